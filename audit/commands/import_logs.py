@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -72,9 +73,9 @@ def read_panel(asked: argparse.Namespace) -> Panel:
     )
 
 
-def print_read(panel: Panel, names: Sequence[str], *, reworded: bool = False) -> None:
+def print_read(panel: Panel, names: Sequence[str]) -> None:
     """Print what was read of each model and set, which scores, and what was left out."""
-    _print_table(panel.joined, names, panel.judged, reworded)
+    _print_table(panel.joined, names)
     _print_scores(panel.files)
     _print_left_out(panel.joined, panel.benchmark, panel.files, panel.changed, panel.spare)
 
@@ -112,7 +113,8 @@ def run(asked: argparse.Namespace) -> int:
         *filter(None, [held_out]),
         *(one for one in joined.items if one.startswith(REWORDED)),
     ]
-    print_read(panel, names, reworded=bool(asked.reworded))
+    print_read(panel, names)
+    _print_scope(joined, names, judged, bool(asked.reworded))
     if len(names) > 1:  # A single benchmark is compared with nothing.
         check_joined(joined, names)
     if not asked.below_chance_is_real:
@@ -143,8 +145,9 @@ def run(asked: argparse.Namespace) -> int:
         Asked(judged, benchmark, held_out, files, options, asked.seed, told, checks, origins),
     )
     paths = report.build([asked.out], asked.out / "report")
-    _print_verdicts([cell for _, part in parts_of(paths.content) for cell in part.cells])
     alone = len(judged) == len(joined.models) and not asked.reworded
+    cells = [cell for _, part in parts_of(paths.content) for cell in part.cells]
+    _print_verdicts(cells, together=("not_identified",) if alone and len(judged) > 1 else ())
     place = shlex.quote(str(asked.out))
     become = f"references build {place} --name NAME --source WHO --licence WHICH --facts CSV   # model,released,family"
     print(
@@ -419,15 +422,15 @@ def _benchmark(asked: argparse.Namespace, joined: Joined, held_out: str | None) 
     return benchmark
 
 
-def _print_verdicts(cells: Sequence[Cell]) -> None:
-    """One line a verdict; many withheld ones together."""
-    withheld = [one for one in cells if one.verdict == WITHHELD]
-    together = len(withheld) > MAX_TOLD
+def _print_verdicts(cells: Sequence[Cell], together: Sequence[str]) -> None:
+    """Print a line a verdict; many withheld ones, and the verdicts in `together`, are counted."""
+    n = Counter(cell.verdict for cell in cells)
+    counted = {*together, *([WITHHELD] if n[WITHHELD] > MAX_TOLD else [])}
     for cell in cells:
-        if not together or cell.verdict != WITHHELD:
+        if cell.verdict not in counted:
             say(f"{cell.verdict}: {cell.headline}")
-    if together:
-        print(f"{WITHHELD}: {len(withheld)} models; the report has each")
+    for verdict in sorted(counted & n.keys()):
+        print(f"{verdict}: {n[verdict]} models; the report has each")
 
 
 def _prefixed(outcomes: Iterable[Imported], prefix: str) -> Iterator[Imported]:
@@ -477,9 +480,7 @@ def _print_left_out(
         )
 
 
-def _print_table(
-    joined: Joined, names: Sequence[str], judged: Sequence[str], reworded: bool
-) -> None:
+def _print_table(joined: Joined, names: Sequence[str]) -> None:
     from audit.imports.join import counts
 
     print(
@@ -492,14 +493,25 @@ def _print_table(
             say(
                 f"{one.model:<36} {one.benchmark:<28} {counted}{f'  partial: {part}' if part else ''}"
             )
+
+
+def _print_scope(
+    joined: Joined, names: Sequence[str], judged: Sequence[str], reworded: bool
+) -> None:
+    """Print what the logs can show, and what is missing."""
     others = len(joined.models) - len(judged)
     what = "drop under rewording" if reworded else "score on held-out items"
     score = f"{what}, of {len(judged)} model{'s' * (len(judged) > 1)} against {others} references"
     needs = [] if len(names) > 1 else ["--held-out LOG or --reworded LOG"]
-    needs += [] if others or reworded else ["references"]
+    if not others and not reworded:
+        needs += ["--judge MODEL" if len(judged) > 1 else "logs of other models as references"]
     can = f"nothing yet, it needs {' and '.join(needs)}" if needs else score
     print(
         f"can be judged: {can}; cannot: likelihood of the text, order of items (no weights), and whatever asks the"
     )
     again = "sweep, edits" if reworded else "sweep, rewordings, edits"
     print(f"  model again ({again}). Accuracy is of the answers that could be parsed.")
+    if not others and not reworded and len(judged) > 1:
+        print(
+            "No model is judged, because none is named: --judge MODEL; the others become references."
+        )

@@ -152,6 +152,11 @@ def rule_run(run_dir: Path, recompute: Recompute | None = None) -> Ruling:
                 f"{run_dir} is a folder of {len(inside)} runs. Expected one run, or a panel of them. "
                 f"Example: audit gate {inside[0]}, or audit report {inside[0]} ... --out PANEL"
             )
+        elif run_dir.is_dir() and not any((run_dir / one).is_file() for one in (MANIFEST, SUITE)):
+            problem = (
+                f"{run_dir} is no run: it has no {MANIFEST}. Expected a run directory. "
+                "Example: audit gate outputs/my_run"
+            )
         elif run_dir.exists():
             problem = (
                 f"{path} is missing: the run did not finish, or its report was not built "

@@ -5,7 +5,7 @@ from typing import Any
 
 from audit.core.errors import DataError
 from audit.imports.nested import some_paths
-from audit.imports.record import Record, outcome
+from audit.imports.record import Record, outcome, trials
 
 _MODEL = ("model", "model_name", "model_id", "model_path")
 _ITEM = (
@@ -23,6 +23,7 @@ _ITEM = (
 )
 _CORRECT = (
     "correct",
+    "right",
     "is_correct",
     "acc",
     "accuracy",
@@ -37,28 +38,47 @@ _CORRECT = (
 _ANSWER = ("answer", "pred", "prediction", "predicted", "picked")
 _GOLD = ("gold", "target", "reference", "expected", "label", "ideal")
 _OPTIONS = ("options", "choices")
+_COUNT = ("correct", "right", "num_correct", "n_correct", "successes")
+_TRIALS = ("of", "n", "trials", "attempts", "total", "n_samples", "num_samples")
+_BENCHMARK = ("set", "split", "dataset", "subset", "task")
+_COLUMN = "COLUMN"  # of a field that no column's name suggests
 
 
 def propose(row: Record, has_model: bool) -> str:
-    """Return the arguments that read a row such as this one; "" if its names do not say which they
-    are."""
+    """Return the arguments that read a row such as this one. COLUMN stands for the column of a
+    field that no column's name suggests."""
     found = dict(some_paths(row))
     scalars = {path: value for path, value in found.items() if isinstance(value, str | int | float)}
-    scores = {path: value for path, value in scalars.items() if _is_score(value)}
-    fields = {"item": _first(scalars, _ITEM), "correct": _first(scores, _CORRECT)}
-    if not fields["correct"]:
-        fields |= {"answer": _first(scalars, _ANSWER), "gold": _first(scalars, _GOLD)}
-        fields.pop("correct")
-    if not all(fields.values()):
-        return ""
+    fields = {"item": _first(scalars, _ITEM) or _COLUMN, **_scored(scalars)}
     model = "" if has_model else _first({path: one for path, one in scalars.items() if one}, _MODEL)
     options = _first(
         {path: one for path, one in found.items() if isinstance(one, list) and len(one) > 1},
         _OPTIONS,
     )
-    fields |= {name: path for name, path in (("model", model), ("options", options)) if path}
-    words = ",".join(f"{name}={path}" for name, path in fields.items())
+    texts = {path: one for path, one in scalars.items() if isinstance(one, str)}
+    benchmark = "" if "benchmark" in row else _first(texts, _BENCHMARK)
+    others = (("model", model), ("options", options), ("benchmark", benchmark))
+    fields |= {name: path for name, path in others if path}
+    # A column with the name of its field is read without --map.
+    mapped = {name: path for name, path in fields.items() if name != path} or fields
+    words = ",".join(f"{name}={path}" for name, path in mapped.items())
     return f"--map {shlex.quote(words)}" + ("" if has_model or model else " --model NAME")
+
+
+def _scored(scalars: Record) -> dict[str, str]:
+    """Return the columns that hold the score: right trials of a number, a score, or answer and
+    key."""
+    scores = {path: value for path, value in scalars.items() if _is_score(value)}
+    correct, count = _first(scores, _CORRECT), _first(scalars, _COUNT)
+    of = _first(scalars, _TRIALS)
+    # 1 in a column named "correct" is a right answer; in one named "right" it may be 1 of 10.
+    unsure = not correct or (correct == count and "correct" not in correct.casefold())
+    if count and of and unsure and _is_count(scalars[count], scalars[of]):
+        return {"correct": count, "of": of}
+    answer, gold = _first(scalars, _ANSWER), _first(scalars, _GOLD)
+    if answer and gold and not correct:
+        return {"answer": answer, "gold": gold}
+    return {"correct": correct or _COLUMN}
 
 
 def _first(values: Record, names: tuple[str, ...]) -> str:
@@ -69,6 +89,13 @@ def _first(values: Record, names: tuple[str, ...]) -> str:
             if value not in (None, "") and path.rpartition(".")[2].casefold() == name:
                 return path
     return ""
+
+
+def _is_count(right: Any, of: Any) -> bool:
+    try:
+        return trials(right, of, "")[0] is not None
+    except DataError:
+        return False
 
 
 def _is_score(value: Any) -> bool:

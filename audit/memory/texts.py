@@ -174,9 +174,9 @@ TEXTS: Texts = {
     "few_answered": "Fewer than two items of each set were answered.",
     "references_guess": "No reference model is above chance, so none shows how hard the items are.",
     "few_able_references": "{references} references are above chance, and {least:g} are needed (references_min).",
-    "needs_both": "It needs held-out items (control_benchmark=) and reference models ('references=[..]').",
-    "needs_held_out": "It needs held-out items (control_benchmark=): references alone cannot tell a better model.",
-    "needs_references": "It needs references ('references=[..]'): held-out items may be harder, or written otherwise.",
+    "needs_both": "It needs held-out items and references: answers of other models to both sets of items.",
+    "needs_held_out": "It needs held-out items: references alone cannot tell a better model.",
+    "needs_references": "It needs references: held-out items may be harder, or written otherwise.",
     "few_references": "References: {references} of the {least:g} that show how much models differ. One is "
     "enough if it is this model before its training (verdict.references_min=1).",
     "not_as_hard": "The reference models do not find the held-out items equally hard, and the scales disagree.",
@@ -206,12 +206,14 @@ TEXTS: Texts = {
     "another name)",
     "reference_unread": "{model} ({read:,} of {asked:,} rows of arm {arm} of {items})",
     # Advice
-    "name_references": "Name {least:g} references or more ('references=[a,b,c]'), which answer both sets of items.",
+    "name_references": "Add references: {least:g} or more other models that answer both sets of items. Example: "
+    "'references=[a,b,c]'; of an import, their logs and --judge MODEL.",
     "ask_every_item": "Ask every item (n=all): tests of order need all.",
     "harder_items": "Take items that leave this model room for a gap, such as a harder benchmark.",
     "judge_alone": "Judge this model by itself, or with more references.",
-    "add_held_out": "Add held-out items and references: control_benchmark=<set> 'references=[..]'.",
-    "add_held_out_alone": "Add held-out items: control_benchmark=<set>.",
+    "add_held_out": "Add held-out items and references. Example: control_benchmark=<set> 'references=[a,b,c]'; of an "
+    "import, --held-out LOG, logs of other models, and --judge MODEL.",
+    "add_held_out_alone": "Add held-out items. Example: control_benchmark=<set>; of an import, --held-out LOG.",
     "ask_more": "Ask more items, held-out ones above all, and add reference models.",
     "take_as_read": "Treat this benchmark score as contaminated.",
     "quote_held_out": "Quote the score on held-out items beside the score on the benchmark.",

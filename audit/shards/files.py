@@ -21,7 +21,7 @@ TMP_SUFFIX = ".tmp"
 SHARDS = "shards"
 QUARANTINE = "quarantine"
 
-_OTHER = "Choose another place, such as run_dir=outputs/my_run."
+_OTHER = "Choose another place: run_dir=outputs/my_run, or of an import -o outputs/my_run."
 _ROOM = "Free some space, or move the run directory to a larger disk (run_dir=<the new place>)."
 _MOUNTED = "Expected a folder on a disk that every node mounts, such as run_dir=outputs/my_run."
 # The reason of each error of the disk, and what to do.

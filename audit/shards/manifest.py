@@ -666,20 +666,20 @@ def _resume(
     if (path / TOMBSTONE).exists():
         raise ConfigError(
             f"{path} held a run whose time was over ({TOMBSTONE}): what is left of it is removed. Choose another "
-            f"directory, such as run_dir={path}_2."
+            f"directory, such as {path}_2."
         )
     if not (path / MANIFEST).exists():
         if shard_paths(path / SHARDS):
             raise ConfigError(
                 f"{path} holds shards but no {MANIFEST}, so nothing says which run they belong to. Choose another "
-                f"directory, such as run_dir={path}_2, or move {path / SHARDS} away."
+                f"directory, such as {path}_2, or move {path / SHARDS} away."
             )
         return None
     manifest = Manifest.load(path)
     if (manifest.audit, manifest.schema_version) != (schema.audit, schema.version):
         raise ConfigError(
             f"{path} holds rows of audit {manifest.audit}, {manifest.schema_version}; now it is audit {schema.audit}, "
-            f"{schema.version}, which cannot continue it. Choose another directory, such as run_dir={path}_2."
+            f"{schema.version}, which cannot continue it. Choose another directory, such as {path}_2."
         )
     if manifest.fingerprint != fingerprint:
         raise ConfigError(_mismatch_message(path, manifest, config))
@@ -711,7 +711,7 @@ def _mismatch_message(path: Path, manifest: Manifest, config: Mapping[str, Any])
             examples.append(f", such as {key}={stored}")
     example = examples[0] if examples else ""
     return "\n  ".join([f"{path} belongs to a run with another configuration:", *lines]) + (
-        f"\nChoose another directory, such as run_dir={path}_2, or go back to its values{example}."
+        f"\nChoose another directory, such as {path}_2, or go back to its values{example}."
     )
 
 

@@ -269,9 +269,9 @@ def test_the_gate_counts_earlier_runs_of_the_design(
         "later": {"started": "2026-11-30T08:00:00+00:00"},
         "other_model": {"models": {"m": {"revision": "def"}}},
         "other_audit": {"audit": "memory"},
-        "other_judged": {"models": {**own.models, "m": {}}, "analysis": {"judged": ["m"]}},
+        "other_judged": {"models": {**own.models, "x": {}}, "analysis": {"judged": ["x"]}},
         "among_judged": {
-            "models": {**own.models, "m": {}},
+            "models": {**own.models, "x": {}},
             "analysis": {"judged": [*own.models]},
             "started": "2026-10-02T08:00:00+00:00",
         },

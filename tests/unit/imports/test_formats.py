@@ -515,7 +515,10 @@ def test_a_document_that_holds_one_list_of_objects_is_a_table(tmp_path: Path) ->
 
 
 NAMES = st.sampled_from(
-    ["id", "doc", "acc", "score", "answer", "gold", "model", "x y", "a.b", "choices", "meta"]
+    [
+        *("id", "doc", "acc", "score", "answer", "gold", "model", "x y", "a.b", "choices", "meta"),
+        *("item", "correct", "right", "n", "of", "set"),
+    ]
 )
 VALUES = st.one_of(
     st.integers(0, 3),
@@ -536,13 +539,32 @@ def test_what_is_proposed_reads_the_row(
 ) -> None:
     """Of any nested row: a proposal that does not read it would be advice that cannot work."""
     words = propose(row, has_model)
-    if words:
+    if "COLUMN" not in words:
         asked = proposed(Exception(f"such as {words}")) | ({"model": "m"} if has_model else {})
         path = write(tmp_path_factory.mktemp("rows") / "a.jsonl", row)
         try:
             assert len(outcomes(path, **asked)) == 1
         except ConfigError as error:  # answer and key of one row can be read in several ways
             assert "correct" not in asked["columns"] and "as" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (
+            {"model": "a", "item": "1", "right": "3", "n": "10", "set": "x"},
+            "correct=right,of=n,benchmark=set",
+        ),
+        ({"model": "a", "item": "1", "right": "1", "n": "10"}, "correct=right,of=n"),
+        ({"model": "a", "item": "1", "right": "1"}, "correct=right"),
+        ({"model": "a", "item": "1", "zork": "1"}, "correct=COLUMN"),
+        ({"model": "a", "zork": "0", "pred": "B", "gold": "A"}, "item=COLUMN,answer=pred"),
+    ],
+)
+def test_a_proposal_maps_what_the_names_suggest_and_names_what_is_missing(
+    row: dict[str, str], words: str
+) -> None:
+    assert propose(row, has_model=False) == f"--map {words}"
 
 
 # --- folders

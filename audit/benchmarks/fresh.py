@@ -45,7 +45,8 @@ def check_origin(
     -------
     dict
         For the manifest. held_out: a sentence for each problem that cannot be excluded. undated:
-        the tested models for which the items may be newer than for the references.
+        the tested models for which the items may be newer than for the references. dates_missing:
+        the names of the models whose dates would show that, after "" for the items themselves.
 
     Raises
     ------
@@ -60,8 +61,8 @@ def check_origin(
     notes = []
     if date is None:
         notes.append(
-            f"It is not known when the newest item of {items} was written (control_benchmark.date): items that "
-            "are newer than a tested model alone make a gap without memory."
+            f"It is not known when the newest item of {items} was written (control_benchmark.date): "
+            "items that are newer than a tested model alone make a gap without memory."
         )
     if written_by is None:
         notes.append(
@@ -99,7 +100,12 @@ def check_origin(
         notes.append(
             f"It is not known of which family {', '.join(nameless)} is (model.{nameless[0]}.family)."
         )
-    return {"held_out": notes, "undated": _undated(date, tested, references)}
+    undated = _undated(date, tested, references)
+    missing = [""] if undated and date is None else []
+    for name, model in {**tested, **references}.items():
+        if model.released is None and (name in undated or (undated and name in references)):
+            missing.append(name)
+    return {"held_out": notes, "undated": undated, "dates_missing": missing}
 
 
 def _ages(

@@ -82,7 +82,7 @@ def run(asked: Namespace) -> int:
         lines(
             f"\nTried with:  {words}"
             if problems
-            else f"\nTo go on:    audit plan {words} model=scripted n=all"
+            else f"\nTo go on:    audit plan {words} {_model_words(asked.overrides)} n=all"
         )
     )
     settings = " ".join(f"benchmark.{PARTS[part]}=COLUMN" for part in ("question", "key"))
@@ -96,8 +96,19 @@ def run(asked: Namespace) -> int:
     if problems and (known := _published(asked.file)):
         audit = "" if FORMATS[known[0]].answerable else "audit=validity "
         words = " ".join(benchmark_words(BenchmarkConfig(known[0], known[0], asked.file)))
-        print(lines(f"It reads as {' or '.join(known)}: audit plan {audit}{words} model=scripted"))
+        print(
+            lines(
+                f"It reads as {' or '.join(known)}: audit plan {audit}{words} {_model_words(asked.overrides)}"
+            )
+        )
     return FAILED if problems else OK
+
+
+def _model_words(overrides: Sequence[str]) -> str:
+    """Return the words that name a model, or those of the scripted one."""
+    keys = ("model", "endpoint", "model_id", "api_key_env")
+    words = [word for word in overrides if word.partition("=")[0] in keys]
+    return shlex.join(words) or "model=scripted"
 
 
 def _guessed(file: str, overrides: Sequence[str]) -> BenchmarkConfig:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,6 +107,7 @@ def run(asked: argparse.Namespace) -> int:
     told: dict[str, list[str]] = {"held_out": []}
     if held_out:
         told = check_origin(held_out, asked.held_out_date, None, tested, references)
+        told["dates_missing"] = date_words(told["dates_missing"], judged)
     names = [
         benchmark,
         *filter(None, [held_out]),
@@ -349,6 +350,15 @@ def _hashes(path: Path, name: str) -> list[dict[str, str]]:
         one: f"{name}/{one.name}" if name and path.is_dir() else name or one.name for one in inside
     }
     return [{"file": shown[one], "sha256": file_sha256(one, follow=True)} for one in inside]
+
+
+def date_words(missing: Iterable[str], judged: Collection[str]) -> list[str]:
+    """Return the options that state missing dates of models, "" for the held-out items."""
+    words = dict[str, None]()
+    for name in missing:
+        model = "--released DATE" if name in judged else f"--released {name}=DATE"
+        words[model if name else "--held-out-date DATE"] = None
+    return list(words)
 
 
 def _released(asked: argparse.Namespace) -> dict[str, str]:

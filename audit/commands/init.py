@@ -7,6 +7,7 @@ environment variable that has it."""
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from audit.core.errors import ConfigError, UsageError
@@ -64,8 +65,20 @@ def run(asked: argparse.Namespace) -> int:
     values = check_project({**answers, "references": [one for one in listed if one]}, PROJECT)
     write_file(path, project_text(values).encode())
     read_project(Path())
-    print(f"{path}\nnext: audit plan")
+    print(f"{path}\nnext: {_next_plan(values)}")
     return OK
+
+
+def _next_plan(values: Mapping[str, object]) -> str:
+    """Return the plan of the audit that suits a model, with the words that it still needs."""
+    if "endpoint" not in values:
+        return "audit plan"
+    words = []
+    if not {"control_data", "control_benchmark"} & set(values):
+        words.append("control_data=unseen.csv")
+    if not values.get("references"):
+        words.append("'references=[ref-a,ref-b,ref-c]'")
+    return " ".join(["audit plan audit=memory", *words])
 
 
 def _asked(given: dict[str, str]) -> dict[str, str]:

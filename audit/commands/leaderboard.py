@@ -158,11 +158,13 @@ def _with_origin(
 ) -> MemoryCell:
     """Return the cell with what is known of its models' families and dates."""
     from audit.benchmarks.fresh import check_origin
+    from audit.commands.import_logs import date_words
 
     theirs = {one.model: origins[one.model] for one, _ in cell.references}
     told = check_origin(held_out, date, None, {cell.model: origins[cell.model]}, theirs)
     families = {name: one.family for name, one in origins.items() if one.family}
-    return replace(cell, undated=bool(told["undated"]), families=families)
+    missing = date_words(told["dates_missing"], ())
+    return replace(cell, undated=tuple(missing), families=families)
 
 
 def _print(board: Leaderboard) -> None:

@@ -15,7 +15,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from yaml import MarkedYAMLError
 
 from audit.benchmarks.config import SUFFIXES, BenchmarkConfig
-from audit.config.base import check_keys, fields_of
+from audit.config.base import check_keys, described_models, fields_of
 from audit.core.errors import ConfigError, UsageError, unknown_name
 
 # Beginnings of Hydra's own options.
@@ -207,12 +207,23 @@ def _ill_fitting(error: Exception, words: Sequence[str], schema: type) -> str:
     parent = getattr(cause, "parent_node", None)
     if isinstance(cause, ConfigKeyError | ConfigAttributeError) and isinstance(parent, DictConfig):
         above = f"{key.rpartition('.')[0]}.".lstrip(".")
-        return str(unknown_name("key", key, [f"{above}{name}" for name in parent]))
+        listed = _references(words) if above == "model." else []
+        unknown = unknown_name("key", key, [f"{above}{name}" for name in (*parent, *listed)])
+        neither = f" {key[len(above) :]} is neither model_id nor in references=." if listed else ""
+        return f"{unknown}{neither}"
     if kind:
         return f"{typed} does not fit. Expected {kind}."
     meant = next((word for word in words if word in str(error)), "")
     why = str(cause or error).splitlines()[0]
     return f"{meant} does not fit: {why}" if meant else why
+
+
+def _references(words: Sequence[str]) -> list[str]:
+    """Return the references of a command that are models of this run."""
+    (*_, value) = ["", *(word for word in words if word.startswith("references="))]
+    names = [name.partition("@")[0] for name in re.findall(r"[^\[\],'\" ]+", value)[1:]]
+    served = [re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_-") for name in names]
+    return [name for name in served if name in described_models()]
 
 
 def _unfit(schema: type, key: str, why: str) -> str:

@@ -258,6 +258,8 @@ def planned_cost(
                 f"no pace is known of {name}: cost.measured=RUN_DIR of an earlier run, or "
                 f"'+cost.throughput.{name}={{prompt: 20000, generated: 5000}}'"
             )
+            if model.engine == "openai" and name not in cost.prices:
+                bases.append(f"no price: '+cost.prices.{name}={{prompt: 0.15, generated: 0.6}}'")
         times.append(seconds)
         gpu_hours += (seconds or 0.0) / 3600 * _gpus(model)
         money.append(price(cost, name, model, planned, seconds))

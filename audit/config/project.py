@@ -102,7 +102,8 @@ def check_project(values: Any, place: str = PROJECT) -> dict[str, str | list[str
         if key not in KEYS:
             why = unknown_name(f"key of {place}", str(key), KEYS)
             raise ConfigError(
-                f"{why} A key of the server stands in no file: name its variable, api_key_env: NAME."
+                f"{why} Never write a server's key into a file. "
+                "Name the environment variable that holds it: api_key_env: NAME."
             )
         if value not in (None, "", []):
             found[key] = _checked(key, value, place)
@@ -130,7 +131,7 @@ def _checked(key: str, value: Any, place: str) -> str | list[str]:
             )
         if REMOVED in redact({key: one}).values() or REMOVED in redact(one):
             raise ConfigError(
-                f"{key} of {place} holds a secret, which stands in no file. Expected the name of the environment "
+                f"{key} of {place} holds a secret. Never write one into a file. Expected the name of the environment "
                 "variable that has it. Example: api_key_env: OPENAI_API_KEY"
             )
         form = _VARIABLE if key == "api_key_env" else _NAME
@@ -255,7 +256,7 @@ def project_text(values: Mapping[str, str | list[str]]) -> str:
         "model": "a name of conf/model or hf:ORG/NAME, in place of an endpoint",
         "endpoint": "an OpenAI-compatible server",
         "model_id": "the name of the model on that server",
-        "api_key_env": "the environment variable that holds the key; the key itself stands in no file",
+        "api_key_env": "the environment variable that holds the key; never write the key itself into a file",
         "data": "your questions; or benchmark: NAME",
         "control_data": "questions that the model cannot have seen",
         "references": "models that answer the same questions, of two families or more",

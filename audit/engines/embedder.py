@@ -135,8 +135,10 @@ class TransformersEmbedder(Embedder):
 
 
 class Pooling:
-    """Run vLLM's pooling runner, for GPUs. On a busy CPU it loads for minutes; transformers for
-    seconds."""
+    """Embed with vLLM's pooling runner; meant for GPUs.
+
+    On a busy CPU it takes minutes to load, and transformers takes seconds.
+    """
 
     def start(
         self,

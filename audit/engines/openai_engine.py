@@ -161,9 +161,14 @@ class OpenAIEngine:
         return {name: float(n) for name, n in {**self._counts, "requests": requests}.items()}
 
     def trouble(self) -> str:
-        """Describe the last failure of each endpoint; "" if none failed."""
-        any_failed = any(endpoint.last_failure for endpoint in self._endpoints)
-        return last_failures(self._endpoints) if any_failed else ""
+        """Describe the last failure of each endpoint, or, if none failed, how long requests wait."""
+        if any(endpoint.last_failure for endpoint in self._endpoints):
+            return last_failures(self._endpoints)
+        return " ".join(
+            f"{endpoint.shown} does not answer; each request is given up after timeout_s={config.timeout_s:g} and "
+            "repeated."
+            for endpoint, config in zip(self._endpoints, self._config.endpoints, strict=True)
+        )
 
     async def close(self) -> None:
         """Close the connections. Waiting requests get EngineError."""

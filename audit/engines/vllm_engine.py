@@ -130,9 +130,9 @@ def z_score(logprob: float, likeliest: Sequence[float], vocabulary: int) -> floa
 
     Notes
     -----
-    Zhang et al. (2025), ICLR, take mean and sd over the whole vocabulary. Here the probability that
-    the likeliest tokens leave is put at one logprob: halfway between the least of them and an even
-    spread over the other tokens. This z correlates .99 with theirs.
+    Zhang et al. (2025), ICLR, take mean and sd over the whole vocabulary. Only the likeliest tokens
+    are known here. All others get one logprob: halfway between that of the least likely known token
+    and the one that they would have if all were equally likely. This z correlates .99 with theirs.
     """
     top = np.asarray(likeliest, dtype=float)
     p = np.exp(top)

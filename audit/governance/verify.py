@@ -409,8 +409,9 @@ def _recompute(pack: Pack, section_of: SectionOf, taken: Sequence[str]) -> tuple
                 changed.append(packed.relative_to(folder).as_posix())
         if changed:
             raise SignatureError(
-                f"{path}: the verdict computed from its shards differs ({', '.join(changed)}). It is not of these "
-                "shards, or was judged with other options or by another version (see environment.json)."
+                f"{path}: the stored verdict differs from the one computed from its shards "
+                f"({', '.join(changed)}). The stored one is not of these shards, or was judged "
+                "with other options or by another version (see environment.json)."
             )
     return tuple(name for name in taken if name not in libraries)
 

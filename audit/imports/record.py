@@ -91,7 +91,20 @@ class Wanted:
     filter: str = ""
 
     def key_of(self, record: Any, by_text: str, where: str, home: Any = None) -> str:
-        """What names an item. home: the id that it has in a task of ours."""
+        """Return the key that identifies an item: the field that --key names, else by_text.
+
+        Parameters
+        ----------
+        record : Any
+            The item's fields.
+        by_text : str
+            A hash of the item's words.
+        where : str
+            Where the record is, for errors.
+        home : Any
+            The item's id in this program's own tasks, the same in every model's log. It is used
+            first, unless --key names another field.
+        """
         if home and self.key in ("", ITEM_ID):
             return checked(home, where)
         return by_text if self.key in ("", "text") else field_of(record, self.key, where)

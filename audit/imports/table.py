@@ -48,8 +48,8 @@ FIELDS = (
     "stratum",
 )
 _SHORT = 12  # answers with fewer characters may be truth values
-# If more cells are empty than this share of the right ones, and than this number, empty may mean
-# wrong.
+# If every filled cell of `correct` says right, empty cells may mean wrong. The file is refused if
+# more are empty than this share of the filled ones and than this number.
 _EMPTY_MAX, _EMPTY_MIN = (
     0.1,
     2,

@@ -108,7 +108,7 @@ def cell_of(value: Any, *, literal: bool = False) -> str | None:
 
 
 def same_truths(words: Set[str]) -> bool:
-    """Return whether words are of one pair of truth values, such as yes and no."""
+    """Return whether all words belong to one pair of truth values, such as yes and no."""
     return any(words <= set(pair) for pair in zip(_TRUE, _FALSE, strict=True))
 
 

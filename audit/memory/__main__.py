@@ -37,7 +37,7 @@ def memory(config: MemoryConfig) -> int:
 
 
 def _prepared(config: MemoryConfig) -> Prepared:
-    from audit.memory.plan import resolve_memory
+    from audit.memory.plan import cautions, resolve_memory
 
     resolved = resolve_memory(config)
     benchmark, *fresh = (sample.benchmark.name for sample in resolved.samples)
@@ -46,6 +46,7 @@ def _prepared(config: MemoryConfig) -> Prepared:
         resolved,
         MemoryThresholds.from_mapping(config.verdict),
         {"judged": judged(config), **resolved.analysis, **sets},
+        pre_run_notes=tuple(cautions(resolved, config)),
         notes=(*resolved.analysis["held_out"], *([ALONE] if score_alone(config) else [])),
     )
 

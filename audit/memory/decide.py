@@ -31,6 +31,7 @@ _TELLS_APART = {  # advice that excludes another cause; by default, take larger 
     "unparsed": "mend_unparsed",
     "undated": "state_dates",
 }
+_DETAILED = ("other_families", "state_dates")  # advice with the numbers of the doubt
 
 
 def significant(indicators: Sequence[Indicator], alpha: float) -> tuple[Indicator, ...]:
@@ -125,10 +126,8 @@ def decide(evidence: Evidence, gates: Sequence[Gate], limits: MemoryThresholds) 
         return Decision(verdict, graded.grade, statements, _advice(verdict, indicators))
     if graded.grade == Grade.CAUSE_UNKNOWN:
         first = sorted(statements, key=lambda statement: statement.code != "stands_out")
-        codes = [_TELLS_APART.get(code, "larger_references") for code in graded.codes]
-        return Decision(
-            verdict, graded.grade, tuple(first), tuple(map(because, dict.fromkeys(codes)))
-        )
+        advice = _tells_apart(graded.codes, indicators)
+        return Decision(verdict, graded.grade, tuple(first), advice)
     if graded.codes == (NO_ROOM,):
         room = because(NO_ROOM, score=_ability(evidence), effect=limits.effect_of_interest)
         return Decision(verdict, graded.grade, (room, *statements), (because("harder_items"),))
@@ -146,6 +145,20 @@ def decide(evidence: Evidence, gates: Sequence[Gate], limits: MemoryThresholds) 
         (*missing, *statements),
         advice if graded.grade == Grade.UNDECIDED else (),
     )
+
+
+def _tells_apart(codes: Sequence[str], indicators: Sequence[Indicator]) -> tuple[Reason, ...]:
+    """Return the advice that excludes other causes, by the codes of these."""
+    doubts = {}
+    for indicator in indicators:
+        if indicator.doubt is not None:
+            doubts[indicator.doubt.code] = indicator.doubt
+    advice: dict[str, Reason] = {}
+    for code in codes:
+        word = _TELLS_APART.get(code, "larger_references")
+        numbers = doubts[code].numbers if word in _DETAILED and code in doubts else {}
+        advice.setdefault(word, because(word, **numbers))
+    return tuple(advice.values())
 
 
 def _contrast(
@@ -223,6 +236,9 @@ def _missing(
     reasons.append(because("gap_compatible", high=high, gamma=DECIDE_AT if lost else None))
     if not high <= limits.effect_of_interest:
         advice.append(because("ask_more"))
+    doubts = {one.doubt.code for one in evidence.indicators if one.doubt is not None}
+    if "one_family" in doubts:
+        advice += _tells_apart(["one_family"], evidence.indicators)
     return tuple(reasons), tuple(advice)
 
 

@@ -5,7 +5,7 @@ An indicator has its p on every scale, or the reason why it was not judged. Anal
 call `measure`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -916,13 +916,47 @@ def indicators(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> tuple
 
 def _doubt(cell: MemoryCell, name: Name) -> Reason | None:
     exact = cell.recorded and name in (Name.ORDER, Name.OPTIONS)
-    # Fine-tunes of one base model agree on style, and so understate how much models differ.
-    family = one_family(
-        cell.model, [reference.model for reference, _ in cell.references], cell.families
-    )
-    if family and not exact:
-        return because("one_family", family=family)
-    return because("undated") if cell.undated and name == Name.GAP else None
+    references = [reference.model for reference, _ in cell.references]
+    # Of logs, no option states a family.
+    family = family_doubt(cell.model, references, cell.families, options=not cell.log_checks)
+    if family is not None and not exact:
+        return family
+    if cell.undated and name == Name.GAP:
+        return because("undated", missing=list(cell.undated))
+    return None
+
+
+def family_doubt(
+    tested: str, references: Sequence[str], families: Mapping[str, str], *, options: bool
+) -> Reason | None:
+    """Return the doubt that all references are of one family, and the tested model of another.
+
+    Parameters
+    ----------
+    tested : str
+        Name of the tested model.
+    references : sequence of str
+        Names of the references.
+    families : mapping of str to str
+        The stated family of each model.
+    options : bool
+        Whether model.NAME.family= can state one.
+
+    Returns
+    -------
+    Reason or None
+        With the family, whether all are stated, and, if not, two references to state others of.
+
+    Notes
+    -----
+    Fine-tunes of one base model agree on style, and so understate how much models differ.
+    """
+    family = one_family(tested, references, families)
+    if not family:
+        return None
+    stated = all(name in families for name in references)
+    named = list(references[:2]) if options and not stated else []
+    return because("one_family", family=family, references=named, stated=stated)
 
 
 def _order(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> Indicator:

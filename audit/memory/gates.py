@@ -275,20 +275,21 @@ def orders_reach_model(cell: MemoryCell, limits: MemoryThresholds) -> Gate:
 
 
 def fresh_matched(evidence: Evidence, limits: MemoryThresholds) -> Gate:
-    """Check that the gap can be judged although held-out items may be harder.
+    """Check that the held-out items match the benchmark in difficulty well enough to judge the gap.
 
     Parameters
     ----------
     evidence : Evidence
         The references' gap.
     limits : MemoryThresholds
-        State the level and the least share of matched items.
+        State the level of the test and the least share of matched items.
 
     Returns
     -------
     Gate
-        Passes if all scales agree about the gap and every difficulty has held-out items. number: p
-        of the references' own gap.
+        Passes if enough items of the benchmark have held-out items that are as hard, and all scales
+        agree on the gap where the references find the sets unequally hard. number: the p-value of
+        the references' own gap.
     """
     source = "ours; the references' own gap and the scales; conf/verdict: matched_alpha, matched_share_min"
     rule = Rule("fresh_matched", limits.matched_alpha, source)

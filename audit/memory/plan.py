@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from audit.benchmarks.fresh import check_fresh
+from audit.benchmarks.fresh import check_fresh, told_families
 from audit.config.dry_run import Asked, Planned, reach
+from audit.config.plan_cost import in_one_line
 from audit.config.references import judged, reference_runs
 from audit.config.resolve import BenchmarkSample, ResolvedRun, resolve_run
 from audit.core.number_text import percent
@@ -18,6 +19,7 @@ from audit.memory.analyse import JUDGE, nearest
 from audit.memory.audit import MEMORY, Orders, item_orders
 from audit.memory.config import ALONE, SAME, MemoryConfig, score_alone
 from audit.memory.design import Arm, MemoryThresholds
+from audit.memory.evidence import family_doubt
 from audit.memory.items import check_record
 from audit.memory.texts import TEXTS
 from audit.memory.worlds import MemoryDesign
@@ -57,7 +59,6 @@ def _all(sample: BenchmarkSample) -> Iterator[Item]:
     return (question for _, question in sample.benchmark.iter_located())
 
 
-_DATES = because("state_dates")
 # References that answers need; docs/findings/memory_calibration.md has what fewer find.
 REFERENCES_FOR_ANSWERS = 5
 
@@ -84,8 +85,7 @@ def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[Asked]
             f"  calls              {one.planned.calls:>12,}  {', '.join(f'{one.arms.get(a, 0):,} {a}' for a in Arm)}",
             *one.planned.lines(),
         ]
-    if undated := resolved.analysis["undated"]:
-        lines.append(f"  No finding of a gap for {', '.join(undated)}. {sentence(_DATES, TEXTS)}")
+    lines += [f"  {caution}" for caution in cautions(resolved, config)]
     lines += _missing(config, any(part.arm == Arm.ORDER for part in resolved.design.parts))
     limits, table = MemoryThresholds.from_mapping(config.verdict), shipped_table(JUDGE.shipped)
     published, *fresh = (one.sample.n for one in resolved.samples)
@@ -98,7 +98,26 @@ def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[Asked]
     }
     rates = nearest(table, run, limits.to_dict())
     lines += [] if rates is None else [f"  {rates.sentence}"]
-    return lines + _reach(resolved, asked, limits.power, table or {"designs": []})
+    lines += _reach(resolved, asked, limits.power, table or {"designs": []})
+    plans = [(one.planned, 1.0) for one in asked]
+    priced = any(plan.cost.money for plan, _ in plans)
+    return [*lines, f"in all: {in_one_line(plans)}"] if priced else lines
+
+
+def cautions(resolved: ResolvedRun, config: MemoryConfig) -> list[str]:
+    """Return what the dates and families of the models prevent, a sentence for each."""
+    analysis, tested = resolved.analysis, judged(config)
+    lines = []
+    if undated := analysis["undated"]:
+        advice = because("state_dates", missing=analysis["dates_missing"])
+        lines.append(f"No finding of a gap for {', '.join(undated)}. {sentence(advice, TEXTS)}")
+    references = [name for name in analysis["origins"] if name not in tested]
+    doubts = dict[str, None]()
+    for name in tested:
+        doubt = family_doubt(name, references, told_families(analysis["origins"]), options=True)
+        if doubt is not None:
+            doubts[sentence(because("other_families", **doubt.numbers), TEXTS)] = None
+    return [*lines, *doubts]
 
 
 def _references(config: MemoryConfig) -> int:

@@ -100,10 +100,11 @@ class MemoryCell:
 
     fresh: None without held-out items; then every second entry of tested and references is None.
     kind: how well words alone separate the two sets. dropped: why references were left out.
-    recorded: the published order was drawn at random, and its record matches the items. undated: no
-    date shows that the held-out items are no newer for this model alone. families: of the models,
-    if known. log_checks: of an import. partial: what the logs of this model hold of an unfinished
-    evaluation, "" if it is finished.
+    recorded: the published order was drawn at random, and its record matches the items. undated:
+    the options of the missing dates, without which the held-out items may be newer for this model
+    alone; empty if none is missing. families: of the models, if known. log_checks: of an
+    import. partial: what the logs of this model hold of an unfinished evaluation, "" if it is
+    finished.
     """
 
     published: ItemSet
@@ -113,7 +114,7 @@ class MemoryCell:
     kind: Auc | None = None
     dropped: tuple[Reason, ...] = ()
     recorded: bool = False
-    undated: bool = False
+    undated: tuple[str, ...] = ()
     families: Mapping[str, str] = field(default_factory=dict)
     log_checks: tuple[LogCheck, ...] = ()
     partial: str = ""

@@ -65,6 +65,9 @@ def judge(
     )
     drawn = bool(analysis.get("published_order"))
     undated = analysis.get("undated", analysis["judged"])
+    missing = tuple(
+        analysis.get("dates_missing", ("control_benchmark.date", "model.NAME.released"))
+    )
     families = told_families(analysis.get("origins", {}))
     cells = []
     for cell in loaded:
@@ -72,7 +75,7 @@ def judge(
         complete = replace(
             readable(cell, limits),
             recorded=drawn,
-            undated=cell.model in undated,
+            undated=missing if cell.model in undated else (),
             families=families,
             log_checks=checks_of(analysis),
             partial=partial,

@@ -95,6 +95,17 @@ def _by(judged: Sequence[Name]) -> str:
     return "any of the six tests" if len(judged) == len(Name) else _titles(judged)
 
 
+def _other_families(references: Sequence[str]) -> str:
+    if not references:
+        return "Take references of at least two families."
+    words = []
+    for name, family in zip(references, ("oak", "pine"), strict=False):
+        words.append(f"model.{name}.family={family}")
+    return (
+        f"State others if that is wrong: {' '.join(words)}; or take references of other families."
+    )
+
+
 def _titles(indicators: Sequence[Name]) -> str:
     return listed(INDICATORS[one].title.lower() for one in indicators)
 
@@ -212,10 +223,14 @@ TEXTS: Texts = {
     "larger_references": "Take references of this model's size or larger, so that some find any text as likely.",
     "abler_references": "Take references that are as able as this model.",
     "near_references": "Take references on both sides of this model's score on held-out items.",
-    "state_dates": "State when the newest held-out item was written and the models released: "
-    "control_benchmark.date=2026-05 model.NAME.released=2025-12; of an import, "
-    "--held-out-date 2026-05 --released 2025-12 REFERENCE=2025-09.",
-    "other_families": "Take references of several families.",
+    "state_dates": lambda missing: (
+        "State when the newest held-out item was written and the models released, such as 2025-12. "
+        f"Missing: {', '.join(missing)}."
+    ),
+    "other_families": lambda family, references, stated: (
+        f"All references are of one family ({family}{'' if stated else ', read from their names'}): no score without "
+        f"memory. {_other_families(references)}"
+    ),
     "mend_unparsed": "Read the unparsed replies and fix their cause, or read answers by likelihood.",
     # Headlines
     "headline_withheld": "No verdict on memory of {benchmark} in {model}: {why:listed}.",

@@ -107,8 +107,9 @@ ON_PAGE = 10
 class Ranked:
     """One answered item.
 
-    chance: of a right answer without memory. right: how many references answered it right. text:
-    see `FromMemory`. An item with several answers counts as its majority.
+    chance: of a right answer without memory, at the upper limit of ability. right: how many
+    references answered it right. text: see `FromMemory`. An item with several answers counts as its
+    majority.
     """
 
     model: str

@@ -73,7 +73,8 @@ def simulate(design: MemoryDesign, world: World, rng: np.random.Generator) -> Me
         read_orders=world.file,
     )
     fresh = side(scores[1]) if design.fresh else []
-    undated = world.newer > 0  # Newer items are refused if the dates are stated.
+    # Newer items are refused if the dates are stated.
+    undated = ("control_benchmark.date",) if world.newer > 0 else ()
     return cell_of(published, fresh, world.fresh_options, undated=undated)
 
 
@@ -81,7 +82,7 @@ def cell_of(
     published: Sequence[ModelSet],
     fresh: Sequence[ModelSet],
     fresh_options: int = N_OPTIONS,
-    undated: bool = False,
+    undated: tuple[str, ...] = (),
 ) -> MemoryCell:
     """Return a cell. published, fresh: every model on each set, the tested one first; fresh: empty
     without a set."""

@@ -71,10 +71,15 @@ def settle_references(
     for run in runs:
         for name in run.models:
             references[name] = run.origins.get(name, Origin())
-    remarks: dict[str, list[str]] = {"held_out": [], "undated": []}
+    remarks: dict[str, list[str]] = {"held_out": [], "undated": [], "dates_missing": []}
     if items := config.control_benchmark:
         name = resolved.samples[1].benchmark.name
         remarks = check_origin(name, items.date, items.written_by, tested, references)
+    keys = {"": "control_benchmark.date"} | {name: f"model.{name}.released" for name in own}
+    remarks["dates_missing"] = [
+        keys.get(name, f"the release date of {name} in its run")
+        for name in remarks["dates_missing"]
+    ]
     remarks["held_out"] += [NOT_OURS] * any(map(imported, (run.path for run in runs)))
     origins = {name: asdict(one) for name, one in {**references, **tested}.items()}
     paths = []

@@ -29,7 +29,7 @@ from audit.core.number_text import (
     signed_points,
 )
 from audit.core.records import CellRows
-from audit.judging.decision import verdict_of
+from audit.judging.decision import rule, verdict_of
 from audit.judging.result import Gate
 from audit.judging.run import CellResult, JudgedRun
 from audit.judging.vocabulary import COMPLETE_IT, GateWord, VerdictWord, subtitle, word_of
@@ -69,7 +69,10 @@ class Gated:
 @dataclass(frozen=True)
 class Mark:
     """Hold an entry of the decision strip: what an audit says about a model, in plain words, with a
-    link."""
+    link.
+
+    decision: what the gate would decide on this entry alone; "" where the page states it elsewhere.
+    """
 
     audit: str
     who: str
@@ -77,6 +80,7 @@ class Mark:
     note: str = ""
     href: str = "#verdict"
     sure: str = ""
+    decision: str = ""
 
 
 @dataclass(frozen=True)
@@ -149,14 +153,17 @@ def marks_of(verdict: JudgedRun[Any, Any], words: Mapping[Any, VerdictWord]) -> 
     """
     several = len({r.benchmark for r in verdict.results}) > 1
     marks = []
-    for k, c in enumerate(verdict_of(verdict.to_dict()).cells, start=1):
+    document = verdict_of(verdict.to_dict())
+    rulings = rule(document).cells
+    for k, (c, ruling) in enumerate(zip(document.cells, rulings, strict=True), start=1):
         who = (
             c.model
             + (f" on {c.benchmark}" if several else "")
             + (f" ({c.context})" if c.context else "")
         )
         note = "; ".join(filter(None, (c.watermark, subtitle(words, c))))
-        marks.append(Mark(verdict.audit, who, word_of(words, c), note, f"#cell-{k}"))
+        word, decision = word_of(words, c), str(ruling.decision)
+        marks.append(Mark(verdict.audit, who, word, note, f"#cell-{k}", decision=decision))
     return marks
 
 

@@ -1,6 +1,6 @@
 """Divide the tasks of a run into batches; stop a model by its first answers, or by their cost."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from audit.core.aliases import named
-from audit.core.errors import EngineError, SpentError
+from audit.core.errors import AuditError, EngineError, SpentError
 from audit.core.exits import one_line
 from audit.shards.read import iter_columns
 from audit.shards.schema import RowSchema
@@ -53,6 +53,37 @@ def canary_first(
     first = start[chosen] + np.arange(len(chosen)) % count[chosen]
     parts = [tasks[first], np.delete(tasks, first)]
     yield from parts if alone and len(tasks) >= _ALONE_FROM else [np.concatenate(parts)]
+
+
+def check_panel(
+    refused: Mapping[str, AuditError], asked: Collection[str], judged: Collection[str] | None
+) -> None:
+    """Check, before the first call, that no answer is paid for that nothing is compared with.
+
+    Parameters
+    ----------
+    refused : mapping of str to AuditError
+        The models that cannot be asked.
+    asked : collection of str
+        The models to ask.
+    judged : collection of str or None
+        The models that are judged beside references; None for an audit without references.
+
+    Raises
+    ------
+    EngineError
+        If others can be asked, and a reference or every judged model cannot.
+    """
+    if judged is None or not refused or len(refused) == len(asked):
+        return
+    references = [name for name in refused if name not in judged]
+    if not references and not set(judged) <= set(refused):
+        return
+    why = "; ".join(f"{name}: {error}" for name, error in refused.items())
+    advice = f" Or leave it out of references=: {', '.join(references)}." if references else ""
+    raise EngineError(
+        f"{len(refused)} of {len(asked)} models cannot be asked, so no question was. {why}{advice}"
+    )
 
 
 class Canary:

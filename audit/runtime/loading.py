@@ -317,7 +317,7 @@ def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
     if is_url(folder):
         place = str(folder).partition("?")[0]
         raise ConfigError(
-            f"No runs are looked for in {place}. Load one: audit.load('s3://my-bucket/my_run')."
+            f"Runs cannot be listed at a URL ({place}). Load one by its address: audit.load('s3://my-bucket/my_run')."
         )
     root = Path(folder)
     if not root.is_dir():

@@ -46,7 +46,7 @@ class Engines:
     done : int
         Requests that they finished since the last question.
     trouble : str
-        What endpoints last answered in place of a reply.
+        What endpoints last answered in place of a reply, or how long they may take.
     """
 
     asked: int

@@ -35,7 +35,7 @@ from audit.core.records import Design, Reading
 from audit.engines.config import WEIGHED, ModelConfig
 from audit.engines.memory import engine_need
 from audit.engines.model_files import files_of
-from audit.runtime.early import affordable, canary_first
+from audit.runtime.early import affordable, canary_first, check_panel
 from audit.runtime.model_run import ModelRun, engines_of
 from audit.runtime.nodes import cluster_nodes
 from audit.runtime.pipeline import expected_keys, missing_tasks
@@ -134,7 +134,8 @@ def run_audit(
                 fetch_shards(run_dir.path)
                 kept = sum(count_rows(run_dir.path, schema).values())
             raise type(stop)(
-                f"Stopped: {kept:,} rows kept in {named(run_dir.path)}; the same command goes on."
+                f"Stopped: {kept:,} rows kept in {named(run_dir.path)}; the same command goes on, and answers of "
+                "unfinished questions are asked again."
             ) from None
         except BaseException as error:
             if _record_failure(run_dir, error):
@@ -243,7 +244,9 @@ class Start:
             if name not in asking:
                 self._ended(name, None)
         runs = {name: self._steps(name, tasks) for name, tasks in asking.items()}
-        for name, error in self._refused(list(runs)).items():
+        refused_probe = self._refused(list(runs))
+        check_panel(refused_probe, runs, self.run_dir.manifest.analysis.get("judged"))
+        for name, error in refused_probe.items():
             del runs[name]
             self._ended(name, error)
         if runs:

@@ -107,7 +107,7 @@ def read_by(rule: Callable[[str], bool]) -> Callable[[Item, Generation], Scored]
     """
 
     def read(item: Item, generation: Generation) -> Scored:
-        """Read a reply under the rule."""
+        """Score a reply as a refusal or as compliance, by the rule of this scorer."""
         if generation.failed:
             return unread("error")
         visible = strip_thinking(generation.text)

@@ -207,7 +207,7 @@ class FromMemory:
     Attributes
     ----------
     chance : (n,) array
-        Probability of a right answer without memory.
+        Probability of a right answer at the upper limit of the ability without memory.
     text : (n,) array or None
         How much likelier the text is than to the references, in standard deviations of held-out
         items; None without likelihoods.

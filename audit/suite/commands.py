@@ -284,7 +284,7 @@ def _words(suite: Suite, audit: str) -> list[str]:
     effect = domain_thresholds(suite).effect_of_interest
     if effect is not None and audit != "validity":
         words.append(f"verdict.effect_of_interest={effect:g}")
-    # The fields that follow describe the suite's benchmark, and this audit may have another.
+    # An audit that names its own benchmark does not get the fields of the suite's benchmark.
     if "benchmark" in map(key_of, suite.audits[audit]):
         words.remove(f"benchmark={data.benchmark_name}")
         return words

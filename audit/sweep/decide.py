@@ -149,8 +149,8 @@ def _claims(
     gain."""
     alpha, cell_alpha = t.alpha, t.alpha / corrected.cells
     overall = e.p_value if corrected.excess is None else corrected.excess
-    # The panel's correction scales this cell's p; the same factor is applied to each of its router
-    # counts.
+    # Holm's correction over the panel multiplies this cell's p by a factor. The level of the tests at
+    # single router counts is divided by the same factor.
     level = alpha / max(overall / e.p_value, 1.0)
     n, least = int(e.clean.n.min()), t.finding_questions_min
     above, steady = _beaten(e.plain, e, level), _above_zero(e.plain, e.clean.above_zero)

@@ -416,8 +416,8 @@ write = partial(columns, plain=_plain)
 
 
 def _of_cells(run: RunVerdict, part: str, *names: str) -> str:
-    """Return a table with a row for each element of a part of the cells, or for each cell if part
-    is empty.
+    """Return a table as csv. part names a field of a cell that holds several things, each of which
+    becomes a row; with an empty part every cell becomes a row.
 
     Every row begins with the cell's model and benchmark.
     """

@@ -386,9 +386,9 @@ def measured(cell: SweepCell) -> Measured:
 
 
 def tracked(cell: SweepCell) -> tuple[Indicator, ...]:
-    """Return the tracked metrics: the score, and the gain under noise averaged over r as `excess`.
+    """Return the tracked metrics: score, and excess, the mean gain under noise over router counts.
 
-    The mean is tracked because the best r is chosen anew in every run.
+    The mean is tracked and not the gain at the best router count: each run may choose another one.
     """
     effect, excess = cell.effect, Indicator("excess", None)
     if effect is not None:

@@ -66,7 +66,8 @@ def judge(
     names = [cell.name for cell in cells]
     if len(set(names)) < len(names):
         raise DataError(
-            f"Two runs hold {max(names, key=names.count)}. Expected each model and benchmark in one run."
+            f"More than one run holds {max(names, key=names.count)}. "
+            "Expected every pair of model and benchmark in one run only."
         )
     replaced = sum(
         (Counter(read_about(run_dir / FILE)["replaced"]) for run_dir in run_dirs), Counter[str]()

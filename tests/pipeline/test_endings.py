@@ -42,7 +42,7 @@ def test_sigterm_keeps_what_two_models_stored_side_by_side_and_says_so(command, 
         sum(key[0] == name for key in kept) < 60 for name in ("one", "two")
     )  # neither waited for the other
     assert out.rstrip().endswith(
-        f"Stopped: {len(kept)} rows kept in {run.run_dir}; the same command goes on."
+        f"Stopped: {len(kept)} rows kept in {run.run_dir}; the same command goes on"
     )
     # What Ray's core says of its own settings, of the level of its own log, and of a signal that it
     # gets.

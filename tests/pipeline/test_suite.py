@@ -96,7 +96,7 @@ def walked(cluster, driver, tmp_path_factory) -> Walked:
     assert stopped == INTERRUPTED, said_then
     part = rows_of(run_dir / "perturb")
     assert (
-        f"Stopped: {len(part)} rows kept in {run_dir / 'perturb'}; the same command goes on."
+        f"Stopped: {len(part)} rows kept in {run_dir / 'perturb'}; the same command goes on"
         in said_then
     )
     assert not [said for said in ("Traceback", "[E ", "logging.cc", "***") if said in said_then], (

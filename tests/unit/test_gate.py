@@ -70,7 +70,7 @@ def test_what_is_wrong_holds_nothing_that_a_terminal_obeys(tmp_path: Path, capsy
     (tmp_path / "run\x1b]0;owned\x07\x1b[2J").mkdir()
     assert main([str(tmp_path / "run\x1b]0;owned\x07\x1b[2J")]) == 1
     printed = capsys.readouterr()
-    assert "is missing" in printed.err and "\x1b" not in printed.err + printed.out
+    assert "is no run" in printed.err and "\x1b" not in printed.err + printed.out
 
 
 def test_a_real_verdict_is_printed_with_its_reasons(tmp_path: Path, capsys: Capsys) -> None:

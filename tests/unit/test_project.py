@@ -215,6 +215,28 @@ def test_init_takes_its_answers_from_options(
     assert init(["--yes", "--force", "--model", "a", "--api-key-env", "sk-12345678901234567"]) == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "then"),
+    [
+        (["--model", "qwen3_8b"], "next: audit plan"),
+        (
+            ["--endpoint", "http://127.0.0.1:8000/v1", "--model-id", "m", "--data", "exam.csv"],
+            "next: audit plan audit=memory control_data=unseen.csv 'references=[ref-a,ref-b,ref-c]'",
+        ),
+    ],
+)
+def test_init_ends_in_the_plan_of_the_audit_that_suits(
+    options: list[str],
+    then: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert init(["--yes", *options]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == then
+
+
 def test_init_without_answers_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     answers(monkeypatch)

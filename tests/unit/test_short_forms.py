@@ -16,7 +16,15 @@ from typed_here import typed
 from audit.config.audits import AUDITS, part_of
 from audit.config.base import CONF_DIR, RunConfig, as_file, known_models, load_model_config
 from audit.config.command_line import compose_command
-from audit.config.short_forms import derived, expand, hub_name, need_model, safe_name, weight_bytes
+from audit.config.short_forms import (
+    derived,
+    expand,
+    hub_name,
+    need_model,
+    one_call,
+    safe_name,
+    weight_bytes,
+)
 from audit.core.errors import ConfigError
 from audit.shards.manifest import deciding
 
@@ -170,6 +178,16 @@ def test_keys_of_a_served_reference_are_changed_as_the_note_says() -> None:
         ConfigError, match=r"key of model\.small: 'familly'\. Did you mean 'family'"
     ):
         composed("memory", *ENDPOINT, "references=[small]", "model.small.familly=oak")
+
+
+def test_a_key_of_a_model_that_is_not_named_lists_the_references_too() -> None:
+    words = (*ENDPOINT, "references=[ref-1,b.2@http://h/v1]", "model.ref-3.family=oak")
+    with one_call(), pytest.raises(ConfigError) as error:
+        composed("memory", *words)
+    said = str(error.value)
+    assert "'model.ref-3'" in said and "ref-3 is neither model_id nor in references=" in said
+    for name in ("acme_Big-4_1", "ref-1", "b_2"):
+        assert f"model.{name}" in said
 
 
 def test_without_an_endpoint_an_unknown_reference_is_still_refused() -> None:

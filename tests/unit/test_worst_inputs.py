@@ -170,8 +170,11 @@ def test_the_answer(words: list[str], code: int, said: str, folder: Path) -> Non
 def test_what_data_show_says_to_type_is_taken_as_typed(folder: Path) -> None:
     line = typed("data", "show", "own.csv", folder=folder).out.split("To go on:")[1].splitlines()[0]
     words = shlex.split(line)[1:]
-    assert words[0] == "plan" and words[-1] == "n=all"
+    assert words[0] == "plan" and words[-2:] == ["model=scripted", "n=all"]
     assert typed("sweep", *words[1:-1], "n=2", "plan=true", folder=folder).code == 0
+    served = ["endpoint=http://127.0.0.1:1/v1", "model_id=m"]
+    line = typed("data", "show", "own.csv", *served, folder=folder).out.split("To go on:")[1]
+    assert shlex.split(line.splitlines()[0])[-3:] == [*served, "n=all"]
 
 
 def test_without_its_packages_a_command_says_make_install(tmp_path: Path) -> None:

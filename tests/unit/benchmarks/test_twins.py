@@ -157,28 +157,26 @@ def test_held_out_items_that_a_model_wrote_or_that_suit_one_alone_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("date", "released", "reference", "undated"),
+    ("date", "released", "reference", "missing"),
     [
-        ("2024-08", "2024-07", "2024-05", False),  # new to both
-        (
-            "2024-06",
-            "2024-07",
-            "2024-05",
-            False,
-        ),  # not newer than the tested model: it makes no gap
-        ("2024-06", "2024-07", None, False),
-        ("2024-08", "2024-07", None, True),  # as new to the reference?
-        ("2024-08", None, "2024-05", True),
-        (None, "2024-07", "2024-05", True),
+        ("2024-08", "2024-07", "2024-05", []),  # new to both
+        # Items that are not newer than the tested model make no gap.
+        ("2024-06", "2024-07", "2024-05", []),
+        ("2024-06", "2024-07", None, []),
+        ("2024-08", "2024-07", None, ["other"]),  # as new to the reference?
+        ("2024-08", None, "2024-05", ["mine"]),
+        ("2024-08", None, None, ["mine", "other"]),
+        (None, "2024-07", "2024-05", [""]),
+        (None, None, "2024-05", ["", "mine"]),
     ],
 )
 def test_a_gap_needs_items_that_are_no_newer_for_the_tested_model_alone(
-    date: str | None, released: str | None, reference: str | None, undated: bool
+    date: str | None, released: str | None, reference: str | None, missing: list[str]
 ) -> None:
     found = check_origin(
         "fresh", date, "people", {"mine": Origin(released)}, {"other": Origin(reference)}
     )
-    assert found["undated"] == ["mine"] * undated
+    assert found["undated"] == ["mine"] * bool(missing) and found["dates_missing"] == missing
 
 
 @pytest.mark.parametrize(

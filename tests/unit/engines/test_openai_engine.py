@@ -623,6 +623,14 @@ def test_a_refused_request_is_an_error_row_without_retry(reply: Reply, starts: s
     assert good.text == "short" and len(calls) == 2
 
 
+def test_an_endpoint_that_has_not_failed_is_named_with_its_timeout() -> None:
+    async def use(engine: OpenAIEngine, server: FaultyServer) -> str:
+        return engine.trouble()
+
+    said = with_servers(use, echo)
+    assert "http://127.0.0.1:" in said and "timeout_s=" in said
+
+
 def test_an_outage_stops_the_run_and_records_no_error_rows() -> None:
     async def use(engine: OpenAIEngine, server: FaultyServer) -> float:
         await server.down()

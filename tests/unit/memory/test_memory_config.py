@@ -10,11 +10,12 @@ from audit.benchmarks.fresh import shared_items
 from audit.benchmarks.rows import words_alone
 from audit.config import command_line
 from audit.config.dry_run import dry_run
+from audit.config.short_forms import one_call
 from audit.core.errors import AuditError
 from audit.core.records import Item, Setting
 from audit.memory.config import MemoryConfig, design_of
 from audit.memory.design import make_design
-from audit.memory.plan import _missing, describe, resolve_memory
+from audit.memory.plan import _missing, cautions, describe, resolve_memory
 
 
 def configured(*overrides: str) -> MemoryConfig:
@@ -59,6 +60,59 @@ def test_of_an_endpoint_the_score_alone_is_asked(tmp_path):
         assert "likelihood" in _missing(config, whole=False)[0]
 
 
+def test_the_plan_names_the_missing_dates_and_references_of_one_family(tmp_path):
+    held_out = fresh(fresh_file(tmp_path, ("What is new here?", "all")))
+    served = ["endpoint=http://127.0.0.1:1/v1", "model_id=mine", "references=[ref-1,ref-2]"]
+    words = [*served, "benchmark=elementary", *held_out, "control_benchmark.date=2026-05"]
+
+    def told(*more: str) -> list[str]:
+        with one_call():
+            config = command_line.configured("memory", [*words, *more])
+            return cautions(resolve_memory(config), config)
+
+    mine = "model.mine.released=2025-12"
+    dates, families = told(mine)
+    assert dates.endswith("Missing: model.ref-1.released, model.ref-2.released.")
+    assert "model.ref-1.family=oak model.ref-2.family=pine" in families
+    assert told()[0].endswith(
+        "Missing: model.mine.released, model.ref-1.released, model.ref-2.released."
+    )
+    one = [mine, "model.ref-1.released=2025-10"]
+    assert told(*one)[0].endswith("Missing: model.ref-2.released.")
+    both = [*one, "model.ref-2.released=2025-09"]
+    assert told(*both) == [families]
+    oaks = told(*both, "model.ref-1.family=oak", "model.ref-2.family=oak")
+    assert len(oaks) == 1 and "(oak)" in oaks[0] and "model." not in oaks[0]
+    assert told(*both, "model.ref-1.family=oak") == []
+
+
+def test_a_plan_with_prices_ends_in_the_sum_of_all_models(tmp_path):
+    held_out = fresh(fresh_file(tmp_path, ("What is new here?", "all")))
+    served = ["endpoint=http://127.0.0.1:1/v1", "model_id=mine", "references=[ref-1]"]
+    prices = [
+        f"+cost.prices.{name}={{prompt: 0, generated: 1000000}}" for name in ("mine", "ref-1")
+    ]
+
+    def told(*more: str) -> tuple[list[str], int, int]:
+        with one_call():
+            config = command_line.configured(
+                "memory", [*served, "benchmark=elementary", *held_out, *more]
+            )
+            resolved = resolve_memory(config)
+            asked = dry_run(resolved)
+            calls = sum(one.planned.calls for one in asked)
+            generated = sum(one.planned.tokens.generated for one in asked)
+            return describe(resolved, config, asked), calls, generated
+
+    lines, calls, generated = told(*prices)  # a generated token costs 1 USD
+    assert lines[-1].startswith(f"in all: about {calls:,} calls")
+    assert lines[-1].endswith(f"at most {generated:,.2f} USD")
+    plain, *_ = told()
+    assert not any(line.startswith("in all") for line in plain)
+    unknown = [line for line in plain if "+cost.prices." in line]
+    assert len(unknown) == 4 and "+cost.prices.ref-1=" in unknown[-1]  # two models, two sets
+
+
 @pytest.mark.parametrize(
     ("override", "what"),
     [
@@ -66,7 +120,7 @@ def test_of_an_endpoint_the_score_alone_is_asked(tmp_path):
         ("orders=0", "orders: 0"),
         ("option_orders=5000", "option_orders: 5000"),
         ("references=[nobody]", "nobody"),
-        ("references=[scripted]", "none is judged"),
+        ("references=[scripted]", "no model is judged"),
         ("verdict.alpha=2", "0 < alpha < 1"),
         ("+shards=3", "shards"),
         ("model=openai_compatible", "control_benchmark"),

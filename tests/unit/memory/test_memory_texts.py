@@ -44,6 +44,8 @@ NUMBERS = {
     "error": "",
     "partial": "",
     "measure": False,
+    "stated": False,
+    "missing": ["model.a.released"],
     "published": 0.8123456,
     "difference": 0.1234567,
 }
@@ -51,6 +53,7 @@ CHANGED = {
     "headline_withheld": {"why": ["too few"]},
     "few_items": {"held_out": 40},
     "subtitle": {"held_out": 40},
+    "other_families": {"references": ["a", "b"]},
     "no_room": {"score": 0.9812345, "effect": 0.05},
 }
 

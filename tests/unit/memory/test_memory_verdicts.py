@@ -94,8 +94,11 @@ def test_each_grade_ends_in_its_exit_code() -> None:
     assert of(gap, effect=e.upper() - 0.001) == ("underpowered", "undecided", 5)
     assert of(seen) == ("gap_to_fresh_items", "found_strong", 3)
     assert of(missing, text) == ("memory_of_text_seen", "found_strong", 3)
-    doubted = replace(gap, unguarded_adjusted=0.01, doubt=because("undated"))
+    undated = because("undated", missing=["model.r.released"])
+    doubted = replace(gap, unguarded_adjusted=0.01, doubt=undated)
     assert of(doubted) == ("memory_cause_unknown", "cause_unknown", 4)
+    advice = decide(replace(e, indicators=(doubted,)), (), limits_).what_to_do
+    assert advice == (because("state_dates", missing=["model.r.released"]),)
     assert of(missing) == ("not_identified", "not_identified", 5)
     assert of(missing, replace(text, adjusted=0.5)) == ("not_identified", "not_identified", 5)
     able = replace(e.gap, published=0.9 + e.gap.did.difference)

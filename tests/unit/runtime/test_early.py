@@ -1,11 +1,13 @@
 """How a run's tasks are cut into batches, and when its first answers or its money stop it."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from audit.core.errors import SpentError
-from audit.runtime.early import Canary, affordable, canary_first
+from audit.core.errors import EngineError, SpentError
+from audit.runtime.early import Canary, affordable, canary_first, check_panel
 
 
 class Till:
@@ -24,6 +26,26 @@ class Till:
             sizes.append(len(batch))
             self.tasks += len(batch)
         return sizes
+
+
+@pytest.mark.parametrize(
+    ("refused", "judged", "ends"),
+    [
+        ([], ["mine"], False),
+        (["ref"], ["mine"], True),  # a reference
+        (["mine"], ["mine"], True),  # the references would be asked for nothing
+        (["mine"], ["mine", "other"], False),
+        (["mine", "ref"], ["mine", "other"], True),
+        (["ref"], None, False),  # an audit without references
+        (["mine", "other", "ref"], ["mine"], False),  # the run names each
+    ],
+)
+def test_a_panel_that_lacks_a_model_ends_before_the_first_call(
+    refused: list[str], judged: list[str] | None, ends: bool
+) -> None:
+    errors = {name: EngineError("HTTP 404") for name in refused}
+    with pytest.raises(EngineError, match="HTTP 404") if ends else nullcontext():
+        check_panel(errors, ["mine", "other", "ref"], judged)
 
 
 def test_all_is_asked_where_the_money_lasts() -> None:

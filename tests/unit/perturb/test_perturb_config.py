@@ -44,7 +44,7 @@ def test_the_design_is_the_originals_and_the_variants():
         ("original_replicates=0", "original_replicates: 0"),
         ("short=never", "short"),
         ("references=[nobody]", "nobody"),
-        ("references=[scripted]", "none is judged"),
+        ("references=[scripted]", "no model is judged"),
         (
             "control_variants=elementary",
             "control_variants is elementary, and control_benchmark is not set",

@@ -50,6 +50,9 @@ def propose(row: Record, has_model: bool) -> str:
     found = dict(some_paths(row))
     scalars = {path: value for path, value in found.items() if isinstance(value, str | int | float)}
     fields = {"item": _first(scalars, _ITEM) or _COLUMN, **_scored(scalars)}
+    scored = fields.get("correct", _COLUMN)
+    if "of" in row and scored != _COLUMN and not _is_count(scalars[scored], row["of"]):
+        fields["correct"] = _COLUMN  # a column named "of" is read, and this score is not of it
     model = "" if has_model else _first({path: one for path, one in scalars.items() if one}, _MODEL)
     options = _first(
         {path: one for path, one in found.items() if isinstance(one, list) and len(one) > 1},

@@ -179,7 +179,7 @@ def readings(text: str, options: tuple[str, ...], n: int) -> dict[str, Any]:
             # The option named A stands first: the letter is its text as well.
             found["text"] = letter
     lettered = _LETTERED.fullmatch(base)
-    if lettered and not options and "letter" not in found and not lettered[3][0].islower():
+    if lettered and not options and "letter" not in found and lettered[3][:2].istitle():
         # The letter may name an option ("B. Paris") or be an initial ("B. Obama").
         found["initial"] = LETTERS.index(lettered[1].upper())
     found = {kind: place for kind, place in found.items() if 0 <= place < n}

@@ -162,37 +162,50 @@ def readings(text: str, options: tuple[str, ...], n: int) -> dict[str, Any]:
     >>> readings("1.0", ("2", "1"), 2)["from0"], readings("1.0", ("2", "1"), 2)["text"]
     (1, 1)
     """
-    base, found = undressed(text), dict[str, Any]()
-    short, value = _SHORT.fullmatch(base), numbers(text)
-    if short and short[1].isalpha():
-        found["letter"] = LETTERS.index(short[1].upper())
-    elif (whole := _whole(short[1] if short else "", value)) is not None:
-        found |= {"from0": whole, "from1": whole - 1}
-    if options and (place := _text_place(text, base, options)) is not None:
-        found["text"] = place
-    texts = () if options == tuple(LETTERS[: len(options)]) else options
-    if (
-        not short
-        and "text" not in found
-        and (letter := _longer_letter(text, base, texts, n)) is not None
-    ):
-        found["letter"] = letter
-        if options and letter < len(options) and options[letter].upper() == LETTERS[letter]:
-            # The option named A stands first: the letter is its text as well.
-            found["text"] = letter
-    lettered = _LETTERED.fullmatch(base)
-    if lettered and not options and "letter" not in found and lettered[3][:2].istitle():
-        # The letter may name an option ("B. Paris") or be an initial ("B. Obama").
-        found["initial"] = LETTERS.index(lettered[1].upper())
-    found = {kind: place for kind, place in found.items() if 0 <= place < n}
+    base, value = undressed(text), numbers(text)
+    short = _SHORT.fullmatch(base)
+    places = _code(short[1] if short else "", value)
+    place = _text_place(text, base, options) if options else None
+    if place is not None:
+        places["text"] = place
+    elif not short:
+        places |= _longer(text, base, options, n)
+    found: dict[str, Any] = {kind: place for kind, place in places.items() if 0 <= place < n}
     if value:
         found["number"] = value
     if (truth := _TRUTH.get(base.casefold())) is not None:
-        facts = [_TRUTH.get(_word(one)) for one in options]
-        found["truth"] = (
-            facts.index(truth) if sorted(map(str, facts)) == ["False", "True"] else truth
-        )
+        found["truth"] = _truth(truth, options)
     return found | {"word": _word(text)}
+
+
+def _code(short: str, value: frozenset[Fraction]) -> dict[str, int]:
+    """Return the places that a letter alone or a whole number names."""
+    if short.isalpha():
+        return {"letter": LETTERS.index(short.upper())}
+    whole = _whole(short, value)
+    return {} if whole is None else {"from0": whole, "from1": whole - 1}
+
+
+def _longer(text: str, base: str, options: tuple[str, ...], n: int) -> dict[str, int]:
+    """Return the places that an answer of several words names by a letter."""
+    texts = () if options == tuple(LETTERS[: len(options)]) else options
+    letter = _longer_letter(text, base, texts, n)
+    if letter is not None:
+        # An option whose text is its own letter is named by letter and text.
+        same = letter < len(options) and options[letter].upper() == LETTERS[letter]
+        return {"letter": letter, "text": letter} if same else {"letter": letter}
+    lettered = _LETTERED.fullmatch(base)
+    if lettered and not options and lettered[3][:2].istitle():
+        # The letter may name an option ("B. Paris") or be an initial ("B. Obama").
+        return {"initial": LETTERS.index(lettered[1].upper())}
+    return {}
+
+
+def _truth(truth: bool, options: tuple[str, ...]) -> bool | int:
+    """Return the place of the option with this truth value if the options are yes and no, else the
+    value."""
+    facts = [_TRUTH.get(_word(one)) for one in options]
+    return facts.index(truth) if sorted(map(str, facts)) == ["False", "True"] else truth
 
 
 def _whole(digits: str, value: frozenset[Fraction]) -> int | None:
@@ -556,11 +569,7 @@ class Columns:
         if self.answers.reads[answer] < (0 if free else USUAL_MIN) * self.answers.most():
             return False
         if pair == ("truth", "truth") and self.keys.values:
-            # RTE's published labels are 0 for True and 1 for False: bits may be such.
-            bits = [one.bits == one.cells for one in (self.answers, self.keys)]
-            # Numbers such as 2 are no truth values.
-            digits = self.answers.reads["number"] > self.answers.bits
-            return gold_told or (bits[0] == bits[1] and not digits)
+            return gold_told or self._truths()
         if answer == "number" and self.counted:
             return self._values()
         if answer == "word":
@@ -568,6 +577,15 @@ class Columns:
         if not self.counted and "letter" in pair and not self._lettered(pair):
             return False
         return self._based(self.answers, answer, n)
+
+    def _truths(self) -> bool:
+        """Return whether the cells of both columns are truth values, in one form.
+
+        RTE's published labels are 0 for True and 1 for False, so bits beside words may be labels.
+        Numbers such as 2 are no truth values.
+        """
+        bits = [one.bits == one.cells for one in (self.answers, self.keys)]
+        return bits[0] == bits[1] and self.answers.reads["number"] <= self.answers.bits
 
     def _values(self) -> bool:
         """Return whether numbers of rows with options are values, and no numbers of these options.

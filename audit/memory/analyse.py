@@ -284,6 +284,6 @@ def rates_sentence(entry: Mapping[str, Any]) -> str:
     return (
         f"{text}. It finds {rate_text(r, 'answers')} of models that know the answers of 30 % of the items, "
         f"{rate_text(r, 'half')} of those that know half{read}. It clears {rate_text(r, 'clean_cleared')} of "
-        f"models without memory, and (false negatives) {rate_text(r, 'gap_5_cleared')} of models that score 5 points more for answers "
-        "that they know."
+        f"models without memory, and (false negatives) {rate_text(r, 'gap_5_cleared')} of "
+        "models that score 5 points more for answers that they know."
     )

@@ -110,8 +110,8 @@ def livecodebench_page(data: Path) -> Finding:
         (
             *cautions(board),
             "The training of every model ended before September 2023 by the dates that LiveCodeBench states. For six "
-            "of the eight references it states 2023-01-01, which may be a guess. A reference that has read later problems "
-            "makes the gaps larger.",
+            "of the eight references it states 2023-01-01, which may be a guess. A reference that has read later "
+            "problems makes the gaps larger.",
             f"With the {early.stratum.size} problems of September to November 2023 alone, {row.model} scores {value} % "
             f"[{low}, {high}] without memory.",
             "Other references give another figure: against eight models that the program draws from other families "

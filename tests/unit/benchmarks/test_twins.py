@@ -103,7 +103,7 @@ def test_a_date_is_newer_only_where_all_of_it_is_later() -> None:
     )
     assert is_newer("2024-08..2024-09", "2024-07") and not is_newer("2024-07..2024-09", "2024-07")
     for odd in ("May 2024", "2024-13", "24", "2024-07-32", "", "..2024", "2024-08..2024-07"):
-        with pytest.raises(ConfigError, match="The dates? (is|are)"):
+        with pytest.raises(ConfigError, match=r"The dates? (is|are)"):
             is_newer(odd, "2024")
 
 
@@ -201,7 +201,7 @@ def test_a_gap_needs_items_that_are_no_newer_for_the_tested_model_alone(
 def test_what_is_no_date_is_refused_alone_too(
     date: str | None, tested: str | None, reference: str | None
 ) -> None:
-    with pytest.raises(ConfigError, match="The dates? (is|are)"):
+    with pytest.raises(ConfigError, match=r"The dates? (is|are)"):
         check_origin(
             "fresh", date, "people", {"mine": Origin(tested)}, {"other": Origin(reference)}
         )

@@ -409,13 +409,15 @@ def scores(rows: Sequence[tuple[str, Limits, bool]], chance: float) -> Figure:
             ha=ha,
             va="center",
         )
-    axes.axvline(chance, color=canvas.MUTED, linewidth=0.9, linestyle=":")
+    if chance > 0:
+        axes.axvline(chance, color=canvas.MUTED, linewidth=0.9, linestyle=":")
     labels = []
     for label, _, _ in reversed(rows):
         labels.append(label)
     heights = np.arange(len(rows)) + 0.4
     canvas.names_above(axes, labels, heights.tolist())
-    axes.set(xlim=(0, 1.02), ylim=(-0.4, len(rows) - 0.4), xlabel="accuracy; dotted: guessing")
+    xlabel = "accuracy; dotted: guessing" if chance > 0 else "accuracy"
+    axes.set(xlim=(0, 1.02), ylim=(-0.4, len(rows) - 0.4), xlabel=xlabel)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
     return figure
 

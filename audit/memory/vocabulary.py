@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from audit.judging.document import Cell, Difference, Section
 from audit.judging.instrument import Indicator, Instrument, Measured
-from audit.judging.ladder import FINDINGS, Grade
+from audit.judging.ladder import DECIDED, Grade
 from audit.judging.result import Reason, Texts, sentence
 from audit.judging.run import CellResult, Decided
 from audit.judging.vocabulary import LOG_GATES, GateWord, VerdictWord
@@ -301,7 +301,7 @@ def by_kind(cell: MemoryVerdictCell, alpha: float) -> dict[str, Grade]:
     by the gap. Only the verdict says that the data refute a gap.
     """
     grade, known = cell.grade, cell.indicators
-    if grade not in (*FINDINGS, Grade.CAUSE_UNKNOWN, Grade.CLEARED):
+    if grade not in DECIDED:
         return {}
     grades = {}
     for kind in ("answers", "text"):

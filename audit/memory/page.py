@@ -242,11 +242,10 @@ def _scores(verdict: RunVerdict) -> dict[str, Figure]:
         else {}
     )
     matters = verdict.thresholds["effect_of_interest"]
-    limits = [(r.model, *r.evidence.limits()[1:]) for r in verdict.results]
     known = []
-    for row in limits:
-        if np.isfinite(row[2]):
-            known.append(row)
+    for r in verdict.results:
+        if np.isfinite(r.evidence.upper()):
+            known.append((r.model, r.evidence.limits()[1], r.evidence.upper()))
     if known:
         drawn["ruled_out"] = canvas.ruled_out(known, matters, "gap to held-out items")
     curves = []
@@ -260,7 +259,12 @@ def _scores(verdict: RunVerdict) -> dict[str, Figure]:
         if gap.between < matters:
             needed = int(np.ceil(n * share / (matters**2 - gap.between**2)))
         drawn["power_curve"] = canvas.power_curve(
-            lambda k: float(np.sqrt(share * n / k + gap.between**2)), n, needed, matters, "gap"
+            lambda k: float(np.sqrt(share * n / k + gap.between**2)),
+            n,
+            needed,
+            matters,
+            "gap",
+            decided=verdict.decided,
         )
     return drawn
 

@@ -446,7 +446,8 @@ class ImportOptions(TypedDict, total=False):
     family : str
         Family of the judged models, whose models in a reference set are left out.
     held_out_date : str
-        When the newest held-out item was written, such as "2024-05".
+        When the newest held-out item was written, such as "2024-05". "2023-09..2023-11" takes those
+        items of a table whose dates lie in the span.
     released : sequence of str
         Dates after which nothing was in the judged models' training, or MODEL=DATE.
     model, benchmark : str

@@ -216,6 +216,40 @@ def check_date(date: str | None) -> None:
         _span(date)
 
 
+def ends_of(dates: str | None) -> tuple[str | None, str | None]:
+    """Return the first and the last date of FROM..TO; the first is None for a single date.
+
+    Raises
+    ------
+    ConfigError
+        If an end is no date, or the last is before the first.
+
+    Examples
+    --------
+    >>> ends_of("2023-09..2023-11"), ends_of("2024-05")
+    (('2023-09', '2023-11'), (None, '2024-05'))
+    """
+    first, dots, last = (dates or "").partition("..")
+    if not dots:
+        check_date(dates)
+        return None, dates
+    if is_newer(first, last):
+        raise ConfigError(
+            f"The span of dates is {dates}. Expected FROM..TO with FROM before TO. Example: {last}..{first}"
+        )
+    return first, last
+
+
+def within(date: str, first: str, last: str) -> bool:
+    """Return whether all of a year, month or day lies between two dates, both included.
+
+    >>> within("2023-11-30", "2023-09", "2023-11"), within("2023", "2023-09", "2023-11")
+    (True, False)
+    """
+    start, end = _span(date)
+    return _span(first)[0] <= start and end <= _span(last)[1]
+
+
 def _span(date: str) -> tuple[str, str]:
     """Return the first and the last day, as texts that sort by time."""
     match = _DATE.fullmatch(date)

@@ -130,6 +130,7 @@ def run(asked: argparse.Namespace) -> int:
         "references": asked.references,
         "left_out": {"changed": panel.changed, "of_strata": panel.spare},
         "filter": asked.filter,
+        **({"held_out_since": asked.held_out_since} if asked.held_out_since else {}),
         "options": asked.options,
         "below_chance_is_real": asked.below_chance_is_real,
     }
@@ -194,7 +195,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     add(
         "--held-out-date",
         metavar="DATE",
-        help="when the newest held-out item was written, such as 2024-05",
+        help="when the newest held-out item was written, such as 2024-05; FROM..TO: of a table, the items dated so",
     )
     newest = "of the judged models, or MODEL=DATE: nothing newer was in their training"
     add("--released", nargs="+", default=[], metavar="DATE", help=newest)
@@ -262,6 +263,9 @@ def _read(
     held_out = words[0] if by_name else HELD_OUT if words else None
     dates = [released.get(name, released.get("")) for name in asked.judge or ("", *released)]
     before = last_date(asked.held_out_date, map(Origin, dates))
+    window = None
+    if held_out and asked.held_out_since:
+        window = (held_out, asked.held_out_since, asked.held_out_date)
     files, told = _take_sets(asked, joined, held_out, before)
     for word, benchmark, prefix in _given(asked, by_name):
         name, equals, rest = word.partition("=")
@@ -279,12 +283,18 @@ def _read(
             asked.answer_as,
             asked.gold_as,
             asked.filter,
+            window,
         )
         for place, log in read_logs(path, wanted):
             shown = str(place.relative_to(path)) if place != path else path.name
             if isinstance(log, str):
                 say(f"left out: {shown}: {log}")
                 continue
+            if window is not None and log.tool != "table":
+                raise ConfigError(
+                    f"{shown} is a log of {log.tool}, which has no dates of items, and --held-out-date is a span. "
+                    "Expected tables with a column of dates, or one date. Example: --held-out-date 2024-05"
+                )
             outcomes = with_options(log.outcomes, asked.options) if asked.options else log.outcomes
             joined.add(
                 shown,
@@ -364,10 +374,11 @@ def date_words(missing: Iterable[str], judged: Collection[str]) -> list[str]:
 def _released(asked: argparse.Namespace) -> dict[str, str]:
     """--released: dates by model, that of the judged models under "". ConfigError for what is no
     date."""
-    from audit.benchmarks.fresh import check_date
+    from audit.benchmarks.fresh import check_date, ends_of
 
     told = [one.rpartition("=")[::2] for one in asked.released]
-    for date in (asked.held_out_date, *(date for _, date in told)):
+    asked.held_out_since, asked.held_out_date = ends_of(asked.held_out_date)
+    for _, date in told:
         check_date(date)
     of_all = [date for name, date in told if not name]
     if len(of_all) > 1:

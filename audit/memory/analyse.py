@@ -264,8 +264,8 @@ def rates_sentence(entry: Mapping[str, Any]) -> str:
     if not d["fresh"]:
         return (
             f"{text}, and names something of unknown cause in {rate_text(r, 'clean_unknown')}, or "
-            f"{rate_text(r, 'sequenced_unknown')} if the published order is meaningful in itself. Without references it "
-            "finds no memory, and without held-out items it clears no model."
+            f"{rate_text(r, 'sequenced_unknown')} if the published order is meaningful in itself. "
+            "Without references it finds no memory, and without held-out items it clears no model."
         )
     simulated = []
     for name in _DIFFER:
@@ -277,10 +277,13 @@ def rates_sentence(entry: Mapping[str, Any]) -> str:
         text += f", and in {rate_text(r, worst)} in the worst of {worlds}"
     read = ""
     if not d["score_alone"]:
-        read = f", and {rate_text(r, 'text')} of those to which published text and orders are likelier by .3 of their spread"
+        read = (
+            f", and {rate_text(r, 'text')} of those to which published text and orders are likelier "
+            "by .3 of their spread"
+        )
     return (
         f"{text}. It finds {rate_text(r, 'answers')} of models that know the answers of 30 % of the items, "
-        f"{rate_text(r, 'half')} of those that know half{read}. It clears {rate_text(r, 'clean_cleared')} of models without "
-        f"memory, and (false negatives) {rate_text(r, 'gap_5_cleared')} of models that score 5 points more for answers "
-        "that they know."
+        f"{rate_text(r, 'half')} of those that know half{read}. It clears {rate_text(r, 'clean_cleared')} of "
+        f"models without memory, and (false negatives) {rate_text(r, 'gap_5_cleared')} of "
+        "models that score 5 points more for answers that they know."
     )

@@ -276,8 +276,10 @@ def rates_sentence(entry: Mapping[str, Any]) -> str:
         text += "."
     return (
         f"{text} No drop is detected in {rate_text(r, 'clean_cleared')} of clean models "
-        f"({rate_text(r, 'clean_unparsed_cleared')} with 4 % of all answers unparsed at random), and (false negative) in "
-        f"{rate_text(r, 'memorised_5_cleared')} of models that lose 5 points because they remember the wording, "
-        f"{rate_text(r, 'harder_cleared')} of those that lose them to harder variants; as one of a panel of twelve in at "
-        f"most {rate_text(r, 'memorised_5_cleared_panel')} and {rate_text(r, 'harder_cleared_panel')}."
+        f"({rate_text(r, 'clean_unparsed_cleared')} with 4 % of all answers unparsed at random), "
+        f"and (false negative) in {rate_text(r, 'memorised_5_cleared')} of models "
+        f"that lose 5 points because they remember the wording, {rate_text(r, 'harder_cleared')} "
+        f"of those that lose them to harder variants; as one of a "
+        f"panel of twelve in at most {rate_text(r, 'memorised_5_cleared_panel')} and "
+        f"{rate_text(r, 'harder_cleared_panel')}."
     )

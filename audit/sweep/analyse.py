@@ -609,9 +609,9 @@ def rates_sentence(entry: Mapping[str, Any]) -> str:
         f"Nearest calibrated design: {d['n']} questions, {d['routers']} router counts, {d['draws']} draws, {runs} "
         f"clean and {noisy} noisy {'replicate' if noisy == 1 else 'replicates'}, accuracy "
         f"{percent(d['clean_accuracy'])}, both controls and a hint reference. "
-        f"False positives: of models that noise does nothing for, this procedure calls {rate_text(r, 'clean_excess')} an "
-        f"excess (the paper's rule: {rate_text(r, 'clean_paper_model')}). False negatives: of models that noise lifts by 5 "
-        f"points at one router count, it clears {rate_text(r, 'gain_one_r_cleared')}. It clears "
+        f"False positives: of models that noise does nothing for, this procedure calls {rate_text(r, 'clean_excess')} "
+        f"an excess (the paper's rule: {rate_text(r, 'clean_paper_model')}). False negatives: of models that "
+        f"noise lifts by 5 points at one router count, it clears {rate_text(r, 'gain_one_r_cleared')}. It clears "
         f"{rate_text(r, 'clean_cleared')} of the former"
     )
     powers = []

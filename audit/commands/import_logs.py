@@ -90,7 +90,7 @@ def run(asked: argparse.Namespace) -> int:
         panel.judged,
     )
     released, known, files = panel.released, panel.known, panel.files
-    from audit.benchmarks.fresh import Origin, check_origin
+    from audit.benchmarks.fresh import Origin, check_origin, is_span
     from audit.imports.chance import check_above_guessing
     from audit.imports.checks import check_logs
     from audit.imports.join import check_joined
@@ -130,6 +130,7 @@ def run(asked: argparse.Namespace) -> int:
         "references": asked.references,
         "left_out": {"changed": panel.changed, "of_strata": panel.spare},
         "filter": asked.filter,
+        **({"held_out_date": asked.held_out_date} if is_span(asked.held_out_date) else {}),
         "options": asked.options,
         "below_chance_is_real": asked.below_chance_is_real,
     }
@@ -249,7 +250,7 @@ def _read(
     """(outcomes joined, the held-out benchmark, facts of every file, what a set tells of its
     models). Every log is read whole before anything is written. released: dates by model, that of
     the judged models under ""."""
-    from audit.benchmarks.fresh import Origin, last_date
+    from audit.benchmarks.fresh import Origin, is_span, last_date
     from audit.imports.chance import with_options
     from audit.imports.folder import is_folder, read_logs
     from audit.imports.join import Joined
@@ -262,6 +263,9 @@ def _read(
     held_out = words[0] if by_name else HELD_OUT if words else None
     dates = [released.get(name, released.get("")) for name in asked.judge or ("", *released)]
     before = last_date(asked.held_out_date, map(Origin, dates))
+    window = None
+    if held_out and is_span(asked.held_out_date):
+        window = (held_out, asked.held_out_date)
     files, told = _take_sets(asked, joined, held_out, before)
     for word, benchmark, prefix in _given(asked, by_name):
         name, equals, rest = word.partition("=")
@@ -279,6 +283,7 @@ def _read(
             asked.answer_as,
             asked.gold_as,
             asked.filter,
+            window,
         )
         for place, log in read_logs(path, wanted):
             shown = str(place.relative_to(path)) if place != path else path.name

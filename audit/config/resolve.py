@@ -31,6 +31,7 @@ from audit.shards.object_store import is_url
 from audit.shards.working_copy import working_copy
 
 Config = TypeVar("Config", bound=RunConfig)
+OUTPUTS = Path("outputs")
 
 
 @dataclass(frozen=True)
@@ -209,11 +210,16 @@ def resolve_run(
     if config.run_dir:
         path = working_copy(config.run_dir) if is_url(config.run_dir) else Path(config.run_dir)
     else:  # The same command again resumes the run in this folder.
-        models = "+".join(config.model) if len(config.model) <= 3 else f"{len(config.model)}models"
-        path = Path("outputs") / f"{audit.name}-{config.benchmark.name}-{models}-{identity[:10]}"
+        path = OUTPUTS / f"{default_prefix(audit.name, config)}{identity[:10]}"
     return ResolvedRun(
         audit, config, design, samples, protocols, answering, weights, failed, plain, identity, path
     )
+
+
+def default_prefix(audit: str, config: RunConfig) -> str:
+    """Return how the name of a run's folder begins if `run_dir` is not set."""
+    models = "+".join(config.model) if len(config.model) <= 3 else f"{len(config.model)}models"
+    return f"{audit}-{config.benchmark.name}-{models}-"
 
 
 def sized(config: Config, needed: int | None, there: int) -> Config:

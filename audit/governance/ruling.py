@@ -39,7 +39,7 @@ from audit.judging.together import Document, parts_of, suite_of
 from audit.shards.complete import cell_rows, contents, count_rows, listed_shards, unhashed_tables
 from audit.shards.files import SHARDS, file_sha256
 from audit.shards.manifest import LEADERBOARD, MANIFEST, SEAL, TOMBSTONE, Manifest
-from audit.shards.panel import PANEL, SUITE, panel_runs
+from audit.shards.panel import PANEL, SUITE, panel_runs, verdict_path
 
 
 def runners(run_dir: Path, signers: Collection[str]) -> tuple[str, ...]:
@@ -312,17 +312,6 @@ def home_of(folder: Path) -> Path:
         (parent / name).exists() for name in (MANIFEST, SHARDS)
     )
     return parent if inside else folder
-
-
-def verdict_path(run_dir: Path) -> Path:
-    """Return the path of a run's verdict.json; a panel may hold it in the folder itself."""
-    inside = run_dir / "report" / "verdict.json"
-    panel = run_dir / "verdict.json"
-    return (
-        panel
-        if panel.is_file() and not (run_dir / MANIFEST).exists() and not inside.exists()
-        else inside
-    )
 
 
 def _not_of_this_run(run_dir: Path, verdict: Document, trust_report: bool) -> str:

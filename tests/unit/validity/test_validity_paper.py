@@ -164,7 +164,7 @@ def test_the_page_has_all_of_it_folded_and_the_chronology(found, judged) -> None
     without = panels.page(replace(judged, chronology=None), panels.rows(found))
     assert 'id="chronology"' not in without
     assert re.search(r" 4\.0 where [a-z ]+ 5\.0", page)
-    assert page.count("Input: Hashes of the consumed token ids") == len(
+    assert page.count("Input: Hashes of the token ids") == len(
         found
     )  # a gate names its input, once a cell
 

@@ -226,11 +226,11 @@ def _unread(cell: Cell, lost: BoolArray, why: str) -> Cell:
 
 def _frozen(cell: Cell, rng: np.random.Generator) -> Cell | None:
     """Return a cell whose answers to surface edits equal those to the originals in every item."""
-    read = {
-        f: b.tests & (b.response != UNREAD) & (cell.before != UNREAD)
-        for f, b in cell.families.items()
-    }
-    many = {f for f, here in read.items() if here.sum() >= EXACT_FROM}
+    read, many = {}, set()
+    for family, block in cell.families.items():
+        read[family] = block.tests & (block.response != UNREAD) & (cell.before != UNREAD)
+        if read[family].sum() >= EXACT_FROM:
+            many.add(family)
     if Family.ATTRIBUTE not in many or not many & set(SURFACE):
         return None
     frozen = cell

@@ -172,24 +172,24 @@ def _save(table: pa.Table, chronology: str | None, run_dir: Path) -> None:
 
 
 def planned(config: ValidityConfig) -> Planned:
+    """Return a dry run: its functions, facts and lines."""
     run = resolve_validity(config)
-    found = tolerated(config, run)
+    design = tolerated(config, run)
     margin = ValidityThresholds.from_mapping(config.verdict).margin
-    needed = math.ceil(found.needed(margin) * len(run.plan.items) / found.items)
-    facts = {"minimum_detectable_difference": found.detectable(), "questions_needed": needed}
+    needed = math.ceil(design.needed(margin) * len(run.plan.items) / design.items)
+    facts = {"minimum_detectable_difference": design.detectable(), "questions_needed": needed}
 
     def described(asked: Sequence[Asked]) -> list[str]:
         shown = [f"scorer         {run.facts['name']}"]
-        for one in asked:
+        for cell in asked:
             shown += [
-                f"{one.planned.model} on {one.planned.benchmark}",
-                f"  items              {one.questions:>12,}",
-                f"  calls              {one.planned.calls:>12,}",
-                *one.planned.lines(),
+                f"{cell.planned.model} on {cell.planned.benchmark}",
+                f"  items              {cell.questions:>12,}",
+                f"  calls              {cell.planned.calls:>12,}",
+                *cell.planned.lines(),
             ]
-        return (
-            shown + lines(found, shipped_table(JUDGE.shipped)) + reach(run.resolved, asked, needed)
-        )
+        shown += lines(design, shipped_table(JUDGE.shipped))
+        return shown + reach(run.resolved, asked, needed)
 
     return Planned(run.resolved, described, lambda one: {**called(one), **facts})
 

@@ -1,7 +1,7 @@
 """Define the verdicts of the perturbation audit, the result of one cell, and their words.
 
-Page, gate and headline use one entry for each verdict and each gate. `INSTRUMENT` is the audit as a
-row of the table of instruments.
+The page, the gate and the headline share the entry of each verdict and each gate. `INSTRUMENT` is
+the audit's row in the table of instruments.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # Commands without statistics import this module.
 
 
 class PerturbVerdict(StrEnum):
-    """The verdicts, in the order in which they are tried."""
+    """Name the verdicts, in the order in which they are tested."""
 
     WITHHELD = "withheld"
     DROP_BEYOND_REFERENCE = "drop_beyond_reference"
@@ -36,9 +36,9 @@ class PerturbVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class Decision(Decided[PerturbVerdict]):
-    """The verdict on a cell.
+    """Hold the verdict on a cell.
 
-    doubt: code of the reason why a drop was not counted, not called beyond reference, or (withheld)
+    doubt: the code of the reason why a drop does not count, is not called beyond reference, or is
     not judged.
     """
 
@@ -47,12 +47,12 @@ class Decision(Decided[PerturbVerdict]):
 
 @dataclass(frozen=True)
 class Unparsed:
-    """How robust a verdict is against unparsed answers.
+    """Hold how much a verdict depends on unparsed answers.
 
-    share: unparsed share of the tested model's answers (0-1). holds: the verdict that the tipping
-    point refers to; None if no verdict depends on them. tipping_point: the odds ratio up to which
-    it holds; null in verdict.json if it holds in the worst case (`worst_case`). largest_worst: the
-    largest drop in the worst case, 0-1.
+    share: the unparsed share of the tested model's answers (0-1). holds: the verdict to which the
+    tipping point refers; None if no verdict depends on unparsed answers. tipping_point: the verdict
+    holds up to this odds ratio; null in verdict.json if it holds in the worst case (`worst_case`).
+    largest_worst: the largest drop in the worst case, 0-1.
     """
 
     share: float
@@ -69,12 +69,11 @@ class Unparsed:
 
 @dataclass(frozen=True, kw_only=True)
 class PerturbResult(CellResult):
-    """The verdict on one model and benchmark, with its evidence (None if nothing could be
-    compared).
+    """Hold the verdict on one model and benchmark, with its evidence.
 
-    found_p, beyond_p: after Holm over the panel; None if not tested. plain_p: beyond_p without the
-    prior of how much models differ; plain: the finding by it. unparsed: how robust the verdict is;
-    None if all was parsed.
+    The evidence is None if nothing could be compared. found_p, beyond_p: the p-values after Holm
+    over the panel; None if not tested. plain_p: beyond_p without the prior of how much models
+    differ. plain: the finding by plain_p. unparsed: None if all answers were parsed.
     """
 
     texts: ClassVar[Texts] = TEXTS
@@ -94,8 +93,9 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
         "Drop beyond reference",
         "▲",
         "^",
-        "The score falls by more than broken variants could make, by more than the reference models lose on the same "
-        "variants, and not as sensitivity to wording would make it. Part of it may be memory of the published wording.",
+        "The score falls by more than broken variants could cause, and by more than the reference "
+        "models lose on the same variants. Sensitivity to wording does not explain the pattern. "
+        "Part of the score may be memory of the published wording.",
         Grade.FOUND_STRONG,
         plain="Loses more than other models when reworded",
     ),
@@ -103,17 +103,18 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
         "Drop that suggests memory",
         "△",
         "D",
-        "The score falls by more than the reference models lose, and on the items that memory would cost. A model that "
-        "is sensitive to wording on hard items alone makes the same data. Reworded held-out items tell them apart.",
+        "The score falls by more than the reference models lose, and on the items on which memory "
+        "would help. A model that is sensitive to wording on hard items only has the same pattern. "
+        "Reworded held-out items tell the two apart.",
         Grade.FOUND_SUGGESTIVE,
-        plain="Loses more than other models, as memory would make it",
+        plain="Loses more than other models, in the pattern of memory",
     ),
     PerturbVerdict.CAUSE_UNKNOWN: VerdictWord(
         "Drop, cause unknown",
         "▼",
         "v",
-        "The score falls when the questions are reworded. Memory of the wording makes it fall, and so do variants that "
-        "are harder or broken and sensitivity to wording: these data cannot show which.",
+        "The score falls when the questions are reworded. The cause may be memory of the wording, "
+        "harder or broken variants, or sensitivity to wording. These data cannot show which.",
         Grade.CAUSE_UNKNOWN,
         plain="Loses points when reworded, by memory or not",
     ),
@@ -121,7 +122,8 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
         "Withheld",
         "✖",
         "X",
-        "The measurement itself failed a check, so no conclusion is drawn. The report states what to mend.",
+        "A check of the measurement failed, so no conclusion is drawn. The report states what to "
+        "repair.",
         Grade.CHECK_FAILED,
         plain="A check of the measurement failed",
     ),
@@ -129,7 +131,7 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
         "Not identified",
         "○",
         "h",
-        "These data cannot answer the question, whatever the answers are. The report states what this run lacks.",
+        "These data cannot answer the question. The report states what this run lacks.",
         Grade.NOT_IDENTIFIED,
         plain="This score leaves no room for a drop that matters",
     ),
@@ -137,18 +139,18 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
         "Not enough data",
         "✚",
         "P",
-        "A drop of the size that matters could be real or not: the data cannot tell. This neither clears nor "
-        "suspects the model: measure more.",
+        "The data cannot tell whether there is a drop that matters. The model is neither cleared "
+        "nor suspected. Ask more questions.",
         Grade.UNDECIDED,
     ),
     PerturbVerdict.NO_DROP_DETECTED: VerdictWord(
         "No drop detected",
         "●",
         "o",
-        "No drop counts, and one of the size that matters is refuted by the data. Answers that were learnt as facts "
-        "survive rewording and are not excluded.",
+        "No drop counts, and the data exclude a drop that matters. Answers that were learnt as "
+        "facts survive rewording, and are not excluded.",
         Grade.CLEARED,
-        plain="Rewording costs less than what matters; learnt answers are not looked for",
+        plain="Rewording costs less than what matters; learnt answers are not examined",
     ),
 }
 
@@ -163,9 +165,9 @@ GATES: dict[str, GateWord] = {
         "the items do not match between the original wordings and the variants",
     ),
     "noise_floor": GateWord(
-        "Repeated runs agree", "repeats of one prompt differ more than chance usually makes"
+        "Repeated runs agree", "repeats of one prompt differ more than by chance"
     ),
-    "exact_values": GateWord("Plausible values", "some figures are suspiciously exact"),
+    "exact_values": GateWord("Plausible values", "some numbers are suspiciously exact"),
     "variants_reached_model": GateWord(
         "Variants reach the model", "the variants did not reach the model"
     ),
@@ -185,18 +187,19 @@ LABELS = {
     "broken_share_max": "Few broken variants: largest upper limit of their share",
     "order_z_min": "Same items in every wording: standard errors needed",
     "order_items_min": "Same items in every wording: fewest items",
-    "curve_references_min": "References from which ConStat's curve must agree",
-    "units_min": "Enough questions: fewest that are independent",
+    "curve_references_min": "Least number of references for ConStat's curve",
+    "units_min": "Enough questions: least number of independent questions",
     "bracket_margin": "References bracket the model: largest miss in accuracy on the variants",
-    "tau_prior": "How much clean models differ: scale of the prior, 0 for none",
+    "tau_prior": "Differences between clean models: scale of the prior, 0 for none",
     "block_at": "Weakest finding that blocks",
-    "unparsed_gamma": "Unparsed answers: odds ratio at which they are held against a verdict",
+    "unparsed_gamma": "Unparsed answers: odds ratio at which they count against a verdict",
 }
 
 
 class Drop(Section):
-    """The drop under rewording. original: accuracy as published; cs: the contamination score of
-    accuracies.
+    """Hold the drop under rewording.
+
+    original: the accuracy with the published wording. cs: the contamination score of accuracies.
     """
 
     original: float | None
@@ -205,13 +208,13 @@ class Drop(Section):
 
 
 class PerturbEvidence(Section):
-    """Fields of `Evidence` that other programs read."""
+    """Hold the fields of `Evidence` that other programs read."""
 
     drop: Drop
 
 
 class PerturbVerdictCell(Cell):
-    """A cell of the perturbation audit's verdict.json."""
+    """Hold a cell of the perturbation audit's verdict.json."""
 
     evidence: PerturbEvidence | None
 
@@ -227,7 +230,7 @@ def measured(cell: PerturbVerdictCell) -> Measured:
     Returns
     -------
     Measured
-        With the false positive rate of a finding.
+        The drop, with the false positive rate of a finding.
     """
     alarms = cell.rates.get("clean_beyond" if cell.references else "clean_unknown")
     name = "drop under rewording"
@@ -238,8 +241,7 @@ def measured(cell: PerturbVerdictCell) -> Measured:
 
 
 def tracked(cell: PerturbVerdictCell) -> tuple[Indicator, ...]:
-    """Return the tracked metrics: the score, the contamination score `cs`, and the lost accuracy
-    `drop`.
+    """Return the tracked metrics: the score, the contamination score `cs`, and the loss `drop`.
 
     Parameters
     ----------
@@ -249,7 +251,7 @@ def tracked(cell: PerturbVerdictCell) -> tuple[Indicator, ...]:
     Returns
     -------
     tuple of Indicator
-        Empty if nothing could be compared.
+        The metrics; empty if nothing could be compared.
     """
     if cell.evidence is None:
         return ()

@@ -318,9 +318,8 @@ def add(args: Namespace, now: datetime) -> int:
         )
         # The decisions on a removed run stay in its folder, but cannot be noted without its
         # verdict.
-        noted = sorted(
-            p.parent for p in path.glob(f"**/{DECISIONS}") if verdict_path(p.parent).is_file()
-        )
+        folders = [decisions.parent for decisions in path.glob(f"**/{DECISIONS}")]
+        noted = sorted(folder for folder in folders if verdict_path(folder).is_file())
         decided += [(_noted, folder) for folder in noted]
         if not below:
             raise ConfigError(

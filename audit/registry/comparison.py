@@ -274,10 +274,8 @@ def _check_comparable(
 
 def _what_differs(name: str, cells: tuple[Cell, Cell], manifests: Sequence[Manifest]) -> str:
     """Return the first four fields that differ if the manifests hold them; else the two hashes."""
-    old, new = (
-        _hashed_fields(name, manifest, cell.model)
-        for manifest, cell in zip(manifests, cells, strict=True)
-    )
+    old = _hashed_fields(name, manifests[0], cells[0].model)
+    new = _hashed_fields(name, manifests[1], cells[1].model)
     keys = []
     for key in {**old, **new}:
         if old.get(key) != new.get(key):

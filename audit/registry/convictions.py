@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,8 @@ def settle_references(
     check_runs(
         runs, audit, resolved.models, judged(config), resolved.revisions, resolved.plain, same
     )
-    check_items(runs, (question for sample in resolved.samples for question in sample.questions()))
+    questions = chain.from_iterable(sample.questions() for sample in resolved.samples)
+    check_items(runs, questions)
     convicted = check_convicted(config, runs, resolved.models)
     own = {name: Origin(model.released, model.family) for name, model in config.model.items()}
     tested = {name: own[name] for name in judged(config)}
@@ -76,10 +78,10 @@ def settle_references(
         name = resolved.samples[1].benchmark.name
         remarks = check_origin(name, items.date, items.written_by, tested, references)
     keys = {"": "control_benchmark.date"} | {name: f"model.{name}.released" for name in own}
-    remarks["dates_missing"] = [
-        keys.get(name, f"the release date of {name} in its run")
-        for name in remarks["dates_missing"]
-    ]
+    missing = []
+    for name in remarks["dates_missing"]:
+        missing.append(keys.get(name, f"the release date of {name} in its run"))
+    remarks["dates_missing"] = missing
     remarks["held_out"] += [NOT_OURS] * any(map(imported, (run.path for run in runs)))
     origins = {name: asdict(one) for name, one in {**references, **tested}.items()}
     paths = []

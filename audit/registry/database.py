@@ -220,9 +220,8 @@ def _up_to_date(db: Connection) -> None:
     current = MigrationContext.configure(db).get_current_revision()
     if current == scripts.get_current_head():
         return
-    if current is not None and current not in {
-        script.revision for script in scripts.walk_revisions()
-    }:
+    known = {script.revision for script in scripts.walk_revisions()}
+    if current is not None and current not in known:
         raise ConfigError(
             f"The registry's version is {current[:32]}, of a newer program. Update this program."
         )

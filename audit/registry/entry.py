@@ -397,9 +397,9 @@ def _time(value: str | None, run_dir: Path) -> str:
 
 
 def _addresses(people: Any) -> bool:
-    return isinstance(people, list) and all(
-        isinstance(address, str) and "@" in address for address in people
-    )
+    if not isinstance(people, list):
+        return False
+    return all(isinstance(address, str) and "@" in address for address in people)
 
 
 _GOVERNANCE: dict[str, tuple[Callable[[Any], bool], str]] = {

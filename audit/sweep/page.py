@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -176,7 +177,8 @@ def _of_questions(behind: Behind, ranked: Sequence[SweepResult], names: Names) -
         "arm_words": [ARMS[arm] for arm in drill.head["arms"]],
         "gates": _gate_items(ranked),
     }
-    pooled = POOLED if any(s.replicate > 0 for c in behind.cells for s in c.settings) else ""
+    settings = chain.from_iterable(cell.settings for cell in behind.cells)
+    pooled = POOLED if any(setting.replicate > 0 for setting in settings) else ""
     aggregators = sorted({aggregator_of(d) for d in behind.dirs})
     # This filter selects the model in the list of answers.
     filters = {}
@@ -287,10 +289,8 @@ def _reach(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> dict
     if not known:
         return {}
     tests = len(cells) * max(len(r.routers) for r in run.results)
-    questions, runs = (
-        min(c.n_questions for c in run.results),
-        min(runs_of(c.settings) for c in cells),
-    )
+    questions = min(result.n_questions for result in run.results)
+    runs = min(runs_of(cell.settings) for cell in cells)
     enough = None if min(runs) < REPEATED else needed(thresholds, tests)
     curve = power_curve(
         lambda n: detectable(thresholds, n, tests, runs),

@@ -200,9 +200,8 @@ class Hypothesis:
     sentence: str
 
 
-_OWN = {f.name for f in fields(SweepResult)} - {f.name for f in fields(CellResult)} - {
-    "evidence"
-} | {"sensitivity"}
+_SHARED = {field.name for field in fields(CellResult)} | {"evidence"}
+_OWN = {f.name for f in fields(SweepResult) if f.name not in _SHARED} | {"sensitivity"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -194,7 +194,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     add(
         "--held-out-date",
         metavar="DATE",
-        help="when the newest held-out item was written, such as 2024-05",
+        help="when the held-out items were written, such as 2024-05 or 2024-05..2024-08",
     )
     newest = "of the judged models, or MODEL=DATE: nothing newer was in their training"
     add("--released", nargs="+", default=[], metavar="DATE", help=newest)

@@ -58,12 +58,16 @@ INDICATORS: dict[Name, IndicatorWord] = {
         "prior of how much models differ, and an exact test among items of equal difficulty",
     ),
 }
-HOLDS_IF = "the held-out items are no newer than the model, and neither the model nor its family wrote them"
+HOLDS_IF = (
+    "the held-out items are as new to the references as to the model, and neither the model nor its "
+    "family wrote them"
+)
 CONDITIONS = (
     f"{HOLDS_IF[0].upper()}{HOLDS_IF[1:]}. If they suit this model better or worse than the "
     "references, the number is wrong by that amount.",
     "The references have not learnt the benchmark, or all equally. If they score higher on it than "
-    "on the held-out items, the number is an upper limit. It then ignores their gap.",
+    "on the held-out items, the number is an upper limit. Its interval then reaches down to the score that "
+    "leaves their gap out.",
     "The two sets differ by the same number of points for every model, or by the same number of "
     "logits. The interval covers both cases.",
     "Training on items of the benchmark's kind counts as memory, except for the part that carries "
@@ -248,8 +252,8 @@ TEXTS: Texts = {
     "abler_references": "Choose references that are as able as this model.",
     "near_references": "Choose references on both sides of this model's score on held-out items.",
     "state_dates": lambda missing: (
-        "State the date of the newest held-out item and the release dates of the models, such as "
-        "2025-12. "
+        "State the dates of the held-out items and the release dates of the models, such as "
+        "2025-12..2026-03. "
         f"Missing: {', '.join(missing)}."
     ),
     "other_families": lambda family, references, stated: (

@@ -1,5 +1,6 @@
-"""Check references and held-out items: not contaminated by an audit's finding, of the same version,
-for all models.
+"""Check that references and held-out items are valid for all models of a run.
+
+No audit may have found contamination in them, and their versions must be equal.
 """
 
 import os
@@ -40,8 +41,8 @@ def settle_references(
     Parameters
     ----------
     config : ReferencedConfig
-        Names the references.
-    resolved : ResolvedRun
+        The configuration, which names the references.
+        resolved : ResolvedRun
         The run.
     same : sequence of str
         Options that must be equal in a reference run.
@@ -49,12 +50,12 @@ def settle_references(
     Returns
     -------
     ResolvedRun
-        With what its manifest keeps of the references.
+        The run, with the facts of the references for its manifest.
 
     Raises
     ------
     ConfigError
-        If a reference cannot be compared, was asked other items, or has a finding that is not
+        If a reference cannot be compared, answered other items, or has a finding that is not
         allowed.
     """
     runs, audit = reference_runs(config), resolved.audit.name
@@ -101,12 +102,13 @@ def settle_references(
 
 
 def reservations(analysis: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what a verdict cannot exclude because of its references and held-out items.
+    """Return the explanations that a verdict cannot exclude because of references and held-out
+    items.
 
     Parameters
     ----------
     analysis : mapping
-        As the manifest has it.
+        The analysis in the manifest.
 
     Returns
     -------
@@ -116,8 +118,8 @@ def reservations(analysis: Mapping[str, Any]) -> tuple[str, ...]:
     sentences = []
     for name, what in analysis.get("convicted", {}).items():
         sentences.append(
-            f"Reference {name} was itself convicted ({what}) and was allowed: what it remembers too is taken off, so a "
-            "smaller effect than the true one may be printed."
+            f"Reference {name} has a finding of memory ({what}) and was allowed. Its memory is "
+            "subtracted, so the printed effect may be smaller than the true effect."
         )
     return *analysis.get("held_out", ()), *sentences
 
@@ -125,7 +127,7 @@ def reservations(analysis: Mapping[str, Any]) -> tuple[str, ...]:
 def check_convicted(
     config: ReferencedConfig, runs: Sequence[ReferenceRun], models: Mapping[str, Facts]
 ) -> dict[str, str]:
-    """Look up findings of audits in the references.
+    """Look up whether audits found contamination in the references.
 
     Parameters
     ----------
@@ -148,8 +150,8 @@ def check_convicted(
 
     Notes
     -----
-    The verdict of each reference run, of its panel or suite, and the registry are searched by name
-    and weights.
+    The search is by name and weights. It covers the verdict of each reference run, of its panel or
+    suite, and the registry.
     """
     serving: dict[str, tuple[Facts, Path | None]] = {}
     for name, facts in models.items():
@@ -170,14 +172,13 @@ def check_convicted(
         if said:
             reasons[name] = said[0]
         if said and name not in config.allow_convicted:
-            instead = f"Leave it out, or say that you accept it: 'allow_convicted=[{name}]'."
+            instead = f"Leave it out, or accept it: 'allow_convicted=[{name}]'."
             raise ConfigError(f"Reference {name} was itself convicted: {said[0]}. {instead}")
     return reasons
 
 
 def found_in(run_dir: Path, model: str) -> Iterator[str]:
-    """Yield the findings of audits in a model, from the reports of a run and of its suite or
-    panel."""
+    """Yield the findings on a model in the reports of a run and of its suite or panel."""
     for home in (run_dir, *([run_dir.parent] if (run_dir.parent / PANEL).is_file() else [])):
         path = verdict_path(home)
         if not path.is_file():
@@ -194,10 +195,11 @@ def found_in(run_dir: Path, model: str) -> Iterator[str]:
 
 
 def _registered(registry: str | None) -> dict[tuple[str, str], str]:
-    """Return the findings of the registry by (model, revision); empty without a registry or without
-    its answer.
+    """Return the registered findings by (model, revision).
+
+    The result is empty without a registry, or if it does not answer.
     """
-    if not (registry or os.environ.get("AUDIT_REGISTRY")):  # a second of imports less
+    if not (registry or os.environ.get("AUDIT_REGISTRY")):  # This saves a second of imports.
         return {}
     from audit.registry.database import open_registry, place_of
     from audit.registry.store import kept
@@ -210,7 +212,7 @@ def _registered(registry: str | None) -> dict[tuple[str, str], str]:
         cells = kept(open_registry(place))
     except RegistryError as error:
         print(
-            f"registry: {error} Not known: whether a reference was convicted.",
+            f"registry: {error} It is unknown whether a reference has a finding.",
             file=sys.stderr,
             flush=True,
         )
@@ -230,8 +232,9 @@ def _registered(registry: str | None) -> dict[tuple[str, str], str]:
 def _of_weights(
     registered: Mapping[tuple[str, str], str], name: str, facts: Facts
 ) -> Iterator[str]:
-    """Yield the findings in equal weights under any name; a revision that one side lacks counts as
-    equal.
+    """Yield the findings on equal weights under any name.
+
+    A revision that one side lacks counts as equal.
     """
     revision = facts.get("revision") or ""
     weighed = bool(revision) and facts.get("engine") != "scripted"
@@ -243,8 +246,9 @@ def _of_weights(
 
 
 def _convicts(verdict: str) -> bool:
-    """Return whether a verdict of the registry is a strong finding; False for an audit that is not
-    installed here.
+    """Return whether a registered verdict is a strong finding.
+
+    It is False for an audit that is not installed here.
     """
     word = words().get(verdict)
     return word is not None and word.grade is Grade.FOUND_STRONG

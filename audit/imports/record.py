@@ -156,8 +156,8 @@ class Imported:
     sample : str
         Name of the item in its log, by which repeats are noticed.
     right, of : int
-        k of n trials were right. `right` is None if no answer could be read, or an error stands in its
-        place.
+        k of n trials were right. `right` is None if no answer could be read, or an error stands in
+        its place.
     gold : int or None
         Index of the right option; None if it is unknown.
     target : str
@@ -165,7 +165,8 @@ class Imported:
     revision : str
         Revision of the weights; "" if the log does not state it.
     stratum : str
-        Group of the item, such as its difficulty, if both sets of items should have equal shares of it.
+        Group of the item, such as its difficulty, if both sets of items should have equal shares of
+        it.
     counted : bool
         Whether the log states k and n themselves and no decimal number.
     measure : bool
@@ -342,11 +343,11 @@ def first_of(record: Record, names: Iterable[str]) -> Any:
 
 def messages(given: Any, where: str) -> str:
     """Return a question: a text, or what messages hold."""
-    turns = [
-        first_of(one, ("content", "prompt")) if isinstance(one, dict) else one
-        for one in as_list(given)
-    ]
-    return checked("\n".join(map(single, turns)), where)
+    turns = []
+    for turn in as_list(given):
+        text = first_of(turn, ("content", "prompt")) if isinstance(turn, dict) else turn
+        turns.append(single(text))
+    return checked("\n".join(turns), where)
 
 
 def place_of(key: str, options: Sequence[str]) -> int | None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from audit.registry.comparison import LastingChange
 
 
-def add_words(parser: ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "before",

@@ -181,7 +181,7 @@ def table_text(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {line} |" for line in lines) + "\n"
 
 
-def add_words(parser: argparse.ArgumentParser, audit: Any) -> None:
+def add_arguments(parser: argparse.ArgumentParser, audit: Any) -> None:
     """The options of a calibration. audit: its module `calibrate`, which may have some of its own
     (`add_options`)."""
     parser.description = audit.__doc__.split("\n")[0]
@@ -203,7 +203,7 @@ def add_words(parser: argparse.ArgumentParser, audit: Any) -> None:
 def run_calibration(audit: Any, options: argparse.Namespace, **own: Any) -> int:
     """Simulate, print each design when it is done, write the table where asked; the exit code.
 
-    audit: its module `calibrate`, with `procedures`. options: as `add_words` has them. own:
+    audit: its module `calibrate`, with `procedures`. options: as `add_arguments` has them. own:
     keywords of `procedures`, in place of what ships. UsageError for an option out of range."""
     for name in ("simulations", "worlds", "jobs"):
         value = getattr(options, name, None)

@@ -59,12 +59,12 @@ def run(arguments: Namespace) -> int:
 
 def _suite(name: str, words: Sequence[str]) -> int:
     from audit.config.project import project_words
-    from audit.config.short_forms import data_words, own_models
+    from audit.config.short_forms import data_words, note_local_models
     from audit.suite.commands import audit_words, steps
     from audit.suite.read import read_suite
 
     changes, changed, shared, run_dir, plan = _sorted(words)
-    own_models(shared)
+    note_local_models(shared)
     files = [word.removeprefix("data=") for word in words if word.startswith("data=")]
     suite = read_suite(name, changes)
     if files:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.benchmarks.fresh import check_fresh, told_families
-from audit.config.dry_run import Asked, Planned, reach
+from audit.config.dry_run import CallCounts, Planned, reach
 from audit.config.plan_cost import in_one_line
 from audit.config.references import judged, reference_runs
 from audit.config.resolve import BenchmarkSample, ResolvedRun, resolve_run
@@ -68,7 +68,7 @@ def planned(config: MemoryConfig) -> Planned:
     return Planned(resolved, lambda asked: describe(resolved, config, asked))
 
 
-def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[Asked]) -> list[str]:
+def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[CallCounts]) -> list[str]:
     """The plan in lines that a person reads. Given texts are not served from the prefix cache."""
     orders = orders_of(config, resolved.path)
     with_orders = 0
@@ -130,7 +130,7 @@ def _references(config: MemoryConfig) -> int:
 
 
 def _reach(
-    resolved: ResolvedRun, asked: Sequence[Asked], power: float, table: Mapping[str, Any]
+    resolved: ResolvedRun, asked: Sequence[CallCounts], power: float, table: Mapping[str, Any]
 ) -> list[str]:
     enough = []
     for one in table["designs"]:

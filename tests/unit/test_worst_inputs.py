@@ -55,7 +55,7 @@ WORST = [
     (["sweep", "--model", "scripted", "--n", "20"], 2, "Write: audit sweep model=scripted n=20"),
     (["sweep", "--model=scripted", "n=20"], 2, "Write: audit sweep model=scripted n=20"),
     (["sweep", "plan", "model=scripted"], 2, "audit plan audit=sweep model=scripted"),
-    (["memory", "scripted"], 2, "Expected key=value, found 'scripted'"),
+    (["memory", "scripted"], 2, "Word is 'scripted'. Expected key=value"),
     (["sweep", "benchmark=/data/ok.jsonl"], 2, "Write: data=/data/ok.jsonl"),
     (
         ["sweep", "benchmark=mcq_file", "benchmark.path=my exam ü (1).jsonl", *PLAN],
@@ -84,8 +84,8 @@ WORST = [
     (["sweep", "verdict.alfa=.05", *PLAN], 1, "Did you mean 'verdict.alpha'?"),
     (["sweep", "model.scriptd.reading=letter", *PLAN], 1, "Did you mean 'model.scripted'?"),
     (["sweep", "model.scripted=5", *PLAN], 1, "such as model.scripted.name="),
-    (["sweep", "cost=5", *PLAN], 1, "cost takes a name, and 5 is none"),
-    (["sweep", "model=null"], 1, "model takes a name, and null is none"),
+    (["sweep", "cost=5", *PLAN], 1, "cost is 5. Expected a name"),
+    (["sweep", "model=null"], 1, "model is null. Expected a name"),
     (
         ["sweep", "cost.prices.scripted={prompt: 1, generated: 2}", *PLAN],
         0,
@@ -96,7 +96,7 @@ WORST = [
     (
         ["sweep", "hydra.searchpath=[file:///nowhere]", "model=mine"],
         1,
-        "there is no folder /nowhere",
+        "Folder /nowhere of hydra.searchpath does not exist",
     ),
     (["sweep", "hydra.searchpath=[file://conf]", "model=mine"], 1, "# @package model.mine"),
     (["sweep", "hydra.searchpath=[file://conf]", "model=mone"], 1, "Did you mean 'mine'?"),

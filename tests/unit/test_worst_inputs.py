@@ -52,11 +52,11 @@ WORST = [
     (["--version"], 0, "audit 0."),
     (["version"], 0, "audit 0."),
     (["sweep", "help"], 0, "audit plan <the same overrides>"),
-    (["sweep", "--model", "scripted", "--n", "20"], 2, "Write: audit sweep model=scripted n=20"),
-    (["sweep", "--model=scripted", "n=20"], 2, "Write: audit sweep model=scripted n=20"),
+    (["sweep", "--model", "scripted", "--n", "20"], 2, "Example: audit sweep model=scripted n=20"),
+    (["sweep", "--model=scripted", "n=20"], 2, "Example: audit sweep model=scripted n=20"),
     (["sweep", "plan", "model=scripted"], 2, "audit plan audit=sweep model=scripted"),
     (["memory", "scripted"], 2, "Word is 'scripted'. Expected key=value"),
-    (["sweep", "benchmark=/data/ok.jsonl"], 2, "Write: data=/data/ok.jsonl"),
+    (["sweep", "benchmark=/data/ok.jsonl"], 2, "Example: data=/data/ok.jsonl"),
     (
         ["sweep", "benchmark=mcq_file", "benchmark.path=my exam ü (1).jsonl", *PLAN],
         0,
@@ -108,7 +108,7 @@ WORST = [
     (
         ["sweep", "model=openai_compatible", "model.openai_compatible.name=mymodel"],
         2,
-        "Write: endpoint=URL model_id=mymodel",
+        "Example: endpoint=URL model_id=mymodel",
     ),
     (
         ["plan", "model=scripted", "n=20", "r=1"],
@@ -132,9 +132,9 @@ WORST = [
         1,
         "audit variants build benchmark=mcq_file benchmark.name=",
     ),
-    (["sweep", "-n", "20"], 2, "Write: audit sweep n=20"),
-    (["sweep", "-r", "1..9"], 2, "Write: audit sweep r=1..9"),
-    (["sweep", "-n=20", "model=scripted"], 2, "Write: audit sweep n=20 model=scripted"),
+    (["sweep", "-n", "20"], 2, "Example: audit sweep n=20"),
+    (["sweep", "-r", "1..9"], 2, "Example: audit sweep r=1..9"),
+    (["sweep", "-n=20", "model=scripted"], 2, "Example: audit sweep n=20 model=scripted"),
     (
         ["sweep", "model=scripted", "endpoints=http://localhost:8000/v1"],
         1,
@@ -143,7 +143,7 @@ WORST = [
     (
         ["sweep", "endpoint=localhost:8000/v1", "model_id=m"],
         1,
-        "Write: endpoint=http://localhost:8000/v1",
+        "Example: endpoint=http://localhost:8000/v1",
     ),
     (["runs", "nowhere"], 1, "my data/nowhere"),
     (["open", "nowhere"], 1, "my data/nowhere"),

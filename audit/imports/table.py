@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -126,6 +126,30 @@ def _outcomes(
 
 def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table:
     """Read all rows once: what the columns are is decided by all of them."""
+    names = _named(rows, wanted)
+    if not names:
+        return _Table({}, Typing(), no=False, blank=False)
+    columns = _columns(path, names, wanted)
+    _check_no_wrong(path, columns)
+    cells, marks = Columns(), _Marks()
+    for where, row in rows():
+        found = {name: at(row, column) for name, column in columns.items()}
+        if _failed(found, where):
+            continue
+        options = _options(found.get("options", wanted.columns.get("options")), where)
+        if "correct" in found:
+            marks.add(found, where)
+        else:
+            cells.add(*_cells(found, where, wanted), options)
+    marks.check_wrong_ones(path)
+    _check_no_key(path, marks.answers - {""}, marks.words, columns, wanted)
+    typing = _typed(path, cells, columns, wanted)
+    return _Table(columns, typing, _is_no(path, marks.words), marks.blank and marks.answered)
+
+
+def _named(rows: Callable[[], Records], wanted: Wanted) -> dict[str, Any]:
+    """Return {column: a value of it} of all rows, with the dotted columns of --map that rows
+    have."""
     names: dict[str, Any] = {}
     nested = [column for column in wanted.columns.values() if "." in column]
     for _, row in rows():
@@ -134,48 +158,55 @@ def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table
         for column in nested:
             if column not in names and (value := at(row, column, ABSENT)) is not ABSENT:
                 names[column] = value
-    if not names:
-        return _Table({}, Typing(), no=False, blank=False)
-    columns = _columns(path, names, wanted)
-    _check_no_wrong(path, columns)
-    cells, marks = Columns(), set()
-    rows_marked = rows_empty = 0
-    answers: set[str] = set()
-    blank, answered = True, False
-    for where, row in rows():
-        found = {name: at(row, column) for name, column in columns.items()}
-        if _failed(found, where):
-            continue
-        options = _options(found.get("options", wanted.columns.get("options")), where)
-        if "correct" not in found:
-            cells.add(*_cells(found, where, wanted), options)
-            continue
+    return names
+
+
+@dataclass
+class _Marks:
+    """What the column `correct` of a table holds, beside its answers.
+
+    words: short marks, in lower case. marked, empty: rows with a mark; rows without a mark, answer
+    and count. answers: short answers, "long" for longer ones. answered: whether some row has an
+    answer. blank: whether no row without an answer is right.
+    """
+
+    words: set[str] = field(default_factory=set)
+    answers: set[str] = field(default_factory=set)
+    marked: int = 0
+    empty: int = 0
+    answered: bool = False
+    blank: bool = True
+
+    def add(self, found: Mapping[str, Any], where: str) -> None:
+        """Add the cells of a row."""
         mark = _mark(found["correct"])
         if mark is not None and len(mark) < _SHORT:
-            marks.add(mark.casefold())
-        rows_marked += mark is not None
-        rows_empty += mark is None and "answer" not in found and "of" not in found
-        answer = "" if found.get("answer") is None else str(found["answer"])
-        answers.add(
-            undressed(answer).casefold() if 0 < len(answer) < _SHORT else "long" if answer else ""
-        )
-        if "answer" in found and "of" not in found:
-            empty = cell_of(found["answer"]) is None
-            answered |= not empty
-            blank &= not (empty and outcome(mark, where)[0])
-    if (
-        len(marks) == 1
-        and rows_empty > max(_EMPTY_MAX * rows_marked, _EMPTY_MIN)
-        and outcome(min(marks), str(path))[0]
-    ):
-        raise DataError(
-            f"{path}: correct is {min(marks)!r} in {rows_marked} rows and empty in {rows_empty}. Expected a "
-            "score in every answered row: an empty cell is no answer, and none is wrong. Example: 0."
-        )
-    _check_no_key(path, answers - {""}, marks, columns, wanted)
-    return _Table(
-        columns, _typed(path, cells, columns, wanted), _is_no(path, marks), blank and answered
-    )
+            self.words.add(mark.casefold())
+        counted = "of" in found
+        self.marked += mark is not None
+        self.empty += mark is None and "answer" not in found and not counted
+        self.answers.add(_short_answer(found.get("answer")))
+        if "answer" in found and not counted:
+            no_answer = cell_of(found["answer"]) is None
+            self.answered |= not no_answer
+            self.blank &= not (no_answer and outcome(mark, where)[0])
+
+    def check_wrong_ones(self, path: Path) -> None:
+        """Raise DataError if right answers alone seem to be marked."""
+        many = self.empty > max(_EMPTY_MAX * self.marked, _EMPTY_MIN)
+        if many and len(self.words) == 1 and outcome(min(self.words), str(path))[0]:
+            raise DataError(
+                f"{path}: correct is {min(self.words)!r} in {self.marked} rows and empty in {self.empty}. Expected a "
+                "score in every answered row: an empty cell is no answer, and none is wrong. Example: 0."
+            )
+
+
+def _short_answer(value: Any) -> str:
+    """Return an answer as a word if it is short, else "long"."""
+    answer = "" if value is None else str(value)
+    if len(answer) >= _SHORT:
+        return "long"
+    return undressed(answer).casefold() if answer else ""
 
 
 def _mark(value: Any) -> str | None:

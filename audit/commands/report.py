@@ -110,8 +110,8 @@ def _folders(places: Sequence[str], every_s: int | None) -> list[Path]:
         if runs:
             command = shlex.join(["audit", "report", *map(str, runs), "--out", f"{Path(place)}_2"])
             raise ConfigError(
-                f"{place} holds the report of {len(runs)} runs. Expected run directories. For a suite, "
-                f"repeat the suite's command. Example for a panel: {command}"
+                f"{place} holds the report of {len(runs)} runs. Expected run directories. For a "
+                f"suite, repeat the suite's command. Example for a panel: {command}"
             )
     return [run_folder(place) for place in places]
 

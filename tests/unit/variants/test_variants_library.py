@@ -251,7 +251,7 @@ def test_review_findings_are_checked() -> None:
     library = make_library(GOOD, OTHER)
     with pytest.raises(DataError, match="Unknown finding 'fine'"):
         apply_review(library, ["q/1#1"], {"q/1#1": "fine"}, seed=0, reviewer="")
-    with pytest.raises(ConfigError, match="n=3; expected 1 to 2"):
+    with pytest.raises(ConfigError, match="n is 3. Expected 1 to 2"):
         draw_review(library, 3, np.random.default_rng(0))
 
 

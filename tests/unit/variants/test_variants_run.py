@@ -55,8 +55,8 @@ needs_weights = pytest.mark.skipif(
         ),
         (["judge=llama"], "Unknown judge model: 'llama'"),
         (["file.align=line"], "Unknown align"),
-        (["file.extract=("], "is no regular expression"),
-        (["file.extract=(.*)"], "has no group"),
+        (["file.extract=("], "is not a regular expression"),
+        (["file.extract=(.*)"], "has no group. Expected"),
     ],
 )
 def test_what_cannot_be_built_is_refused_by_name(overrides: list[str], found: str) -> None:

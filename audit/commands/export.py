@@ -73,7 +73,7 @@ def add_arguments(parser: ArgumentParser) -> None:
             add("--task-id", default="default", help="the task in the dataset's eval.yaml")
             add("--source-url", default="", help="the address of the published run")
     add = formats.add_parser(
-        "tasks", help="an audit's items as tasks of lm-eval and Inspect"
+        "tasks", help="the items of an audit, as tasks of lm-eval and Inspect"
     ).add_argument
     add(
         "overrides",

@@ -50,8 +50,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     trust = "accept verdict.json without recomputing it from the answers: faster, but only safe if "
     trust += "no other program can write the file"
     add("--trust-report", action="store_true", help=trust)
-    rule = "the thresholds that a verdict must have been made with to pass. own: those of the run; "
-    rule += "shipped: those of this program (any other threshold gives exit code 1)"
+    rule = (
+        "which thresholds a verdict may have. own: those of the run; shipped: only those of this "
+    )
+    rule += "program (any other threshold gives exit code 1)"
     add("--rule", choices=("own", "shipped"), default="own", help=rule)
     seal = "the plan that was sealed before the run; each field that differs is printed "
     seal += "(default: RUN_DIR/seal.dsse.json)"

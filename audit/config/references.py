@@ -89,8 +89,9 @@ class ReferenceSet:
 
 def sets_folder() -> Path:
     """Return the folder of sets: AUDIT_REFERENCES, or one in the user's cache."""
-    if given := os.environ.get("AUDIT_REFERENCES"):
-        return Path(given)
+    folder = os.environ.get("AUDIT_REFERENCES")
+    if folder:
+        return Path(folder)
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "benchmark-audit" / "references"
 
@@ -497,50 +498,72 @@ def check_items(runs: Sequence[ReferenceRun], questions: Iterable[Item]) -> None
         shared = [key for key in ours if key in theirs]
         other = [key for key in shared if ours[key] != theirs[key]]
         if other or not shared:
-            what = "none of the items of this run was asked there"
+            problem = "has no item of this run"
             if other:
-                what = f"{len(other)} of {len(shared)} items differ in text, options or key, such as {other[0][1]}"
+                problem = (
+                    f"has {len(other)} of {len(shared)} items with another text, option or key"
+                )
+                problem += f", such as {other[0][1]}"
             raise ConfigError(
-                f"Reference {run.path}: {what}. Run it again with this benchmark, seed and n."
+                f"Reference {run.path} {problem}. Run it again with this benchmark, seed and n."
             )
 
 
 def joined_items(
     path: Path, ours: Sequence[tuple[ItemKey, str, Sequence[str]]]
 ) -> dict[ItemKey, ItemKey]:
-    """Return {(benchmark, id) in an imported run: the same in this run}, by text, or by name if
-    both agree.
+    """Join the items of an imported run with those of this run.
 
-    ours: (key, text, options) of this run's items. Raises ConfigError if less than JOINED_MIN of
-    them are in the imported run.
+    Items are joined by text and options. Items without a text are joined by benchmark and id.
+
+    Parameters
+    ----------
+    path : Path
+        The directory of the imported run.
+    ours : sequence of (key, text, options)
+        The items of this run.
+
+    Returns
+    -------
+    dict
+        The key (benchmark, id) in this run, by the key in the imported run.
+
+    Raises
+    ------
+    ConfigError
+        If the imported run has less than JOINED_MIN of the items.
     """
     from audit.shards.questions import QuestionFile
 
     by_text = {text_key(text, options): key for key, text, options in ours}
-    named = {key for key, _, _ in ours}
-    found, untold = {}, set()
+    keys = {key for key, _, _ in ours}
+    joined: dict[ItemKey, ItemKey] = {}
+    without_text = set()
     for q in QuestionFile(path):
         if not q.text:
-            untold.add(q.benchmark)
+            without_text.add(q.benchmark)
         key = (q.benchmark, q.id) if not q.text else by_text.get(text_key(q.text, q.options))
-        if key in named:
-            found[q.benchmark, q.id] = key
-    share = len(set(found.values())) / max(len(named), 1)
-    if share < JOINED_MIN:
-        other = ", ".join(sorted(untold - {benchmark for benchmark, _ in named}))
-        also = (
-            f" Items without a text are joined by the benchmark's name and id: there is {other} in it, which "
-            "benchmark.name and control_benchmark.name can be."
-        )
+        if key in keys:
+            joined[q.benchmark, q.id] = key
+    n = len(set(joined.values()))
+    if n / max(len(keys), 1) < JOINED_MIN:
+        other = ", ".join(sorted(without_text - {benchmark for benchmark, _ in keys}))
+        hint = ""
+        if other:
+            hint = (
+                f" Items of {other} have no text and are joined by benchmark and id. Use this name "
+                "as benchmark.name or control_benchmark.name."
+            )
         raise ConfigError(
-            f"Reference {path} holds {len(set(found.values())):,} of the {len(named):,} items of this run; expected "
-            f"at least {percent(JOINED_MIN)}, with the same text and options. Import logs of this benchmark and of the "
-            f"held-out items.{also if other else ''}"
+            f"Reference {path} has {n:,} of the {len(keys):,} items of this run. Expected at least "
+            f"{percent(JOINED_MIN)}, with equal text and options. Import logs of this benchmark and "
+            f"of the held-out items.{hint}"
         )
-    return found
+    return joined
 
 
 def imported(path: Path) -> bool:
+    """Return True if the run in a directory was imported from the logs of another tool."""
     return is_imported(_manifest(path))
 
 
@@ -554,26 +577,26 @@ def _checked(run: ReferenceRun, audit: str, benchmarks: Mapping[str, str | None]
     path, manifest = run.path, _manifest(run.path)
     if manifest.audit != audit:
         raise ConfigError(
-            f"Reference {path} is a run of audit {manifest.audit or 'unknown'}; expected {audit}."
+            f"Reference {path} is a run of audit {manifest.audit or 'unknown'}. Expected {audit}."
         )
     benchmark = next(iter(benchmarks))
     if benchmark not in manifest.benchmark and not is_imported(manifest):
         raise ConfigError(
-            f"Reference {path} is of {', '.join(manifest.benchmark)}; expected {benchmark}."
+            f"Reference {path} is of {', '.join(manifest.benchmark)}. Expected {benchmark}."
         )
     if manifest.status != "finished":
         raise ConfigError(
-            f"Reference {path} is {manifest.status}. Type its command again to finish it."
+            f"Status of reference {path} is {manifest.status}. Repeat its command to finish it."
         )
     check_logs_passed(path, manifest)
     if is_imported(manifest):
-        return manifest  # In an imported run the items' texts tell what was asked.
+        return manifest  # The items of an imported run are compared by their texts.
     for name, revision in benchmarks.items():
         theirs = manifest.benchmark.get(name, {}).get("revision")
         if None not in (revision, theirs) and revision != theirs:
             raise ConfigError(
-                f"Reference {path} was asked another version of {name}: {theirs}, and this run has {revision}. Run the "
-                f"reference again on this version, or this model on that one (benchmark.revision={theirs})."
+                f"Version of {name} in reference {path} is {theirs}. Expected {revision}, as in this "
+                f"run. Repeat the reference, or run this model with benchmark.revision={theirs}."
             )
     return manifest
 

@@ -81,7 +81,8 @@ def _field(place: str, row: Mapping[str, Any] | Sequence[str], name: str) -> Any
     if not isinstance(row, Mapping) or name not in row:
         present = ", ".join(map(str, row)) if isinstance(row, Mapping) else "no named fields"
         raise ConfigError(
-            f"{place}: no field {name!r}; found: {present}. Set file.text_column and file.id_column."
+            f"{place}: no field {name!r}; found: {present}. "
+            "Set file.text_column and file.id_column."
         )
     return row[name]
 

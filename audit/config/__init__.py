@@ -1,1 +1,1 @@
-"""Define the configuration of a run: keys, words of a command, and the pinned values they stand for."""
+"""Define the configuration of a run, and resolve the words of a command to pinned values."""

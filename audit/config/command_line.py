@@ -434,7 +434,8 @@ def _spelling(override: Override) -> str:
 
 
 def _several_jobs(word: str, sweeps: Sequence[Override]) -> ConfigError:
-    expected = "".join(f"\n  {_spelling(override)}" for override in sweeps)
-    if not expected:
-        expected = " no such option: r=1,3,9 and 'model=[a,b]' are lists within one job."
-    return ConfigError(f"{word} means several jobs. One command is one job. Expected:{expected}")
+    spellings = "".join(f"\n  {_spelling(override)}" for override in sweeps)
+    advice = "Leave it out: r=1,3,9 and 'model=[a,b]' are lists within one job."
+    if spellings:
+        advice = f"Expected:{spellings}"
+    return ConfigError(f"{word} means several jobs, and one command is one job. {advice}")

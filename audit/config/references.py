@@ -556,8 +556,8 @@ def joined_items(
             )
         raise ConfigError(
             f"Reference {path} has {n:,} of the {len(keys):,} items of this run. Expected at least "
-            f"{percent(JOINED_MIN)}, with equal text and options. Import logs of this benchmark and "
-            f"of the held-out items.{hint}"
+            f"{percent(JOINED_MIN)}, with equal text and options. Import logs of this benchmark "
+            f"and of the held-out items.{hint}"
         )
     return joined
 
@@ -595,8 +595,8 @@ def _checked(run: ReferenceRun, audit: str, benchmarks: Mapping[str, str | None]
         theirs = manifest.benchmark.get(name, {}).get("revision")
         if None not in (revision, theirs) and revision != theirs:
             raise ConfigError(
-                f"Version of {name} in reference {path} is {theirs}. Expected {revision}, as in this "
-                f"run. Repeat the reference, or run this model with benchmark.revision={theirs}."
+                f"Version of {name} in reference {path} is {theirs}. Expected {revision}, as in "
+                f"this run. Repeat the reference, or set benchmark.revision={theirs}."
             )
     return manifest
 

@@ -103,7 +103,7 @@ WORST = [
     (
         ["sweep", "model=meta-llama/Llama-3-8B", "n=2"],
         1,
-        "Of the hub: model=hf:meta-llama/Llama-3-8B",
+        "For a model of the hub: model=hf:meta-llama/Llama-3-8B",
     ),
     (
         ["sweep", "model=openai_compatible", "model.openai_compatible.name=mymodel"],

@@ -18,8 +18,13 @@ CUT_OFF_ALPHA = 0.01
 
 
 def check_logs(joined: Joined, benchmarks: Sequence[str], options: int | None) -> list[LogCheck]:
-    """Return the checks of the cells of some benchmarks. options: of an item, as the user gives it;
-    None if not."""
+    """Return the checks of the logs of some benchmarks.
+
+    Parameters
+    ----------
+    options : int or None
+        Number of options of an item as the user states it; None if not stated.
+    """
     unfinished = [
         f"{model} on {benchmark}: {found}"
         for (model, benchmark), found in sorted(joined.partial.items())

@@ -36,12 +36,29 @@ class Answered:
 
 @dataclass
 class Joined:
-    """items: {benchmark: {key: the first outcome of the item}}. answers: {(model, benchmark): {key:
-    epochs}}. revisions: {model: of its weights, where a log tells}. changed: {benchmark: {key: how
-    two logs differ}}. partial: what unfinished logs hold, by (model, benchmark). denominators: the
-    least common one of the scores that a log gives as decimals. measures: cells whose score counts
-    no right answers. sampling: how replies were drawn, where a log tells; cut_off: [replies that
-    ended at their token limit, replies of which the log tells]. Filled by `add`, log by log."""
+    """Hold the items and answers of all logs of a run. `add` fills it, one log at a time.
+
+    Attributes
+    ----------
+    items : dict
+        {benchmark: {key: first outcome of the item}}.
+    answers : dict
+        {(model, benchmark): {key: outcomes by epoch}}.
+    revisions : dict
+        {model: revision of its weights}, if a log states it.
+    changed : dict
+        {benchmark: {key: how two logs differ about the item}}.
+    partial : dict
+        {(model, benchmark): what an unfinished log holds}.
+    denominators : dict
+        {(model, benchmark): least common denominator of the scores that a log states as decimals}.
+    measures : set
+        (model, benchmark) whose score counts no right answers.
+    sampling : dict
+        {(model, benchmark): how replies were drawn}, if a log states it.
+    cut_off : dict
+        {(model, benchmark): [replies cut off at their token limit, replies of which this is known]}.
+    """
 
     items: dict[str, dict[str, Imported]] = field(default_factory=dict)
     answers: dict[tuple[str, str], dict[str, list[Answered]]] = field(default_factory=dict)
@@ -62,8 +79,24 @@ class Joined:
     def add(
         self, log: str, outcomes: Iterable[Imported], unfinished: str = "", sampling: str = ""
     ) -> None:
-        """DataError where a sample is there twice, or logs contradict each other. unfinished,
-        sampling: of the log."""
+        """Add the outcomes of a log.
+
+        Parameters
+        ----------
+        log : str
+            Name of the log, for messages.
+        outcomes : iterable of Imported
+            The outcomes.
+        unfinished : str
+            What the log lacks, "" if it is complete.
+        sampling : str
+            How its replies were drawn, "" if unknown.
+
+        Raises
+        ------
+        DataError
+            If a sample occurs twice, or logs contradict each other.
+        """
         times: Counter[tuple[str, str, str, int]] = Counter()
         for one in outcomes:
             self._check_new(log, one)
@@ -153,8 +186,9 @@ def _put_back(known: Imported, one: Imported, answer: str | None) -> str | None:
 
 
 def _differ(known: Imported, one: Imported) -> bool:
-    """Whether two logs tell of one item another key or number of options, or one log a single
-    option: no question."""
+    """Return whether two logs disagree on the key or the number of options of an item. A single
+    option is no question, and counts as a disagreement.
+    """
     if (known.options, known.gold, known.target) == (one.options, one.gold, one.target):
         return len(one.options) == 1
     counts, keys = (
@@ -222,7 +256,7 @@ def _merge(
     first: str,
     other: str,
 ) -> None:
-    """Move the answers of one item to another of the same words."""
+    """Move the answers of one item to another item with the same words."""
     known, item = joined.items[benchmark][first], joined.items[benchmark].pop(other)
     if _differ(known, item):
         joined.changed.setdefault(benchmark, {})[first] = (
@@ -237,8 +271,10 @@ def _merge(
 
 
 def leave_out_changed(joined: Joined) -> dict[str, int]:
-    """Leaves out items that are not the same in all logs; how many, by benchmark. DataError for
-    more than a few."""
+    """Remove items on which logs disagree, and return their number by benchmark.
+
+    Raises DataError if more than a few items differ.
+    """
     for benchmark, changed in joined.changed.items():
         if len(changed) > CHANGED_MAX * (n := len(joined.items[benchmark])):
             found = f"{len(changed)} of {n:,} items of {benchmark} are not the same in all logs"
@@ -250,9 +286,11 @@ def leave_out_changed(joined: Joined) -> dict[str, int]:
 
 
 def match_strata(joined: Joined, benchmark: str, held_out: str) -> int:
-    """Leaves out held-out items, until every stratum is as large a part of them as it is of the
-    benchmark; how many. As many stay as can; which of a stratum goes is decided by a hash of its
-    key. DataError where a stratum has none."""
+    """Remove held-out items until every stratum has the same share of them as of the benchmark.
+
+    Returns the number of removed items. As many items as possible stay. A hash of its key decides
+    whether an item of a stratum stays. Raises DataError if a stratum has no held-out item.
+    """
     ours = Counter(one.stratum for one in joined.items[benchmark].values())
     theirs: dict[str, list[str]] = {}
     for key in sorted(joined.items[held_out], key=lambda key: sha256(key.encode()).digest()):
@@ -276,7 +314,7 @@ def _leave_out(joined: Joined, benchmark: str, keys: Collection[str]) -> None:
 
 
 def only(joined: Joined, models: set[str]) -> Joined:
-    """The outcomes of some models, and the items that they have."""
+    """Return the outcomes of some models and the items that these models have."""
     answers = {cell: found for cell, found in joined.answers.items() if cell[0] in models}
     there: dict[str, set[str]] = {}
     for (_, benchmark), found in answers.items():
@@ -329,8 +367,9 @@ def leave_out_shared(joined: Joined, benchmark: str, held_out: str) -> int:
 
 
 def _answered_alike(joined: Joined, benchmark: str, held_out: str, keys: Collection[str]) -> bool:
-    """Whether every model has the same outcomes on these items in both, and not one outcome
-    alone."""
+    """Return whether every model has the same outcomes on these items of both benchmarks, and these
+    outcomes are not all equal.
+    """
     outcomes = set()
     for model in joined.models:
         ours, theirs = (joined.answers.get((model, name), {}) for name in (benchmark, held_out))
@@ -345,8 +384,9 @@ def _answered_alike(joined: Joined, benchmark: str, held_out: str, keys: Collect
 
 
 def check_joined(joined: Joined, benchmarks: Sequence[str]) -> None:
-    """DataError where a model lacks so many items that what all models have is no longer the
-    benchmark."""
+    """Raise DataError if a model lacks so many items that the common items no longer stand for the
+    benchmark.
+    """
     for found in lacking(joined, benchmarks).values():
         raise DataError(
             f"{found}; expected at least {JOINED_MIN:.0%}, as only items of every model count. Leave it out, or "
@@ -377,9 +417,12 @@ def shares(joined: Joined, model: str, benchmark: str) -> dict[str, list[float |
 
 @dataclass(frozen=True)
 class Counts:
-    """Of one model on one benchmark: items that it has, those of them without an answer, and the
-    mean over the others. lacking: items that other models have and this one has not. Several trials
-    of an item count as one, each epoch as much as another."""
+    """Count one model's items of one benchmark.
+
+    Attributes hold the number of items, the number without an answer, and the mean over the others.
+    `lacking` counts items that other models have and this one has not. Several trials of an item
+    weigh as one item, and each epoch as much as another.
+    """
 
     model: str
     benchmark: str
@@ -390,7 +433,7 @@ class Counts:
 
 
 def counts(joined: Joined) -> list[Counts]:
-    """One for each model and benchmark, sorted."""
+    """Return the counts of each model and benchmark, sorted."""
     found = []
     for (model, benchmark), answers in sorted(joined.answers.items()):
         shares = [

@@ -30,8 +30,10 @@ REWORDED = "reworded: "  # prefix of the benchmark's name in a log of reworded i
 
 
 def write_reworded(run_dir: Path, joined: Joined, asked: Asked) -> None:
-    """Writes the run; of several trials one is drawn. DataError where the logs' items do not
-    meet."""
+    """Write the run of originals and rewordings. One of several trials is drawn.
+
+    Raises DataError if originals and rewordings cannot be joined.
+    """
     names = sorted(name for name in joined.items if name.startswith(REWORDED))
     _check(joined, asked.benchmark, names)
     published = [
@@ -83,8 +85,9 @@ def _check(joined: Joined, benchmark: str, names: Sequence[str]) -> None:
 def _library(
     joined: Joined, benchmark: str, names: Sequence[str], questions: Sequence[Item]
 ) -> Library:
-    """Which rewordings were asked, in the logs' words; no gate of ours saw them and no person has
-    read them yet."""
+    """Return the rewordings that were asked, in the words of the logs. No gate and no reader has
+    checked them.
+    """
     header = Header(
         name=f"{benchmark}_imported",
         benchmark=benchmark,
@@ -128,7 +131,9 @@ def _library(
 def _rows(
     model: str, joined: Joined, questions: Sequence[Item], names: Sequence[str], seed: int
 ) -> Iterator[dict[str, Any]]:
-    """An original and its variants; a variant counts as asked where the log holds both."""
+    """Yield the rows of an original and its variants. A variant counts as asked if the log holds
+    both.
+    """
     rng = random.Random(f"{seed} {model}")
     logs = [joined.answers.get((model, name), {}) for name in (questions[0].benchmark, *names)]
     for q in questions:

@@ -63,8 +63,20 @@ _WORDS = ("model", "item", "benchmark", "epoch", "stratum")
 def read_table(
     path: Path, kind: str, wanted: Wanted, rows: Callable[[], Records] | None = None
 ) -> Log:
-    """kind: csv, jsonl, json or parquet. rows: of a document that is no list of them. ConfigError
-    where a column is missing that is needed."""
+    """Return the log of a table.
+
+    Parameters
+    ----------
+    kind : str
+        csv, jsonl, json or parquet.
+    rows : callable or None
+        Returns the rows of a document that is no list of rows.
+
+    Raises
+    ------
+    ConfigError
+        If a required column is missing.
+    """
     notes: list[str] = []
     return Log(
         "table",
@@ -307,8 +319,9 @@ def _outcome(
 
 
 def _word(told: dict[str, Any], name: str, where: str) -> str:
-    """A field as text; "" where it is empty or not there. DataError where it is an object or a
-    list."""
+    """Return a field as text; "" if it is empty or missing. Raises DataError for an object or a
+    list.
+    """
     if name in _WORDS and isinstance(told.get(name), dict | list):
         found = f"{where}: the {name} is {type(told[name]).__name__}"
         raise DataError(f"{found}. Expected a text or a number. Example: --map {name}=doc.id")
@@ -333,7 +346,7 @@ def _letter(word: str, n: int) -> int | None:
 
 
 def _columns(path: Path, row: dict[str, Any], wanted: Wanted) -> dict[str, str]:
-    """{field: column} for this table: as mapped, else the column of the field's own name."""
+    """Return {field: column} of a table: the user's column, else the one that has the field's name."""
     for name, column in wanted.columns.items():
         if name not in FIELDS:
             raise ConfigError(
@@ -403,7 +416,9 @@ def _right(
 
 
 def _options(value: Any, where: str) -> tuple[str, ...]:
-    """Texts of options, or letters for their number: that is enough to know what guessing gives."""
+    """Return the texts of options, or letters if only their number is known. The number is enough
+    for the guessing rate.
+    """
     if value is None or value == "":
         return ()
     word = str(value).strip()

@@ -294,8 +294,10 @@ def _letter_sets(vocabulary: frozenset[str]) -> dict[str, frozenset[str]]:
 
 
 def _same_word(answer: str, key: str, vocabulary: frozenset[str]) -> bool | None:
-    """Return whether two words are one; None if they may be. vocabulary: all keys, if that is a
-    closed list."""
+    """Return whether two words are one; None if they may be.
+
+    `vocabulary` holds all keys if they form a closed list, else nothing.
+    """
     if answer == key:
         return True
     letters = _letter_sets(vocabulary)
@@ -423,8 +425,10 @@ def _place(found: dict[str, Any], kinds: set[str]) -> int | None:
 
 @dataclass
 class _Column:
-    """Facts of one column. reads: cells by kind. only: cells that one of from0 and from1 reads
-    alone."""
+    """Count how the cells of one column can be read.
+
+    `reads` counts cells by kind. `only` counts cells that exactly one of from0 and from1 reads.
+    """
 
     cells: int = 0
     reads: Counter[str] = field(default_factory=Counter)
@@ -512,10 +516,19 @@ class Columns:
         self._rows.clear()
 
     def typing(self, answer_as: str = "", gold_as: str = "", *, free: bool = False) -> Typing:
-        """Return what the columns are. free: answers are replies, of which any share may be
-        unreadable.
+        """Return the possible readings of both columns.
 
-        Raises ConfigError if no pair of readings is possible, or several that give other scores.
+        Parameters
+        ----------
+        answer_as, gold_as : str
+            The user's choice of a reading; "" for none.
+        free : bool
+            Whether answers are replies, of which any share may be unreadable.
+
+        Raises
+        ------
+        ConfigError
+            If no pair of readings is possible, or possible pairs give different scores.
         """
         self._take()
         if not self.answers.cells or not self.keys.cells:
@@ -557,8 +570,10 @@ class Columns:
     def _fits(
         self, pair: tuple[str, str], n: int, answer_told: bool, gold_told: bool, free: bool
     ) -> bool:
-        """Return whether a pair of readings is possible. answer_told, gold_told: the user chose
-        this reading."""
+        """Return whether a pair of readings is possible.
+
+        `answer_told`, `gold_told`: whether the user chose the reading.
+        """
         answer, gold = pair
         if self.keys.reads[gold] < self.keys.cells or not self._compared(pair):
             return False

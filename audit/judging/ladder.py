@@ -276,8 +276,10 @@ def _finding(speaking: Sequence[Contrast]) -> Graded | None:
 
 
 def _bounded(judged: Sequence[Contrast], missing: tuple[str, ...]) -> Graded:
-    """Return what limits come to if no contrast speaks. missing: codes of contrasts that were not
-    judged."""
+    """Return the grade that limits support if no contrast is a finding.
+
+    `missing` holds the codes of contrasts that were not judged.
+    """
     bounds = []
     for contrast in judged:
         if contrast.bound is not None:

@@ -66,9 +66,12 @@ class PageItem:
 
 @dataclass(frozen=True)
 class Example:
-    """One item as the first screens show it. chance, right: see `Ranked`; likelier: bits a byte of
-    the whole item, beyond the references' where there are `references`; named: among those likely
-    from memory."""
+    """Hold one item as the first screens show it.
+
+    `chance` and `right` are those of `Ranked`. `likelier` is the advantage over the references in
+    bits a byte of the whole item, or the item's own bits without `references`. `named`: whether the
+    item is listed among those likely from memory.
+    """
 
     model: str
     text: str

@@ -29,10 +29,15 @@ from audit.shards.working_copy import where
 
 
 def resolve_memory(config: MemoryConfig) -> ResolvedRun:
-    """Everything that can go wrong before an engine loads. Writes nothing. Raises AuditError.
+    """Resolve a configuration and check it before an engine loads. Nothing is written.
 
-    ConfigError where the held-out set shares an item with the benchmark: what is in both is not
-    fresh."""
+    Raises
+    ------
+    AuditError
+        If the run cannot succeed.
+    ConfigError
+        If the held-out set shares an item with the benchmark.
+    """
     resolved = resolve_run(MEMORY, config)
     benchmark, *fresh = resolved.samples
     for one in fresh:
@@ -45,7 +50,10 @@ def resolve_memory(config: MemoryConfig) -> ResolvedRun:
 
 
 def orders_of(config: MemoryConfig, place: Path) -> Orders:
-    """place: the folder with the questions that are asked."""
+    """Return the orders of items and options that the audit compares.
+
+    `place` is the folder with the questions of the run.
+    """
     return Orders(
         where(place / QUESTIONS),
         config.seed,
@@ -69,7 +77,9 @@ def planned(config: MemoryConfig) -> Planned:
 
 
 def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[CallCounts]) -> list[str]:
-    """The plan in lines that a person reads. Given texts are not served from the prefix cache."""
+    """Return the lines of the plan. Texts that are given to the engine are not served from the
+    prefix cache.
+    """
     orders = orders_of(config, resolved.path)
     with_orders = 0
     for s in resolved.samples:

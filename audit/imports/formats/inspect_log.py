@@ -30,7 +30,7 @@ from audit.imports.scores import Column, choose_score
 
 
 def is_inspect(found: Any) -> bool:
-    """Whether a JSON document is a log of Inspect."""
+    """Return whether a JSON document is a log of Inspect."""
     return (
         isinstance(found, dict) and isinstance(found.get("eval"), dict) and "model" in found["eval"]
     )
@@ -142,8 +142,9 @@ def _outcomes(
 
 
 def _repeats(sample: Any, reduced: Reduced) -> bool:
-    """Whether a sample is a later epoch that has no score but the one of all epochs, which the
-    first epoch has."""
+    """Return whether a sample is a later epoch without a score of its own: the first epoch has the
+    score of all epochs.
+    """
     if (
         not isinstance(sample, dict)
         or sample.get("scores")
@@ -270,7 +271,7 @@ def _read(sample: Any, reduced: Reduced, wanted: Wanted, where: str) -> Imported
 
 
 def _text(given: Any) -> str:
-    """The question: a text, or what the user says in a list of messages."""
+    """Return the question: a text, or the user's part of a list of messages."""
     if not isinstance(given, list):
         return str(given or "")
     said = [

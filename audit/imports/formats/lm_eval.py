@@ -67,7 +67,10 @@ _NAME = re.compile(r"samples_(?P<task>.+?)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]*\d)(
 
 
 def read_lm_eval(path: Path, wanted: Wanted) -> Log:
-    """ConfigError where neither the name nor a results file tells the model or the task."""
+    """Return the log of a file of samples of lm-eval.
+
+    Raises ConfigError if neither the file's name nor a results file names the model and the task.
+    """
     name = _NAME.search(path.name)
     results: Record = {}
     beside = path.parent / f"results_{name['time']}.json" if name else path
@@ -371,7 +374,7 @@ def _requests(sample: Record) -> list[list[Any]]:
 
 
 def _halves_agree(requests: list[list[Any]]) -> bool:
-    """Whether the second half has the continuations of the first, each after one other text."""
+    """Return whether the second half repeats the continuations of the first after one common text."""
     half, odd = divmod(len(requests), 2)
     if odd or half < 2 or not all(len(one) > 1 for one in requests):
         return False

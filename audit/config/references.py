@@ -1,9 +1,9 @@
 """Find the reference models of an audit, in the same job or in earlier runs (`references=[...]`).
 
-RUN_DIR stands for the references of that run. A model that the run judged is given by name, as
-MODEL@RUN_DIR. set:NAME is a reference set, of whose models some are chosen. A reference set is the
-directory of an imported run in which no model is judged, with `set.json` beside its manifest. It is
-in the folder that AUDIT_REFERENCES names, or in the user's cache.
+RUN_DIR means the references of that run, and MODEL@RUN_DIR means a model that the run judged.
+set:NAME means some models of a reference set. A reference set is the directory of an imported run
+without judged models, with `set.json` beside its manifest. It is in the folder that the variable
+AUDIT_REFERENCES names, or in the user's cache.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class SetModel:
     Attributes
     ----------
     name : str
-        Name.
+        The name of the model.
     accuracy : float
-        Accuracy over its parsed answers, 0-1.
+        The accuracy over parsed answers, between 0 and 1.
     answers, unparsed : int
-        Items that were asked, and those of them without a parsed answer.
+        The number of items that were asked, and of those without a parsed answer.
     released, family : str or None
-        Date of release, and family.
+        The release date and the family.
     """
 
     name: str
@@ -67,15 +67,15 @@ class ReferenceSet:
     Attributes
     ----------
     name, path : str, Path
-        Name and directory.
+        The name and the directory of the set.
     version : str
-        Hash of all its answers.
+        The hash of all answers.
     benchmark : str
-        Benchmark of the answers.
+        The benchmark of the answers.
     source, licence : str
-        Source and licence of the published answers.
+        The source and the licence of the published answers.
     models : tuple of SetModel
-        Models.
+        The models of the set.
     """
 
     name: str
@@ -88,7 +88,7 @@ class ReferenceSet:
 
 
 def sets_folder() -> Path:
-    """Return the folder of sets: AUDIT_REFERENCES, or one in the user's cache."""
+    """Return the folder of sets: AUDIT_REFERENCES, or a folder in the user's cache."""
     folder = os.environ.get("AUDIT_REFERENCES")
     if folder:
         return Path(folder)
@@ -102,12 +102,12 @@ def known_sets() -> list[str]:
 
 
 def load_set(name: str) -> ReferenceSet:
-    """Return a set by name, with its shards checked against their hashes.
+    """Return a set by name. The shards of the set are checked against their hashes.
 
     Parameters
     ----------
     name : str
-        Name of the set.
+        The name of the set.
 
     Returns
     -------
@@ -166,25 +166,26 @@ def choose(
     count: int = DEFAULT_COUNT,
     before: str | None = None,
 ) -> tuple[str, ...]:
-    """Return the names of models that are spread evenly over the accuracies of a set.
+    """Choose models that are spread evenly over the accuracies of a set.
 
-    No answer of a tested model is looked at.
+    The choice does not depend on any answer of a tested model.
 
     Parameters
     ----------
     models : sequence of SetModel
-        Models of the set; one that lacks many items is left out.
+        The models of the set. A model that lacks many items is left out.
     families : collection of str
-        Families of the tested models, which are left out. A model of unknown family stays.
+        The families of the tested models. Models of these families are left out, but models of
+        unknown family stay.
     count : int
-        Number of models.
+        The number of models.
     before : str or None
-        Date; models that were released later are left out.
+        A date. Models that were released later are left out.
 
     Returns
     -------
     tuple of str
-        Names by accuracy. A second model of a family is taken if no other is near.
+        The names, sorted by accuracy. Two models have one family only if no other model is near.
 
     Raises
     ------
@@ -253,7 +254,7 @@ class ReferencedConfig(RunConfig):
     """Define the options of an audit with references: names of models, and directories of runs."""
 
     references: list[str] = field(default_factory=list)
-    # Names of references in which an audit found something, and which are used all the same.
+    # These references are used although an audit found contamination in them.
     allow_convicted: list[str] = field(default_factory=list)
 
 
@@ -264,9 +265,9 @@ class ReferenceRun:
     Attributes
     ----------
     path, models : Path, tuple of str
-        Directory, and names of the models.
+        The directory, and the names of the models.
     origins : mapping of str to Origin
-        Origins of the models for which one is known.
+        The known origins of the models.
     """
 
     path: Path
@@ -275,7 +276,7 @@ class ReferenceRun:
 
 
 def with_references(config: ReferencedConfig) -> dict[str, ModelConfig]:
-    """Return the models of a run, and the references that are models.
+    """Return the models of a run, and those references that run in the same job.
 
     Raises ConfigError if a reference is unknown, or no model is judged.
     """
@@ -297,7 +298,7 @@ def with_references(config: ReferencedConfig) -> dict[str, ModelConfig]:
 
 
 def judged(config: ReferencedConfig) -> list[str]:
-    """Return the models that are judged; the others of the run are references."""
+    """Return the models that are judged. The other models of the run are references."""
     return [name for name in config.model if name not in config.references]
 
 
@@ -349,16 +350,16 @@ def recorded_references(
     Parameters
     ----------
     manifest : Manifest
-        Manifest of the run.
+        The manifest of the run.
     benchmark : str
         The audited benchmark.
     same : sequence of str
-        Options that must agree, as in `check_runs`.
+        The options that must agree, as in `check_runs`.
 
     Returns
     -------
     list of ReferenceRun
-        Runs.
+        The reference runs.
 
     Raises
     ------
@@ -367,7 +368,7 @@ def recorded_references(
     """
     analysis, facts = manifest.analysis, manifest.benchmark
     runs = []
-    # An import has neither of these lists.
+    # The manifest of an import has neither of these lists.
     kept = zip(analysis["references"], analysis.get("reference_models", ()), strict=True)
     for path, models in kept:
         runs.append(_serving(Path(path), models))
@@ -398,25 +399,25 @@ def check_runs(
     Parameters
     ----------
     runs : sequence of ReferenceRun
-        Reference runs.
+        The reference runs.
     audit : str
-        Audit of this run.
+        The audit of this run.
     models : mapping of str to mapping
-        Facts of every model of this run.
+        The facts about every model of this run.
     judged : sequence of str
-        Models that are judged.
+        The models that are judged.
     benchmarks : mapping of str to (str or None)
-        Revisions of the benchmarks of this run, the audited one first.
+        The revisions of the benchmarks of this run, the audited benchmark first.
     config : mapping
-        Configuration of this run.
+        The configuration of this run.
     same : sequence of str
-        Options that decide what was asked.
+        The options that change the prompts. They must agree.
 
     Raises
     ------
     ConfigError
-        If a run is of another audit or other items, is unfinished, or asked something else; if a
-        model occurs twice, by name or by weights; or if a reference is a judged model.
+        If a run is unfinished, or has another audit, other items or other options. Also if a model
+        occurs twice, by name or by weights, or if a reference is a judged model.
     """
     checked = [(run, _checked(run, audit, benchmarks)) for run in runs]
     tested: dict[str, Facts] = {}
@@ -481,7 +482,20 @@ def _deciding(value: Any) -> Any:
 
 
 def check_items(runs: Sequence[ReferenceRun], questions: Iterable[Item]) -> None:
-    """Raise ConfigError if a reference run asked other items under these ids, or none of them."""
+    """Raise ConfigError if a reference run has no item of this run, or changed items.
+
+    Parameters
+    ----------
+    runs : sequence of ReferenceRun
+        The reference runs.
+    questions : iterable of Item
+        The items of this run.
+
+    Raises
+    ------
+    ConfigError
+        If a run has other texts, options or keys under the ids of this run.
+    """
     from audit.shards.questions import QuestionFile
 
     ours = {(q.benchmark, q.id): (q.text, q.options, q.gold, q.target) for q in questions}

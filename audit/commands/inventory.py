@@ -119,9 +119,9 @@ def exposure(
         )
         says = f"unknown: the {missing} is missing"
     elif months >= 0:
-        says = f"the model may have read it: public {months} months before the model's release"
+        says = f"the model may have read the benchmark: public {months} months before the release"
     else:
-        says = "the model cannot have read it before its release, if both dates are right"
+        says = "the benchmark is newer than the model, if both dates are right"
     control = (
         "control_benchmark=auto" if about.get("twin") else "control_benchmark=YOUR_HELD_OUT_ITEMS"
     )

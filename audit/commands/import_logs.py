@@ -259,7 +259,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     )
     family = "family of the judged models; models of a set that have this family are left out"
     add("--family", default="", help=family)
-    held_out_date = "when the newest held-out item was written, such as 2024-05"
+    held_out_date = "when the held-out items were written: 2024-05 or 2024-05..2024-08"
     add("--held-out-date", metavar="DATE", help=held_out_date)
     released = "release date of the judged models, or MODEL=DATE; training ended before this date"
     add("--released", nargs="+", default=[], metavar="DATE", help=released)

@@ -149,10 +149,10 @@ def _references(
 ) -> list[str]:
     """Return the models that a model is judged against.
 
-    They are of another family. If the held-out items are newer than the model, they are newer than
-    these models too.
+    They are of another family. If the newest held-out item is newer than the model, all held-out
+    items are newer than these models.
     """
-    from audit.benchmarks.fresh import is_newer
+    from audit.benchmarks.fresh import has_newer, is_newer
 
     origin = origins[model]
     kept = []
@@ -160,7 +160,7 @@ def _references(
         same_family = origin.family and origin.family == origins[name].family
         if name != model and not same_family:
             kept.append(name)
-    if date is None or origin.released is None or not is_newer(date, origin.released):
+    if date is None or origin.released is None or not has_newer(date, origin.released):
         return kept
     released = [(name, origins[name].released) for name in kept]
     return [name for name, when in released if when is None or is_newer(date, when)]

@@ -531,7 +531,7 @@ def _split(words: Sequence[str], date: str) -> list[str]:
         f"benchmark.dated_until={date}",
         *control,
         f"control_benchmark.dated_after={date}",
-        f"control_benchmark.date={first}",
+        f"control_benchmark.date={first}..",
         f"control_benchmark.name={benchmark_name}_from_{first}",
     ]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.benchmarks.fresh import check_fresh, told_families
-from audit.config.dry_run import Asked, Planned, reach
+from audit.config.dry_run import CallCounts, Planned, reach
 from audit.config.plan_cost import in_one_line
 from audit.config.references import judged, reference_runs
 from audit.config.resolve import BenchmarkSample, ResolvedRun, resolve_run
@@ -77,7 +77,7 @@ def planned(config: MemoryConfig) -> Planned:
     return Planned(resolved, lambda asked: describe(resolved, config, asked))
 
 
-def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[Asked]) -> list[str]:
+def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[CallCounts]) -> list[str]:
     """Return the lines of the plan.
 
     The prefix cache does not serve texts whose likelihood is read.
@@ -145,7 +145,7 @@ def _references(config: MemoryConfig) -> int:
 
 
 def _reach(
-    resolved: ResolvedRun, asked: Sequence[Asked], power: float, table: Mapping[str, Any]
+    resolved: ResolvedRun, asked: Sequence[CallCounts], power: float, table: Mapping[str, Any]
 ) -> list[str]:
     enough = []
     for one in table["designs"]:

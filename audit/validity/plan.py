@@ -22,7 +22,7 @@ from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.benchmarks.rows import shuffled
 from audit.benchmarks.sample import draw_sample
 from audit.config.base import sample_size
-from audit.config.dry_run import Asked, Planned, called, reach
+from audit.config.dry_run import CallCounts, Planned, planned_facts, reach
 from audit.config.resolve import BenchmarkSample, ResolvedRun, resolve_run
 from audit.core.errors import BenchmarkError, ConfigError, LibraryError
 from audit.core.json_types import attributes
@@ -180,7 +180,7 @@ def planned(config: ValidityConfig) -> Planned:
     needed = math.ceil(design.needed(margin) * len(run.plan.items) / design.items)
     facts = {"minimum_detectable_difference": design.detectable(), "questions_needed": needed}
 
-    def described(asked: Sequence[Asked]) -> list[str]:
+    def described(asked: Sequence[CallCounts]) -> list[str]:
         shown = [f"scorer         {run.facts['name']}"]
         for cell in asked:
             shown += [
@@ -192,7 +192,7 @@ def planned(config: ValidityConfig) -> Planned:
         shown += lines(design, shipped_table(JUDGE.shipped))
         return shown + reach(run.resolved, asked, needed)
 
-    return Planned(run.resolved, described, lambda one: {**called(one), **facts})
+    return Planned(run.resolved, described, lambda one: {**planned_facts(one), **facts})
 
 
 def tolerated(config: ValidityConfig, run: ValidityRun) -> Tolerated:

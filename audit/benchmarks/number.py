@@ -507,8 +507,9 @@ def run_value(run: str, mark: str | None, alone: bool) -> Fraction | None:
 def _with_marks(
     groups: list[str], marks: list[str], mark: str | None, alone: bool
 ) -> Fraction | None:
-    """Return the value of groups of digits with marks between them; mark: the decimal mark of the
-    text, or None."""
+    """Return the value of groups of digits with marks between them. `mark` is the decimal mark of
+    the text, or None.
+    """
     last, kinds = marks[-1], set(marks)
     if len(kinds) > 1:
         fits = last in ".," and marks.count(last) == 1 and len(kinds) == 2

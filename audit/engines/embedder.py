@@ -283,9 +283,8 @@ def check_mean_pooling(folder: Path) -> None:
     """Raise EngineLoadError if a sentence model was trained with another pooling than the mean."""
     path = folder / "1_Pooling" / "config.json"
     modes = json.loads(path.read_text()) if path.is_file() else {"pooling_mode_mean_tokens": True}
-    others = sorted(
-        key for key, on in modes.items() if key.startswith("pooling_mode") and on is True
-    )
+    active = [key for key, on in modes.items() if on is True]
+    others = sorted(key for key in active if key.startswith("pooling_mode"))
     if others != ["pooling_mode_mean_tokens"]:
         raise EngineLoadError(
             f"{folder} pools by {', '.join(others) or 'nothing'}; only the mean over tokens is done."

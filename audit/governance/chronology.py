@@ -50,8 +50,10 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class ChronologyEntry:
-    """Hold one fault under the file's names. test: `test_file.py::test_name`, empty if no test can
-    fail on it."""
+    """Hold one fault under the file's names.
+
+    `test` is `test_file.py::test_name`, empty if no test can fail on the fault.
+    """
 
     id: str
     failure_class: str

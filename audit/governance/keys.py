@@ -226,7 +226,7 @@ def signer_of(signer: Signer, trusted: Keys) -> str:
 
 
 def person(name: str) -> str:
-    """Normalise a name, so that equal results mean the same person."""
+    """Return a name in normal form: two equal results mean the same person."""
     return name.strip().casefold()
 
 

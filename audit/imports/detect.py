@@ -31,8 +31,15 @@ _HEAD = 16 << 20  # largest first line, in bytes
 
 
 def read_log(path: Path, wanted: Wanted) -> Log:
-    """The log that a file or folder is. ConfigError where it is not there, DataError where it is of
-    no known format, or an outcome, as it is read, is not as its format has them."""
+    """Return the log that a file or a folder is.
+
+    Raises
+    ------
+    ConfigError
+        If the path does not exist.
+    DataError
+        If the format is unknown. An outcome that its format does not allow raises when it is read.
+    """
     with _as_its_format(path):
         log = _read(path, wanted)
     return replace(log, outcomes=_told(path, log.outcomes))
@@ -111,8 +118,10 @@ def _columns(path: Path) -> list[str]:
 
 
 def _json(path: Path, line: bytes, alone: bool, wanted: Wanted) -> Log:
-    """One document over several lines or in one, or an object a line. alone: the file has no other
-    line."""
+    """Return the log of a JSON file: one document, or one object a line.
+
+    `alone`: whether the file has a single line.
+    """
     kind = "jsonl"
     try:
         first = parse(line, str(path))
@@ -159,9 +168,10 @@ def _document(path: Path, found: Record, wanted: Wanted) -> Log | None:
         raise DataError(
             f"{path} holds the lists {', '.join(lists)}. Expected one list of objects: keep one."
         )
-    facts = {
-        name: found[name] for name in ("model", "benchmark") if isinstance(found.get(name), str)
-    }
+    facts = {}
+    for name in ("model", "benchmark"):
+        if isinstance(found.get(name), str):
+            facts[name] = found[name]
     for name, rows in lists.items():
         return read_table(path, "json", wanted, partial(_placed, f"{path}, {name}", rows, facts))
     return None

@@ -31,8 +31,11 @@ TAIL = 160  # characters kept of a reply, whose end holds the answer
 
 @dataclass(frozen=True)
 class Recipe:
-    """Where the answers lie. file: of a model, in the repository. kept: of a published record, by
-    field of a table."""
+    """Describe where the answers of a reference set are published.
+
+    `file` is the path of a model's file in the repository. `kept` names, for each field of a table,
+    the field of a published record.
+    """
 
     benchmark: str
     repository: str
@@ -81,12 +84,25 @@ RECIPES = {
 
 
 def fetch_set(name: str, source: str = "", say: Callable[[str], object] = print) -> ReferenceSet:
-    """The set of all models of a recipe, written whole or not at all; what was fetched is kept
-    until it is.
+    """Download the answers of all models of a recipe, and write them as a reference set.
 
-    source: a folder with the files, or another address that serves them; "" for the repository at
-    its commit. ConfigError for an unknown name or one that is there, DataError for a file that
-    cannot be had or is another."""
+    Parameters
+    ----------
+    source : str
+        A folder with the files, or another address that serves them; "" for the repository at its
+        commit.
+
+    Raises
+    ------
+    ConfigError
+        If the recipe is unknown, or the set exists already.
+    DataError
+        If a file cannot be downloaded, or differs from the published one.
+
+    Notes
+    -----
+    The set is written whole or not at all. Downloaded files are kept until it is whole.
+    """
     check_known("published set", name, RECIPES)
     if name in known_sets():
         raise ConfigError(
@@ -127,12 +143,12 @@ def fetch_set(name: str, source: str = "", say: Callable[[str], object] = print)
 
 
 def pinned(name: str) -> dict[str, str]:
-    """{model: sha256 of its answers} of a shipped recipe."""
+    """Return {model: sha256 of its answers} of a shipped recipe."""
     return {row["model"]: row["sha256"] for _, row in rows_of(FACTS / f"{name}.csv", ".csv")}
 
 
 def answers_sha256(rows: Iterable[dict[str, Any]]) -> str:
-    """Of the kept fields of every record, in whatever order the file has them."""
+    """Return the hash of the kept fields of all records, whatever order the file has."""
     lines = sorted(json.dumps(row, sort_keys=True) for row in rows)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
@@ -140,11 +156,22 @@ def answers_sha256(rows: Iterable[dict[str, Any]]) -> str:
 def answers_of(
     recipe: Recipe, model: str, wanted: str, source: str, fetched: Path
 ) -> list[dict[str, Any]]:
-    """What is kept of a model's file. wanted: its sha256. source: a folder, or an address whose
-    files go to `fetched`.
+    """Return the kept fields of a model's file.
 
-    ConfigError where the folder lacks it, DataError where it cannot be had whole or its answers are
-    others."""
+    Parameters
+    ----------
+    wanted : str
+        The sha256 that the answers should have.
+    source : str
+        A folder, or an address whose files are downloaded to `fetched`.
+
+    Raises
+    ------
+    ConfigError
+        If the folder lacks the file.
+    DataError
+        If the file cannot be downloaded whole, or its answers have another hash.
+    """
     file = recipe.file.format(model)
     if "://" in source:
         path, where = fetched / Path(file).name, f"{source.rstrip('/')}/{quote(file)}"
@@ -179,17 +206,17 @@ def _records(path: Path) -> list[Any]:
     if path.suffix != ".zip":
         return list(document(path))
     with open_zip(path) as archive:
-        names = [
-            one
-            for one in archive.namelist()
-            if one.endswith(".json") and not one.startswith("__MACOSX")
-        ]
-        return [record for one in names for record in member(archive, one, MAX_DOCUMENT)]
+        records: list[Any] = []
+        for name in archive.namelist():
+            if name.endswith(".json") and not name.startswith("__MACOSX"):
+                records += member(archive, name, MAX_DOCUMENT)
+        return records
 
 
 def _download(recipe: Recipe, url: str, path: Path) -> None:
-    """The file at this very address: no redirect is followed. Nothing is left of one that did not
-    come whole."""
+    """Download the file at exactly this address. A redirect is refused, and an incomplete file is
+    deleted.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(".part")
     try:

@@ -71,9 +71,8 @@ def logs_in(folder: Path) -> tuple[list[Path], list[Path]]:
     files: list[Path] = []
     for root, folders, names in os.walk(folder):
         here = Path(root)
-        folders[:] = sorted(
-            name for name in folders if not name.startswith(".") and not (here / name).is_symlink()
-        )
+        visible = [name for name in folders if not name.startswith(".")]
+        folders[:] = sorted(name for name in visible if not (here / name).is_symlink())
         if len(here.relative_to(folder).parts) > MAX_DEPTH:
             raise DataError(
                 f"The folder {here} is more than {MAX_DEPTH} levels deep. Expected the folder of the logs."
@@ -96,7 +95,16 @@ def _is_run(folder: Path) -> bool:
 
 def _is_log(file: Path, beside: list[str]) -> bool:
     regular = file.is_file() and not file.is_symlink() and not file.name.startswith(".")
-    return regular and file.suffix in SUFFIXES and f"{file.stem}{_SAMPLES}" not in beside
+    totals = f"{file.stem}{_SAMPLES}" in beside or _has_samples(file, beside)
+    return regular and file.suffix in SUFFIXES and not totals
+
+
+def _has_samples(file: Path, beside: list[str]) -> bool:
+    """Return whether a file is lm-eval's results, and its samples are beside it."""
+    if not file.name.startswith("results_"):
+        return False
+    end = f"{file.stem.removeprefix('results')}.jsonl"
+    return any(name.startswith("samples_") and name.endswith(end) for name in beside)
 
 
 def _swapped(place: tuple[str, ...]) -> tuple[str, ...]:

@@ -85,10 +85,21 @@ def graded_log(
     totals: Mapping[str, Any] = _NO_TOTALS,
     sampling: str = "",
 ) -> Log:
-    """Return the log. choose: gives the score to read, of all that disagree. totals: the log's
-    means by score. sampling: how replies were drawn, by the log.
+    """Return a log whose samples have one or several scores.
 
-    Raises DataError if no score can be chosen, or a total is not the mean of the samples.
+    Parameters
+    ----------
+    choose : callable
+        Returns the name of the score to read, given all scores that disagree.
+    totals : mapping
+        Means that the log states, by score.
+    sampling : str
+        How replies were drawn, as the log states it.
+
+    Raises
+    ------
+    DataError
+        If no score can be chosen, or a stated mean is not the mean of the samples.
     """
     columns: dict[str, Column] = {}
     for number, one in enumerate(samples()):
@@ -115,9 +126,10 @@ def _others(columns: Mapping[str, Column], score: str, name: str) -> list[str]:
     """Return a sentence that names the scores that disagree with the one that is read; [] if all
     agree."""
     read = columns.get(score, {})
-    other = [
-        f"{name} {shown(mean_of(one.values()))}" for name, one in columns.items() if one != read
-    ]
+    other = []
+    for score_name, column in columns.items():
+        if column != read:
+            other.append(f"{score_name} {shown(mean_of(column.values()))}")
     found = f"{name}: {score} {shown(mean_of(read.values()))} is read"
     return (
         [f"{found}; other scores disagree ({', '.join(other)}): choose by --metric"]

@@ -2,19 +2,22 @@
 their place."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import product
 from math import lcm
 from sys import intern
-from typing import Any
+from typing import Any, TypeVar
 
 from audit.benchmarks.rows import text_key
 from audit.config.references import JOINED_MIN
 from audit.core.errors import DataError
 from audit.imports.record import MAX_OF, Imported, letter_index
 from audit.imports.typed import numbers, undressed
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _NAMES_MIN = 10  # So many items of equal name and outcome in two sets are not there by chance.
 _APART = "name them apart: audit import first=A.eval second=B.eval"
@@ -36,12 +39,30 @@ class Answered:
 
 @dataclass
 class Joined:
-    """items: {benchmark: {key: the first outcome of the item}}. answers: {(model, benchmark): {key:
-    epochs}}. revisions: {model: of its weights, where a log tells}. changed: {benchmark: {key: how
-    two logs differ}}. partial: what unfinished logs hold, by (model, benchmark). denominators: the
-    least common one of the scores that a log gives as decimals. measures: cells whose score counts
-    no right answers. sampling: how replies were drawn, where a log tells; cut_off: [replies that
-    ended at their token limit, replies of which the log tells]. Filled by `add`, log by log."""
+    """Hold the items and answers of all logs of a run. `add` fills it, one log at a time.
+
+    Attributes
+    ----------
+    items : dict
+        {benchmark: {key: first outcome of the item}}.
+    answers : dict
+        {(model, benchmark): {key: outcomes by epoch}}.
+    revisions : dict
+        {model: revision of its weights}, if a log states it.
+    changed : dict
+        {benchmark: {key: how two logs differ about the item}}.
+    partial : dict
+        {(model, benchmark): what an unfinished log holds}.
+    denominators : dict
+        {(model, benchmark): least common denominator of the scores that a log states as decimals}.
+    measures : set
+        (model, benchmark) whose score counts no right answers.
+    sampling : dict
+        {(model, benchmark): how replies were drawn}, if a log states it.
+    cut_off : dict
+        {(model, benchmark): [replies cut off at their token limit, replies of which this is
+        known]}.
+    """
 
     items: dict[str, dict[str, Imported]] = field(default_factory=dict)
     answers: dict[tuple[str, str], dict[str, list[Answered]]] = field(default_factory=dict)
@@ -62,8 +83,24 @@ class Joined:
     def add(
         self, log: str, outcomes: Iterable[Imported], unfinished: str = "", sampling: str = ""
     ) -> None:
-        """DataError where a sample is there twice, or logs contradict each other. unfinished,
-        sampling: of the log."""
+        """Add the outcomes of a log.
+
+        Parameters
+        ----------
+        log : str
+            Name of the log, for messages.
+        outcomes : iterable of Imported
+            The outcomes.
+        unfinished : str
+            What the log lacks, "" if it is complete.
+        sampling : str
+            How its replies were drawn, "" if unknown.
+
+        Raises
+        ------
+        DataError
+            If a sample occurs twice, or logs contradict each other.
+        """
         times: Counter[tuple[str, str, str, int]] = Counter()
         for one in outcomes:
             self._check_new(log, one)
@@ -153,8 +190,9 @@ def _put_back(known: Imported, one: Imported, answer: str | None) -> str | None:
 
 
 def _differ(known: Imported, one: Imported) -> bool:
-    """Whether two logs tell of one item another key or number of options, or one log a single
-    option: no question."""
+    """Return whether two logs disagree on the key or the number of options of an item. A single
+    option is no question, and counts as a disagreement.
+    """
     if (known.options, known.gold, known.target) == (one.options, one.gold, one.target):
         return len(one.options) == 1
     counts, keys = (
@@ -222,7 +260,7 @@ def _merge(
     first: str,
     other: str,
 ) -> None:
-    """Move the answers of one item to another of the same words."""
+    """Move the answers of one item to another item with the same words."""
     known, item = joined.items[benchmark][first], joined.items[benchmark].pop(other)
     if _differ(known, item):
         joined.changed.setdefault(benchmark, {})[first] = (
@@ -231,14 +269,17 @@ def _merge(
     for answers in cells:
         if other in answers:
             epochs = answers.pop(other)
-            answers[first] = [
-                replace(one, answer=_put_back(known, item, one.answer)) for one in epochs
-            ]
+            answers[first] = []
+            for epoch in epochs:
+                answer = _put_back(known, item, epoch.answer)
+                answers[first].append(replace(epoch, answer=answer))
 
 
 def leave_out_changed(joined: Joined) -> dict[str, int]:
-    """Leaves out items that are not the same in all logs; how many, by benchmark. DataError for
-    more than a few."""
+    """Remove items on which logs disagree, and return their number by benchmark.
+
+    Raises DataError if more than a few items differ.
+    """
     for benchmark, changed in joined.changed.items():
         if len(changed) > CHANGED_MAX * (n := len(joined.items[benchmark])):
             found = f"{len(changed)} of {n:,} items of {benchmark} are not the same in all logs"
@@ -250,9 +291,11 @@ def leave_out_changed(joined: Joined) -> dict[str, int]:
 
 
 def match_strata(joined: Joined, benchmark: str, held_out: str) -> int:
-    """Leaves out held-out items, until every stratum is as large a part of them as it is of the
-    benchmark; how many. As many stay as can; which of a stratum goes is decided by a hash of its
-    key. DataError where a stratum has none."""
+    """Remove held-out items until every stratum has the same share of them as of the benchmark.
+
+    Returns the number of removed items. As many items as possible stay. A hash of its key decides
+    whether an item of a stratum stays. Raises DataError if a stratum has no held-out item.
+    """
     ours = Counter(one.stratum for one in joined.items[benchmark].values())
     theirs: dict[str, list[str]] = {}
     for key in sorted(joined.items[held_out], key=lambda key: sha256(key.encode()).digest()):
@@ -263,7 +306,9 @@ def match_strata(joined: Joined, benchmark: str, held_out: str) -> int:
             f"{found}. Expected some of each; leave such items out, or compare without strata."
         )
     scale = min(len(theirs[one]) / n for one, n in ours.items())
-    gone = [key for one, keys in theirs.items() for key in keys[round(scale * ours[one]) :]]
+    gone: list[str] = []
+    for stratum, keys in theirs.items():
+        gone += keys[round(scale * ours[stratum]) :]
     _leave_out(joined, held_out, gone)
     return len(gone)
 
@@ -276,26 +321,27 @@ def _leave_out(joined: Joined, benchmark: str, keys: Collection[str]) -> None:
 
 
 def only(joined: Joined, models: set[str]) -> Joined:
-    """The outcomes of some models, and the items that they have."""
+    """Return the outcomes of some models and the items that these models have."""
     answers = {cell: found for cell, found in joined.answers.items() if cell[0] in models}
     there: dict[str, set[str]] = {}
     for (_, benchmark), found in answers.items():
         there.setdefault(benchmark, set()).update(found)
-    items = {
-        name: {k: one for k, one in joined.items[name].items() if k in keys}
-        for name, keys in there.items()
-    }
     return replace(
         joined,
-        items=items,
+        items={name: _only(joined.items[name], keys) for name, keys in there.items()},
         answers=answers,
-        revisions={name: one for name, one in joined.revisions.items() if name in models},
-        partial={cell: one for cell, one in joined.partial.items() if cell in answers},
-        denominators={cell: one for cell, one in joined.denominators.items() if cell in answers},
+        revisions=_only(joined.revisions, models),
+        partial=_only(joined.partial, answers),
+        denominators=_only(joined.denominators, answers),
         measures=joined.measures & answers.keys(),
-        sampling={cell: one for cell, one in joined.sampling.items() if cell in answers},
-        cut_off={cell: one for cell, one in joined.cut_off.items() if cell in answers},
+        sampling=_only(joined.sampling, answers),
+        cut_off=_only(joined.cut_off, answers),
     )
+
+
+def _only(mapping: Mapping[K, V], keys: Container[K]) -> dict[K, V]:
+    """Return the entries of a mapping with these keys."""
+    return {key: value for key, value in mapping.items() if key in keys}
 
 
 def leave_out_shared(joined: Joined, benchmark: str, held_out: str) -> int:
@@ -309,14 +355,13 @@ def leave_out_shared(joined: Joined, benchmark: str, held_out: str) -> int:
     """
     ours, theirs = joined.items[benchmark], joined.items[held_out]
     first, second = _by_words(ours), _by_words(theirs)
-    alike = {
-        second[words][0]
-        for words in first.keys() & second.keys()
-        if len(first[words]) == len(second[words]) == 1 or set(first[words]) & set(second[words])
-    }
-    named = {
-        key for key in ours.keys() & theirs.keys() if not (ours[key].text and theirs[key].text)
-    }
+    alike = set()
+    for words in first.keys() & second.keys():
+        only_one = len(first[words]) == len(second[words]) == 1
+        if only_one or set(first[words]) & set(second[words]):
+            alike.add(second[words][0])
+    shared = ours.keys() & theirs.keys()
+    named = {key for key in shared if not (ours[key].text and theirs[key].text)}
     if len(named) >= _NAMES_MIN and _answered_alike(joined, benchmark, held_out, named):
         alike |= named
     if len(alike) > CHANGED_MAX * len(theirs):
@@ -329,8 +374,9 @@ def leave_out_shared(joined: Joined, benchmark: str, held_out: str) -> int:
 
 
 def _answered_alike(joined: Joined, benchmark: str, held_out: str, keys: Collection[str]) -> bool:
-    """Whether every model has the same outcomes on these items in both, and not one outcome
-    alone."""
+    """Return whether every model has the same outcomes on these items of both benchmarks, and these
+    outcomes are not all equal.
+    """
     outcomes = set()
     for model in joined.models:
         ours, theirs = (joined.answers.get((model, name), {}) for name in (benchmark, held_out))
@@ -345,8 +391,9 @@ def _answered_alike(joined: Joined, benchmark: str, held_out: str, keys: Collect
 
 
 def check_joined(joined: Joined, benchmarks: Sequence[str]) -> None:
-    """DataError where a model lacks so many items that what all models have is no longer the
-    benchmark."""
+    """Raise DataError if a model lacks so many items that the common items no longer stand for the
+    benchmark.
+    """
     for found in lacking(joined, benchmarks).values():
         raise DataError(
             f"{found}; expected at least {JOINED_MIN:.0%}, as only items of every model count. Leave it out, or "
@@ -369,17 +416,20 @@ def lacking(joined: Joined, benchmarks: Sequence[str]) -> dict[str, str]:
 def shares(joined: Joined, model: str, benchmark: str) -> dict[str, list[float | None]]:
     """Return by item the share of right trials in each epoch; None if it could not be read."""
     answers = joined.answers.get((model, benchmark), {})
-    return {
-        key: [None if one.right is None else one.right / one.of for one in epochs]
-        for key, epochs in answers.items()
-    }
+    by_item: dict[str, list[float | None]] = {}
+    for key, epochs in answers.items():
+        by_item[key] = [None if one.right is None else one.right / one.of for one in epochs]
+    return by_item
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Of one model on one benchmark: items that it has, those of them without an answer, and the
-    mean over the others. lacking: items that other models have and this one has not. Several trials
-    of an item count as one, each epoch as much as another."""
+    """Count one model's items of one benchmark.
+
+    Attributes hold the number of items, the number without an answer, and the mean over the others.
+    `lacking` counts items that other models have and this one has not. Several trials of an item
+    weigh as one item, and each epoch as much as another.
+    """
 
     model: str
     benchmark: str
@@ -390,14 +440,14 @@ class Counts:
 
 
 def counts(joined: Joined) -> list[Counts]:
-    """One for each model and benchmark, sorted."""
+    """Return the counts of each model and benchmark, sorted."""
     found = []
     for (model, benchmark), answers in sorted(joined.answers.items()):
-        shares = [
-            [one.right / one.of for one in epochs if one.right is not None]
-            for epochs in answers.values()
-        ]
-        means = [sum(one) / len(one) for one in shares if one]
+        means = []
+        for epochs in answers.values():
+            shares = [one.right / one.of for one in epochs if one.right is not None]
+            if shares:
+                means.append(sum(shares) / len(shares))
         n, accuracy = len(answers), sum(means) / len(means) if means else float("nan")
         lacking = len(joined.items[benchmark]) - n
         found.append(Counts(model, benchmark, n, accuracy, n - len(means), lacking))

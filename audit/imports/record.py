@@ -76,11 +76,23 @@ _EXPECTED = "expected 0, 1, true, false, a share such as 0.3, or k/n such as 3/1
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the user says of a log; "" or empty: what the log says itself. key: the field whose
-    value names an item, "text" for a hash of its text. metric: the score that is read; scorer.part
-    of an Inspect score that has parts. columns: {field: column} of a table. answer_as, gold_as: how
-    these columns of a table are read, a kind of `audit.imports.typed`. filter: the filter of
-    lm-eval that is read."""
+    """State how the user wants a log to be read. An empty field leaves the decision to the log.
+
+    Attributes
+    ----------
+    key : str
+        Field whose value identifies an item; "text" for a hash of its text.
+    metric : str
+        Score to read; scorer.part for an Inspect score that has parts.
+    columns : dict
+        {field: column} of a table.
+    answer_as, gold_as : str
+        How these columns of a table are read: a kind of `audit.imports.typed`.
+    filter : str
+        Filter of lm-eval to read.
+    window : tuple of (str, str) or None
+        (benchmark, FIRST..LAST): rows of this benchmark whose column `date` is outside are left out.
+    """
 
     model: str = ""
     benchmark: str = ""
@@ -90,6 +102,7 @@ class Wanted:
     answer_as: str = ""
     gold_as: str = ""
     filter: str = ""
+    window: tuple[str, str] | None = None
 
     def key_of(self, record: Any, by_text: str, where: str, home: Any = None) -> str:
         """Return the key that identifies an item: the field that --key names, else by_text.
@@ -120,8 +133,9 @@ class Wanted:
         )
 
     def score_of(self, found: Iterable[str], usual: Sequence[str], where: str) -> str:
-        """The name of the score that is read: as asked, else the first of the usual ones that is
-        there."""
+        """Return the name of the score to read: the user's, else the first usual one that the
+        sample has.
+        """
         asked = [self.metric] if self.metric else usual
         names = list(found)
         if name := next((one for one in asked if one in names), ""):
@@ -134,14 +148,33 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """One outcome. key: the same for every model's log of the item. sample: what the log calls it,
-    to find repeats. right, of: k of n trials were right; right is None where no answer could be
-    read, or an error stands in its place. gold: index into options, None where it is not known.
-    revision: of the weights, "" where the log does not tell. stratum: what the item is counted
-    with, such as its difficulty, where both sets are to have equal shares. target: the key of an
-    item whose options are not listed, "" where the log does not tell. counted: the log gives k and
-    n themselves, not a decimal. measure: the score is no share of right answers, such as a
-    probability. cut_off: the reply ended at its token limit; None where the log does not tell."""
+    """Hold one outcome: the answer of one model to one item in one epoch.
+
+    Attributes
+    ----------
+    key : str
+        Identifies the item in the logs of all models.
+    sample : str
+        Name of the item in its log, by which repeats are noticed.
+    right, of : int
+        k of n trials were right. `right` is None if no answer could be read, or an error stands in
+        its place.
+    gold : int or None
+        Index of the right option; None if it is unknown.
+    target : str
+        Key of an item whose options are not listed; "" if the log does not state it.
+    revision : str
+        Revision of the weights; "" if the log does not state it.
+    stratum : str
+        Group of the item, such as its difficulty, if both sets of items should have equal shares of
+        it.
+    counted : bool
+        Whether the log states k and n themselves and no decimal number.
+    measure : bool
+        Whether the score is no share of right answers, such as a probability.
+    cut_off : bool or None
+        Whether the reply ended at its token limit; None if the log does not state it.
+    """
 
     model: str
     benchmark: str
@@ -165,11 +198,19 @@ class Imported:
 
 @dataclass(frozen=True)
 class Log:
-    """A log as found: its tool and version, and its outcomes, read as they are asked for. score:
-    the name of the score that is read, "" if the format has one alone. notes: what a reader of the
-    score has to know, filled as outcomes are read. unfinished: "" of a whole evaluation; else what
-    is missing, such as "6 of 400 samples, cancelled". sampling: how replies were drawn, such as
-    "temperature 0.7"; "" if the log does not tell."""
+    """Hold a log: its tool and version, and its outcomes, which are read on demand.
+
+    Attributes
+    ----------
+    score : str
+        Name of the score that is read; "" if the format has a single one.
+    notes : list of str
+        What a reader of the score should know; filled while outcomes are read.
+    unfinished : str
+        What is missing, such as "6 of 400 samples, cancelled"; "" for a complete evaluation.
+    sampling : str
+        How replies were drawn, such as "temperature 0.7"; "" if the log does not state it.
+    """
 
     tool: str
     version: str
@@ -199,8 +240,8 @@ def sampling_of(settings: Any, name: str = "temperature") -> str:
 
 
 def is_failure(text: str) -> bool:
-    """Return whether a reply is what a client or a server writes in place of one, such as "Error
-    code: 429".
+    """Return whether a reply is an error message of a client or a server, such as "Error code:
+    429".
 
     >>> [is_failure(one) for one in ("Error: timed out", "HTTP 503", "429 Too Many Requests", "The error is 5 %.")]
     [True, True, True, False]
@@ -214,8 +255,9 @@ def is_none(text: str) -> bool:
 
 
 def outcome(value: Any, where: str) -> tuple[int | None, int]:
-    """(k, n) of a score; k is None where it says that there was no answer. DataError for what is
-    neither.
+    """Return (k, n) of a score; k is None if the score says that there was no answer.
+
+    Raises DataError for a value that is neither.
 
     >>> outcome("C", ""), outcome(0.3, ""), outcome("3/10", ""), outcome("", "")
     ((1, 1), (3, 10), (3, 10), (None, 1))
@@ -243,8 +285,10 @@ def outcome(value: Any, where: str) -> tuple[int | None, int]:
 
 
 def trials(right: Any, of: Any, where: str) -> tuple[int | None, int]:
-    """(k, n) of a count of right trials and the number of trials. A share is refused: 1 may be
-    either."""
+    """Return (k, n) of a count of right trials and the number of trials.
+
+    Raises DataError for a share: 1 may be one right trial or all of them.
+    """
     try:
         n, k = int(of), float(right)
         if 1 <= n <= MAX_OF and 0 <= k <= n and k.is_integer():
@@ -259,7 +303,7 @@ def trials(right: Any, of: Any, where: str) -> tuple[int | None, int]:
 
 
 def checked(text: Any, where: str) -> str:
-    """A text of a log, bounded."""
+    """Return a text of a log. Raises DataError if it is too long."""
     found = text if isinstance(text, str) else str(text)
     if len(found) > MAX_CELL:
         raise DataError(
@@ -300,11 +344,11 @@ def first_of(record: Record, names: Iterable[str]) -> Any:
 
 def messages(given: Any, where: str) -> str:
     """Return a question: a text, or what messages hold."""
-    turns = [
-        first_of(one, ("content", "prompt")) if isinstance(one, dict) else one
-        for one in as_list(given)
-    ]
-    return checked("\n".join(map(single, turns)), where)
+    turns = []
+    for turn in as_list(given):
+        text = first_of(turn, ("content", "prompt")) if isinstance(turn, dict) else turn
+        turns.append(single(text))
+    return checked("\n".join(turns), where)
 
 
 def place_of(key: str, options: Sequence[str]) -> int | None:
@@ -313,7 +357,7 @@ def place_of(key: str, options: Sequence[str]) -> int | None:
 
 
 def field_of(record: Any, path: str, where: str) -> str:
-    """The value of a dotted field, as a name; DataError where it is not there."""
+    """Return the value of a dotted field, as a name. Raises DataError if the field is missing."""
     value = record
     for part in path.split("."):
         value = value.get(part) if isinstance(value, dict) else None
@@ -330,8 +374,7 @@ def epoch(word: str) -> int:
 
 
 def letter_index(value: Any, n: int) -> int | None:
-    """The place of an option that is named by its number from 0 or by its letter; None where
-    neither."""
+    """Return the place of the option that a letter or a number from 0 names; None for other values."""
     word = str(value).strip()
     # Other characters, such as the German sharp s, may become two in upper case.
     letter = len(word) == 1 and word.isascii()
@@ -354,7 +397,7 @@ _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, _ZSTD)
 
 
 def parse(data: bytes | str, where: str) -> Any:
-    """A JSON value; DataError where it is none."""
+    """Return the value of a JSON text. Raises DataError if it is not JSON."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -364,7 +407,7 @@ def parse(data: bytes | str, where: str) -> Any:
 
 
 def document(path: Path) -> Any:
-    """The JSON document that a file is."""
+    """Return the document of a JSON file."""
     if (size := path.stat().st_size) > MAX_DOCUMENT:
         raise DataError(
             f"{path} has {size:,} bytes; expected at most {MAX_DOCUMENT:,}. Save the log as .eval."
@@ -373,8 +416,9 @@ def document(path: Path) -> Any:
 
 
 def rows_of(path: Path, suffix: str) -> Records:
-    """(where, object) of each row of a file that is .csv, .jsonl, .json or .parquet, whatever it is
-    called."""
+    """Yield (where, object) for each row of a file that is .csv, .jsonl, .json or .parquet,
+    whatever its name.
+    """
     delimiter = likely_delimiter(path) if suffix == ".csv" else None
     try:
         for place, row in read_rows(path, suffix=suffix, delimiter=delimiter):
@@ -384,7 +428,9 @@ def rows_of(path: Path, suffix: str) -> Records:
 
 
 def open_zip(path: Path) -> zipfile.ZipFile:
-    """An archive whose members are within bounds; DataError otherwise."""
+    """Return an archive whose members are within the bounds of size and number. Raises DataError
+    for others.
+    """
     try:
         check_regular(path, follow=True)
         archive = zipfile.ZipFile(path)
@@ -418,8 +464,9 @@ def open_zip(path: Path) -> zipfile.ZipFile:
 
 
 def member(archive: zipfile.ZipFile, name: str, limit: int = MAX_MEMBER) -> Any:
-    """The JSON value of a member, which is never unpacked to disk, and not beyond a limit whatever
-    it claims."""
+    """Return the JSON value of an archive's member. The member is read in memory up to a limit,
+    whatever size it states.
+    """
     where = f"{archive.filename}, {name}"
     try:
         info = archive.getinfo(name)
@@ -448,8 +495,9 @@ def member(archive: zipfile.ZipFile, name: str, limit: int = MAX_MEMBER) -> Any:
 
 
 def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
-    """A member to read from. Inspect packs by Zstandard, which zipfile reads from Python 3.14 on:
-    Arrow does."""
+    """Return a member as a stream. Inspect compresses by Zstandard, which zipfile reads from Python
+    3.14 on; Arrow reads it here.
+    """
     if info.compress_type != _ZSTD:
         return archive.open(info)
     with Path(str(archive.filename)).open("rb") as file:

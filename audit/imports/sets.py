@@ -46,9 +46,18 @@ _COLUMNS = ("model", "released", "family")
 def build_set(
     run_dir: Path, name: str, source: str, licence: str, facts: Path | None = None
 ) -> ReferenceSet:
-    """The set, written whole or not at all. facts: a csv with the columns model, released and
-    family, or the name of a shipped one. ConfigError where the run is no finished import, the name
-    is taken, or facts name a model that is not there."""
+    """Write a reference set from a finished import, whole or not at all.
+
+    Parameters
+    ----------
+    facts : Path or str
+        A csv with the columns model, released and family, or the name of a shipped one.
+
+    Raises
+    ------
+    ConfigError
+        If the run is no finished import, the name is taken, or `facts` names a model that the run lacks.
+    """
     if not _NAME.fullmatch(name):
         raise ConfigError(
             f"--name {name!r}; expected small letters, digits, '_', '-', '.', such as gsm8k_2024."
@@ -100,9 +109,22 @@ class Taken:
 
 
 def take_set(name: str, family: str, benchmark: str, held_out: str, before: str | None) -> Taken:
-    """References from a set, chosen before a log is read. family: of the judged models. benchmark,
-    held_out: what the set's are called in this import; "" for their own names. before: as `choose`.
-    ConfigError without a family."""
+    """Return references of a set, chosen before any log is read.
+
+    Parameters
+    ----------
+    family : str
+        Family of the judged models.
+    benchmark, held_out : str
+        Names of the set's benchmarks in this import; "" for their own names.
+    before : str or None
+        As in `choose`.
+
+    Raises
+    ------
+    ConfigError
+        If `family` is empty.
+    """
     if not family:
         raise ConfigError(
             f"set:{name} needs the family of the judged models, whose kin is left out: --family llama."
@@ -111,9 +133,8 @@ def take_set(name: str, family: str, benchmark: str, held_out: str, before: str 
     told = {one.name: Origin(one.released, one.family) for one in found.models}
     models = {one: told[one] for one in choose(found.models, [family], before=before)}
     renamed = {found.benchmark: benchmark, Manifest.load(found.path).analysis["fresh"]: held_out}
-    ours = (
-        one for one in read_own(found.path, Wanted(key=ITEM_ID)).outcomes if one.model in models
-    )
+    stored = read_own(found.path, Wanted(key=ITEM_ID)).outcomes
+    ours = (outcome for outcome in stored if outcome.model in models)
     outcomes = (replace(one, benchmark=renamed.get(one.benchmark) or one.benchmark) for one in ours)
     about = {
         "file": f"set:{name}",
@@ -125,8 +146,9 @@ def take_set(name: str, family: str, benchmark: str, held_out: str, before: str 
 
 
 def _counted(run_dir: Path, manifest: Manifest) -> list[SetModel]:
-    """Answers to the benchmark by model, several trials of an item as one: of the held-out items a
-    choice is to know nothing."""
+    """Return the answers to the benchmark by model, with several trials of an item as one. Held-out
+    answers are left out, so that the choice of references cannot depend on them.
+    """
     joined, benchmark = Joined(), str(manifest.analysis["benchmark"])
     outcomes = read_own(run_dir, Wanted(key=ITEM_ID)).outcomes
     joined.add(run_dir.name, (one for one in outcomes if one.benchmark == benchmark))
@@ -158,7 +180,10 @@ def facts_of(path: Path | None, models: Iterable[str]) -> dict[str, Record]:
 
 
 def read_own(path: Path, wanted: Wanted) -> Log:
-    """ConfigError where the run is not finished, lacks answers, or asked nothing as published."""
+    """Return the answers of our own finished run.
+
+    Raises ConfigError if the run is not finished, lacks answers, or asked no published question.
+    """
     manifest = Manifest.load(path)
     if manifest.status != "finished":
         raise ConfigError(
@@ -176,9 +201,8 @@ def read_own(path: Path, wanted: Wanted) -> Log:
         )
     level = audit_of(path).schema.level
     asked = asked_rows(path, audit_of(path).schema)
-    outcomes = (
-        _read(row, wanted) for row in asked if row["arm"] in AS_PUBLISHED and row[level] == 0
-    )
+    published = (row for row in asked if row["arm"] in AS_PUBLISHED and row[level] == 0)
+    outcomes = (_read(row, wanted) for row in published)
     return Log("benchmark-audit", manifest.packages.get("benchmark-audit", ""), outcomes)
 
 

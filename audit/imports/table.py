@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from audit.benchmarks.answers import LETTERS
+from audit.benchmarks.fresh import within
 from audit.benchmarks.latex import boxed
 from audit.benchmarks.rows import text_key
 from audit.core.errors import ConfigError, DataError
@@ -46,6 +47,7 @@ FIELDS = (
         "error",
     ),
     "stratum",
+    "date",
 )
 _SHORT = 12  # answers with fewer characters may be truth values
 # If every filled cell of `correct` says right, empty cells may mean wrong. The file is refused if
@@ -63,8 +65,20 @@ _WORDS = ("model", "item", "benchmark", "epoch", "stratum")
 def read_table(
     path: Path, kind: str, wanted: Wanted, rows: Callable[[], Records] | None = None
 ) -> Log:
-    """kind: csv, jsonl, json or parquet. rows: of a document that is no list of them. ConfigError
-    where a column is missing that is needed."""
+    """Return the log of a table.
+
+    Parameters
+    ----------
+    kind : str
+        csv, jsonl, json or parquet.
+    rows : callable or None
+        Returns the rows of a document that is no list of rows.
+
+    Raises
+    ------
+    ConfigError
+        If a required column is missing.
+    """
     notes: list[str] = []
     return Log(
         "table",
@@ -99,7 +113,7 @@ def _outcomes(
     """Yield the outcomes, then note how many answers are neither clearly the key nor clearly
     another."""
     table = _surveyed(path, rows, wanted)
-    number = unclear = 0
+    number = unclear = outside = 0
     example = ""
     judge = lru_cache(maxsize=1 << 11)(table.typing.judge)
     for where, row in rows():
@@ -107,6 +121,9 @@ def _outcomes(
         one = _outcome(
             path, {"options": wanted.columns.get("options")} | found, where, wanted, table, judge
         )
+        if not _in_window(found, one.benchmark, where, wanted):
+            outside += 1
+            continue
         number += 1
         if (
             one.right is None
@@ -117,6 +134,10 @@ def _outcomes(
             unclear += 1
             example = example or f"{one.answer[:40]!r} beside {str(found['gold'])[:40]!r}"
         yield one
+    if outside and wanted.window is not None:
+        notes.append(
+            f"{outside} rows of {path.name} are dated outside {wanted.window[1]}: left out"
+        )
     if unclear:
         notes.append(
             f"{unclear} of {number} answers of {path.name} are neither clearly the key nor clearly another, such as "
@@ -124,8 +145,46 @@ def _outcomes(
         )
 
 
+def _in_window(found: Mapping[str, Any], benchmark: str, where: str, wanted: Wanted) -> bool:
+    """Return whether a row is of another benchmark than the window's, undated, or dated inside it.
+
+    Raises DataError if a cell of the column of dates holds no date.
+    """
+    if wanted.window is None or benchmark != wanted.window[0] or "date" not in found:
+        return True
+    day = str(found["date"])[: len("2023-09-01")]
+    try:
+        return within(day, wanted.window[1])
+    except ConfigError as error:
+        raise DataError(f"{where}: {error}") from error
+
+
 def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table:
     """Read all rows once: what the columns are is decided by all of them."""
+    names = _named(rows, wanted)
+    if not names:
+        return _Table({}, Typing(), no=False, blank=False)
+    columns = _columns(path, names, wanted)
+    _check_no_wrong(path, columns)
+    cells, marks = Columns(), _Marks()
+    for where, row in rows():
+        found = {name: at(row, column) for name, column in columns.items()}
+        if _failed(found, where):
+            continue
+        options = _options(found.get("options", wanted.columns.get("options")), where)
+        if "correct" in found:
+            marks.add(found, where)
+        else:
+            cells.add(*_cells(found, where, wanted), options)
+    marks.check_wrong_ones(path)
+    _check_no_key(path, marks.answers - {""}, marks.words, columns, wanted)
+    typing = _typed(path, cells, columns, wanted)
+    return _Table(columns, typing, _is_no(path, marks.words), marks.blank and marks.answered)
+
+
+def _named(rows: Callable[[], Records], wanted: Wanted) -> dict[str, Any]:
+    """Return {column: a value of it} of all rows, with the dotted columns of --map that rows
+    have."""
     names: dict[str, Any] = {}
     nested = [column for column in wanted.columns.values() if "." in column]
     for _, row in rows():
@@ -134,48 +193,55 @@ def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table
         for column in nested:
             if column not in names and (value := at(row, column, ABSENT)) is not ABSENT:
                 names[column] = value
-    if not names:
-        return _Table({}, Typing(), no=False, blank=False)
-    columns = _columns(path, names, wanted)
-    _check_no_wrong(path, columns)
-    cells, marks = Columns(), set()
-    rows_marked = rows_empty = 0
-    answers: set[str] = set()
-    blank, answered = True, False
-    for where, row in rows():
-        found = {name: at(row, column) for name, column in columns.items()}
-        if _failed(found, where):
-            continue
-        options = _options(found.get("options", wanted.columns.get("options")), where)
-        if "correct" not in found:
-            cells.add(*_cells(found, where, wanted), options)
-            continue
+    return names
+
+
+@dataclass
+class _Marks:
+    """What the column `correct` of a table holds, beside its answers.
+
+    words: short marks, in lower case. marked, empty: rows with a mark; rows without a mark, answer
+    and count. answers: short answers, "long" for longer ones. answered: whether some row has an
+    answer. blank: whether no row without an answer is right.
+    """
+
+    words: set[str] = field(default_factory=set)
+    answers: set[str] = field(default_factory=set)
+    marked: int = 0
+    empty: int = 0
+    answered: bool = False
+    blank: bool = True
+
+    def add(self, found: Mapping[str, Any], where: str) -> None:
+        """Add the cells of a row."""
         mark = _mark(found["correct"])
         if mark is not None and len(mark) < _SHORT:
-            marks.add(mark.casefold())
-        rows_marked += mark is not None
-        rows_empty += mark is None and "answer" not in found and "of" not in found
-        answer = "" if found.get("answer") is None else str(found["answer"])
-        answers.add(
-            undressed(answer).casefold() if 0 < len(answer) < _SHORT else "long" if answer else ""
-        )
-        if "answer" in found and "of" not in found:
-            empty = cell_of(found["answer"]) is None
-            answered |= not empty
-            blank &= not (empty and outcome(mark, where)[0])
-    if (
-        len(marks) == 1
-        and rows_empty > max(_EMPTY_MAX * rows_marked, _EMPTY_MIN)
-        and outcome(min(marks), str(path))[0]
-    ):
-        raise DataError(
-            f"{path}: correct is {min(marks)!r} in {rows_marked} rows and empty in {rows_empty}. Expected a "
-            "score in every answered row: an empty cell is no answer, and none is wrong. Example: 0."
-        )
-    _check_no_key(path, answers - {""}, marks, columns, wanted)
-    return _Table(
-        columns, _typed(path, cells, columns, wanted), _is_no(path, marks), blank and answered
-    )
+            self.words.add(mark.casefold())
+        counted = "of" in found
+        self.marked += mark is not None
+        self.empty += mark is None and "answer" not in found and not counted
+        self.answers.add(_short_answer(found.get("answer")))
+        if "answer" in found and not counted:
+            no_answer = cell_of(found["answer"]) is None
+            self.answered |= not no_answer
+            self.blank &= not (no_answer and outcome(mark, where)[0])
+
+    def check_wrong_ones(self, path: Path) -> None:
+        """Raise DataError if right answers alone seem to be marked."""
+        many = self.empty > max(_EMPTY_MAX * self.marked, _EMPTY_MIN)
+        if many and len(self.words) == 1 and outcome(min(self.words), str(path))[0]:
+            raise DataError(
+                f"{path}: correct is {min(self.words)!r} in {self.marked} rows and empty in {self.empty}. Expected a "
+                "score in every answered row: an empty cell is no answer, and none is wrong. Example: 0."
+            )
+
+
+def _short_answer(value: Any) -> str:
+    """Return an answer as a word if it is short, else "long"."""
+    answer = "" if value is None else str(value)
+    if len(answer) >= _SHORT:
+        return "long"
+    return undressed(answer).casefold() if answer else ""
 
 
 def _mark(value: Any) -> str | None:
@@ -276,8 +342,9 @@ def _outcome(
 
 
 def _word(told: dict[str, Any], name: str, where: str) -> str:
-    """A field as text; "" where it is empty or not there. DataError where it is an object or a
-    list."""
+    """Return a field as text; "" if it is empty or missing. Raises DataError for an object or a
+    list.
+    """
     if name in _WORDS and isinstance(told.get(name), dict | list):
         found = f"{where}: the {name} is {type(told[name]).__name__}"
         raise DataError(f"{found}. Expected a text or a number. Example: --map {name}=doc.id")
@@ -302,7 +369,7 @@ def _letter(word: str, n: int) -> int | None:
 
 
 def _columns(path: Path, row: dict[str, Any], wanted: Wanted) -> dict[str, str]:
-    """{field: column} for this table: as mapped, else the column of the field's own name."""
+    """Return {field: column} of a table: the user's column, else the one that has the field's name."""
     for name, column in wanted.columns.items():
         if name not in FIELDS:
             raise ConfigError(
@@ -313,9 +380,8 @@ def _columns(path: Path, row: dict[str, Any], wanted: Wanted) -> dict[str, str]:
             raise ConfigError(f"{path} has no column {column!r}; found {listed(row)}.")
     named = {name: wanted.columns.get(name, name) for name in FIELDS}
     columns = {name: column for name, column in named.items() if column in row}
-    scored = "correct" in columns or any(
-        {one, "gold"} <= set(columns) for one in ("answer", "reply")
-    )
+    answered = "answer" in columns or "reply" in columns
+    scored = "correct" in columns or ("gold" in columns and answered)
     if (
         not scored
         or not ("model" in columns or wanted.model)
@@ -372,7 +438,9 @@ def _right(
 
 
 def _options(value: Any, where: str) -> tuple[str, ...]:
-    """Texts of options, or letters for their number: that is enough to know what guessing gives."""
+    """Return the texts of options, or letters if only their number is known. The number is enough
+    for the guessing rate.
+    """
     if value is None or value == "":
         return ()
     word = str(value).strip()

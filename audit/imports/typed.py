@@ -16,6 +16,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 from audit.benchmarks.answers import LETTERS, own_letters
@@ -47,7 +48,9 @@ ROWS_AN_OPTION = (
 CODES_MAX = (
     0.1  # largest share of words that may be letters or numbers; if more, they are names of options
 )
-USUAL_MIN = 0.5  # smallest share of the answers that a reading must read
+# Smallest share of the answers that a reading must read, and of those that the best reading reads:
+# readings that come near the best one may be right, and contradict it.
+USUAL_MIN = 0.5
 # Most distinct keys of a closed list, and fewest rows that each key has on average.
 VOCABULARY_MAX, VOCABULARY_ROWS = (
     200,
@@ -160,37 +163,50 @@ def readings(text: str, options: tuple[str, ...], n: int) -> dict[str, Any]:
     >>> readings("1.0", ("2", "1"), 2)["from0"], readings("1.0", ("2", "1"), 2)["text"]
     (1, 1)
     """
-    base, found = undressed(text), dict[str, Any]()
-    short, value = _SHORT.fullmatch(base), numbers(text)
-    if short and short[1].isalpha():
-        found["letter"] = LETTERS.index(short[1].upper())
-    elif (whole := _whole(short[1] if short else "", value)) is not None:
-        found |= {"from0": whole, "from1": whole - 1}
-    if options and (place := _text_place(text, base, options)) is not None:
-        found["text"] = place
-    texts = () if options == tuple(LETTERS[: len(options)]) else options
-    if (
-        not short
-        and "text" not in found
-        and (letter := _longer_letter(text, base, texts, n)) is not None
-    ):
-        found["letter"] = letter
-        if options and letter < len(options) and options[letter].upper() == LETTERS[letter]:
-            # The option named A stands first: the letter is its text as well.
-            found["text"] = letter
-    lettered = _LETTERED.fullmatch(base)
-    if lettered and not options and "letter" not in found and lettered[3][:2].istitle():
-        # The letter may name an option ("B. Paris") or be an initial ("B. Obama").
-        found["initial"] = LETTERS.index(lettered[1].upper())
-    found = {kind: place for kind, place in found.items() if 0 <= place < n}
+    base, value = undressed(text), numbers(text)
+    short = _SHORT.fullmatch(base)
+    places = _code(short[1] if short else "", value)
+    place = _text_place(text, base, options) if options else None
+    if place is not None:
+        places["text"] = place
+    elif not short:
+        places |= _longer(text, base, options, n)
+    found: dict[str, Any] = {kind: place for kind, place in places.items() if 0 <= place < n}
     if value:
         found["number"] = value
     if (truth := _TRUTH.get(base.casefold())) is not None:
-        facts = [_TRUTH.get(_word(one)) for one in options]
-        found["truth"] = (
-            facts.index(truth) if sorted(map(str, facts)) == ["False", "True"] else truth
-        )
+        found["truth"] = _truth(truth, options)
     return found | {"word": _word(text)}
+
+
+def _code(short: str, value: frozenset[Fraction]) -> dict[str, int]:
+    """Return the places that a letter alone or a whole number names."""
+    if short.isalpha():
+        return {"letter": LETTERS.index(short.upper())}
+    whole = _whole(short, value)
+    return {} if whole is None else {"from0": whole, "from1": whole - 1}
+
+
+def _longer(text: str, base: str, options: tuple[str, ...], n: int) -> dict[str, int]:
+    """Return the places that an answer of several words names by a letter."""
+    texts = () if options == tuple(LETTERS[: len(options)]) else options
+    letter = _longer_letter(text, base, texts, n)
+    if letter is not None:
+        # An option whose text is its own letter is named by letter and text.
+        same = letter < len(options) and options[letter].upper() == LETTERS[letter]
+        return {"letter": letter, "text": letter} if same else {"letter": letter}
+    lettered = _LETTERED.fullmatch(base)
+    if lettered and not options and lettered[3][:2].istitle():
+        # The letter may name an option ("B. Paris") or be an initial ("B. Obama").
+        return {"initial": LETTERS.index(lettered[1].upper())}
+    return {}
+
+
+def _truth(truth: bool, options: tuple[str, ...]) -> bool | int:
+    """Return the place of the option with this truth value if the options are yes and no, else the
+    value."""
+    facts = [_TRUTH.get(_word(one)) for one in options]
+    return facts.index(truth) if sorted(map(str, facts)) == ["False", "True"] else truth
 
 
 def _whole(digits: str, value: frozenset[Fraction]) -> int | None:
@@ -215,11 +231,8 @@ def _text_place(text: str, base: str, options: tuple[str, ...]) -> int | None:
 def _longer_letter(text: str, base: str, options: tuple[str, ...], n: int) -> int | None:
     """Return the letter of a longer answer ("B) Paris", "I choose B."); None if its text is another
     option's."""
-    if any(
-        LETTERS.find(one.upper()) not in (-1, place)
-        for place, one in enumerate(options)
-        if len(one) == 1
-    ):
+    letters = {place: one.upper() for place, one in enumerate(options) if len(one) == 1}
+    if any(LETTERS.find(letter) not in (-1, place) for place, letter in letters.items()):
         return None  # If the options are blood groups, B is a letter and a text.
     if lettered := _LETTERED.fullmatch(base):
         place = LETTERS.index(lettered[1].upper())
@@ -236,12 +249,20 @@ def _longer_letter(text: str, base: str, options: tuple[str, ...], n: int) -> in
 
 
 def _skeleton(word: str) -> str:
-    """Return what is left of a word for the eye: Latin letters without accents, and digits; no
-    letter of an option."""
+    """Return what is left of a word for the eye: Latin letters without accents, and digits."""
+    return "".join(one for one in _without_accents(word) if one.isalnum())
+
+
+def _unlettered(word: str) -> str:
+    """Return the skeleton of a word without a letter of an option in front of it."""
     lettered = _LETTERED.fullmatch(word)
-    word = lettered[3] if lettered else word
-    plain = unicodedata.normalize("NFKD", word.translate(_ALIKE)).casefold()
-    return "".join(one for one in plain if one.isalnum())
+    return _skeleton(lettered[3] if lettered else word)
+
+
+def _without_accents(word: str) -> str:
+    """Return a word in lower case, in Latin letters that carry no accents."""
+    apart = unicodedata.normalize("NFKD", word.translate(_ALIKE)).casefold()
+    return "".join(one for one in apart if not unicodedata.combining(one))
 
 
 def is_code(word: str) -> bool:
@@ -271,8 +292,10 @@ def _letter_sets(vocabulary: frozenset[str]) -> dict[str, frozenset[str]]:
 
 
 def _same_word(answer: str, key: str, vocabulary: frozenset[str]) -> bool | None:
-    """Return whether two words are one; None if they may be. vocabulary: all keys, if that is a
-    closed list."""
+    """Return whether two words are one; None if they may be.
+
+    `vocabulary` holds all keys if they form a closed list, else nothing.
+    """
     if answer == key:
         return True
     letters = _letter_sets(vocabulary)
@@ -291,31 +314,41 @@ def _same_letters(answer: frozenset[str] | None, key: frozenset[str] | None) -> 
 
 def _one_label(answer: str, key: str, vocabulary: frozenset[str]) -> bool:
     """Return whether two keys may be one option: with and without its letter, or in a sentence."""
-    first, second = (_MARKED.sub("", word.translate(_ALIKE).casefold()) for word in (answer, key))
     more_words = abs(len(_PARTS.findall(answer)) - len(_PARTS.findall(key)))
-    return first == second or (more_words >= _MORE_WORDS and _one_holds_the_other(answer, key))
+    in_sentence = more_words >= _MORE_WORDS and _one_holds_the_other(answer, key)
+    return in_sentence or not _labels(answer).isdisjoint(_labels(key))
+
+
+def _labels(word: str) -> set[str]:
+    """Return a word as it is and without a letter in front: "E. coli" may be the option E."""
+    plain = _without_accents(word)
+    return {plain, _MARKED.sub("", plain)}
 
 
 def _one_text(answer: str, key: str, vocabulary: frozenset[str]) -> bool:
     """Return whether an answer that is no key may be this key, or a sentence about any key."""
     plain = _skeleton(answer)
-    labels = filter(None, map(_skeleton, vocabulary))
-    if any(label in plain for label in labels):
+    names = filter(None, map(_unlettered, vocabulary))
+    if any(name in plain for name in names):
         return True
     if sorted(_PARTS.findall(answer)) == sorted(_PARTS.findall(key)):
         return True  # The words are the same in another order, such as "A,C" and "C,A".
-    return plain == _skeleton(key) or _one_holds_the_other(answer, key)
+    return _one_holds_the_other(answer, key)
 
 
 def _one_holds_the_other(answer: str, key: str) -> bool:
-    shorter, longer = sorted((_skeleton(answer), _skeleton(key)), key=len)
-    return shorter != "" and shorter in longer
+    """Return whether one of two words may stand in the other, with or without its letter."""
+    first, second = _unlettered(answer), _unlettered(key)
+    if not (first and second):
+        return _skeleton(answer) == _skeleton(key)
+    return first in _skeleton(key) or second in _skeleton(answer)
 
 
 def _rounded(answer: frozenset[Fraction], key: frozenset[Fraction]) -> bool:
     """Return whether one may be the other in fewer decimals, of which it has two or more: 1/7 and
     0.1429."""
-    return any(_rounds_to(one, other) or _rounds_to(other, one) for one in answer for other in key)
+    pairs = product(answer, key)
+    return any(_rounds_to(one, other) or _rounds_to(other, one) for one, other in pairs)
 
 
 def _rounds_to(exact: Fraction, short: Fraction) -> bool:
@@ -345,12 +378,14 @@ class Typing:
     """What the columns are: possible pairs of readings, which agree on every row; the first is the
     most usual.
 
-    n: options, if the rows do not tell. vocabulary: as in `_same_word`.
+    n: options, if the rows do not tell. vocabulary: as in `_same_word`. mixed: whether answers name
+    options by letters and in longer words, so that a bare letter may be an option's text.
     """
 
     pairs: tuple[tuple[str, str], ...] = ()
     n: int = len(LETTERS)
     vocabulary: frozenset[str] = frozenset()
+    mixed: bool = False
 
     def judge(
         self, answer: str | None, gold: str | None, options: Sequence[str]
@@ -365,17 +400,19 @@ class Typing:
             found = found | {"letter": found["initial"]}
         if answer == _NO_OPTION and any("from0" in pair or "from1" in pair for pair in self.pairs):
             return None, None, None
+        if self.mixed and len({found[kind] for kind in ("letter", "text") if kind in found}) == 2:
+            return None, None, None
         results = set()
         for first, second in self.pairs:
             if first in found and second in keys:
                 same = first == second and answer == gold
                 results.add(same or _same(first, found[first], keys[second], self.vocabulary))
         right = results.pop() if len(results) == 1 else None
-        places = (
-            _place(found, {pair[0] for pair in self.pairs}),
-            _place(keys, {pair[1] for pair in self.pairs}),
-        )
-        return right, *(places if n else (None, None))
+        if not n:
+            return right, None, None
+        answer_kinds = {kind for kind, _ in self.pairs}
+        key_kinds = {kind for _, kind in self.pairs}
+        return right, _place(found, answer_kinds), _place(keys, key_kinds)
 
 
 def _place(found: dict[str, Any], kinds: set[str]) -> int | None:
@@ -387,8 +424,10 @@ def _place(found: dict[str, Any], kinds: set[str]) -> int | None:
 
 @dataclass
 class _Column:
-    """Facts of one column. reads: cells by kind. only: cells that one of from0 and from1 reads
-    alone."""
+    """Count how the cells of one column can be read.
+
+    `reads` counts cells by kind. `only` counts cells that exactly one of from0 and from1 reads.
+    """
 
     cells: int = 0
     reads: Counter[str] = field(default_factory=Counter)
@@ -399,6 +438,7 @@ class _Column:
     codes: int = 0  # cells that may be numbers or letters of options
     values: int = 0  # truth values of rows whose options are not yes and no
     bits: int = 0  # cells that are 0 or 1
+    longer: int = 0  # cells that name an option in more words than its letter
     low: Fraction | None = None
     high: Fraction | None = None
 
@@ -417,10 +457,15 @@ class _Column:
         self.codes += times * ("letter" in found or is_code(found["word"]))
         self.values += times * isinstance(found.get("truth"), bool)
         self.bits += times * ("truth" in found and "number" in found)
+        self.longer += times * ("letter" in found and not _SHORT.fullmatch(found["word"]))
         if len(value := found.get("number", ())) == 1:
             (number,) = value
             self.low = number if self.low is None else min(self.low, number)
             self.high = number if self.high is None else max(self.high, number)
+
+    def most(self) -> int:
+        """Return how many cells the best reading but `word`, which reads all, reads."""
+        return max(self.reads[kind] for kind in KINDS if kind != "word")
 
     def whole(self, value: int) -> int:
         """Return how many cells are this small whole number."""
@@ -470,10 +515,19 @@ class Columns:
         self._rows.clear()
 
     def typing(self, answer_as: str = "", gold_as: str = "", *, free: bool = False) -> Typing:
-        """Return what the columns are. free: answers are replies, of which any share may be
-        unreadable.
+        """Return the possible readings of both columns.
 
-        Raises ConfigError if no pair of readings is possible, or several that give other scores.
+        Parameters
+        ----------
+        answer_as, gold_as : str
+            The user's choice of a reading; "" for none.
+        free : bool
+            Whether answers are replies, of which any share may be unreadable.
+
+        Raises
+        ------
+        ConfigError
+            If no pair of readings is possible, or possible pairs give different scores.
         """
         self._take()
         if not self.answers.cells or not self.keys.cells:
@@ -483,11 +537,19 @@ class Columns:
         if free:
             asked = [one for one in asked if one[0] in ("letter", "text", "truth")]
         fits = [one for one in asked if self._fits(one, n, bool(answer_as), bool(gold_as), free)]
+        if not (free or answer_as or any(self._usual(pair[0]) for pair in fits)):
+            fits = []
         fits = self._preferred(fits)
         if self._contradict(fits) or not (fits or free):
             raise ConfigError(self._refusal(fits))
         fits.sort(key=lambda pair: -self.answers.reads[pair[0]])
-        return Typing(tuple(fits), n, frozenset(self.words if self._closed() else ()))
+        vocabulary = frozenset(self.words if self._closed() else ())
+        mixed = self.answers.longer > 0 and not answer_as
+        return Typing(tuple(fits), n, vocabulary, mixed)
+
+    def _usual(self, kind: str) -> bool:
+        """Return whether a reading reads a usual share of the answers."""
+        return self.answers.reads[kind] >= USUAL_MIN * self.answers.cells
 
     def _closed(self) -> bool:
         """Return whether the keys are of a closed list."""
@@ -507,8 +569,10 @@ class Columns:
     def _fits(
         self, pair: tuple[str, str], n: int, answer_told: bool, gold_told: bool, free: bool
     ) -> bool:
-        """Return whether a pair of readings is possible. answer_told, gold_told: the user chose
-        this reading."""
+        """Return whether a pair of readings is possible.
+
+        `answer_told`, `gold_told`: whether the user chose the reading.
+        """
         answer, gold = pair
         if self.keys.reads[gold] < self.keys.cells or not self._compared(pair):
             return False
@@ -516,22 +580,35 @@ class Columns:
             return False
         if answer_told:
             return True
-        if self.answers.reads[answer] < (0 if free else USUAL_MIN) * self.answers.cells:
+        if self.answers.reads[answer] < (0 if free else USUAL_MIN) * self.answers.most():
             return False
         if pair == ("truth", "truth") and self.keys.values:
-            # RTE's published labels are 0 for True and 1 for False: bits may be such.
-            bits = [one.bits == one.cells for one in (self.answers, self.keys)]
-            # Numbers such as 2 are no truth values.
-            digits = self.answers.reads["number"] > self.answers.bits
-            return gold_told or (bits[0] == bits[1] and not digits)
-        # Numbers of options count from 0 or from 1; the keys must fit neither range.
+            return gold_told or self._truths()
         if answer == "number" and self.counted:
-            return self.keys.reads["from0"] + self.keys.only["from1"] < self.keys.cells
+            return self._values()
         if answer == "word":
             return self._wordy() and not self.listed
         if not self.counted and "letter" in pair and not self._lettered(pair):
             return False
         return self._based(self.answers, answer, n)
+
+    def _truths(self) -> bool:
+        """Return whether the cells of both columns are truth values, in one form.
+
+        RTE's published labels are 0 for True and 1 for False, so bits beside words may be labels.
+        Numbers such as 2 are no truth values.
+        """
+        bits = [one.bits == one.cells for one in (self.answers, self.keys)]
+        return bits[0] == bits[1] and self.answers.reads["number"] <= self.answers.bits
+
+    def _values(self) -> bool:
+        """Return whether numbers of rows with options are values, and no numbers of these options.
+
+        The keys fit neither range, from 0 or from 1, and neither do most of the answers.
+        """
+        numbered = [one.reads["from0"] + one.only["from1"] for one in (self.answers, self.keys)]
+        most = USUAL_MIN * self.answers.reads["number"]
+        return numbered[0] < most and numbered[1] < self.keys.cells
 
     def _lettered(self, pair: tuple[str, str]) -> bool:
         """Return whether letters name options: the first of the alphabet, or the same in both
@@ -587,15 +664,12 @@ class Columns:
         found = f"The answers are {self.answers.range()} and the keys (gold) {self.keys.range()}"
         if pairs:
             ways = [f"--answer-as {answer} --gold-as {key}" for answer, key in pairs]
-            scores = [
-                f"{way} (score {self._score(pair)})" for way, pair in zip(ways, pairs, strict=True)
-            ]
+            scores = []
+            for way, pair in zip(ways, pairs, strict=True):
+                scores.append(f"{way} (score {self._score(pair)})")
             return f"{found}: they can be read in {len(ways)} ways. Expected one of: {'; '.join(scores)}."
-        usual = [
-            kind
-            for kind in ("letter", "number", "truth")
-            if 2 * self.keys.reads[kind] > self.keys.cells
-        ]
+        reads, most = self.keys.reads, self.keys.cells / 2
+        usual = [kind for kind in ("letter", "number", "truth") if reads[kind] > most]
         odd = [self.keys.odd[kind] for kind in usual if kind in self.keys.odd]
         why = f"; the key {odd[0][:40]!r} is not like the others" if odd else ""
         return (

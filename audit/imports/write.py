@@ -44,9 +44,23 @@ _NO_VALUE = {
 
 @dataclass(frozen=True)
 class Asked:
-    """What the run is to say. judged: the models in question; the others are references. files: of
-    each log its name, sha256, tool and version. options: how it was read, for the manifest. told:
-    `check_origin` of the held-out items. checks: of the logs. origins: of all models."""
+    """State what a run reports.
+
+    Attributes
+    ----------
+    judged : sequence of str
+        Models under audit; the others are references.
+    files : sequence of mapping
+        Name, sha256, tool and version of each log.
+    options : mapping
+        How the logs were read, for the manifest.
+    told : mapping
+        Result of `check_origin` for the held-out items.
+    checks : sequence of LogCheck
+        Checks of the logs.
+    origins : mapping
+        Origin of each model.
+    """
 
     judged: Sequence[str]
     benchmark: str
@@ -60,16 +74,24 @@ class Asked:
 
 
 def write_run(run_dir: Path, joined: Joined, asked: Asked) -> int:
-    """Rows written. What is interrupted stays `running`, which no gate passes; the same command
-    begins it again. DataError for more rows than a run of this kind should have, ConfigError where
-    the directory is another run's."""
+    """Write a run of the score alone, and return the number of its rows.
+
+    Raises
+    ------
+    DataError
+        If the run would have more than MAX_ROWS rows.
+    ConfigError
+        If the directory belongs to another run.
+
+    Notes
+    -----
+    An interrupted run stays `running`, which no gate passes. The same command starts it again.
+    """
     names = [asked.benchmark, *([asked.held_out] if asked.held_out else [])]
-    every = (
-        epochs
-        for (_, name), answers in joined.answers.items()
-        if name in names
-        for epochs in answers.values()
-    )
+    every: list[Sequence[Answered]] = []
+    for (_, name), answers in joined.answers.items():
+        if name in names:
+            every += answers.values()
     # Rows that each item needs.
     trials = max(sum(one.of for one in pooled(epochs)) for epochs in every)
     models = joined.models
@@ -77,9 +99,9 @@ def write_run(run_dir: Path, joined: Joined, asked: Asked) -> int:
     if total > MAX_ROWS:
         found = f"{len(models)} models, {trials} trials an item: {total:,} rows, expected at most {MAX_ROWS:,}"
         raise DataError(f"{found}. Import fewer models, or counts k of n with a smaller n.")
-    questions = [
-        question(name, key, one) for name in names for key, one in joined.items[name].items()
-    ]
+    questions: list[Item] = []
+    for name in names:
+        questions += (question(name, key, entry) for key, entry in joined.items[name].items())
     own = {"shard_items": 2, "orders": 0, "option_orders": 0}
     analysis = {
         "thresholds": MemoryThresholds().to_dict(),
@@ -114,8 +136,17 @@ def save(
     rows: Callable[[str], Iterator[Record]],
     also: Callable[[Path], object] = lambda path: None,
 ) -> None:
-    """A finished run. own, analysis: what its audit says of itself; rows: of a model; also: what
-    else it holds."""
+    """Write a finished run.
+
+    Parameters
+    ----------
+    own, analysis : mapping
+        Facts of the audit, for the configuration and for its judgement.
+    rows : callable
+        Yields the rows of a model.
+    also : callable
+        Writes other files of the run.
+    """
     ids: dict[str, list[str]] = {}
     for one in sorted(questions, key=lambda q: q.id):
         ids.setdefault(one.benchmark, []).append(one.id)
@@ -130,9 +161,9 @@ def save(
         "seed": asked.seed,
         **own,
     }
-    facts = {
-        name: {"revision": joined.revisions.get(name), "engine": IMPORTED} for name in joined.models
-    }
+    facts = {}
+    for name in joined.models:
+        facts[name] = {"revision": joined.revisions.get(name), "engine": IMPORTED}
     origins = {name: asdict(one) for name, one in asked.origins.items()}
     common = {
         "seed": asked.seed,
@@ -186,10 +217,11 @@ def question(benchmark: str, key: str, one: Imported) -> Item:
 
 
 def _rows(model: str, item: Item, joined: Joined, trials: int) -> Iterator[Record]:
-    """As many rows as trials: right ones first, then wrong ones; those that the log does not hold
-    were not asked."""
+    """Yield one row for each trial, right ones first. Trials that the log lacks count as not asked."""
     epochs = joined.answers.get((model, item.benchmark), {}).get(item.id, [])
-    outcomes: list[Answered | None] = [one for epoch in pooled(epochs) for one in each_trial(epoch)]
+    outcomes: list[Answered | None] = []
+    for epoch in pooled(epochs):
+        outcomes += each_trial(epoch)
     outcomes += [None] * (trials - len(outcomes))
     for replicate, one in enumerate(outcomes):
         yield (
@@ -202,7 +234,7 @@ def _rows(model: str, item: Item, joined: Joined, trials: int) -> Iterator[Recor
 def row(
     schema: RowSchema, model: str, revision: str | None, item: Item, one: Answered | None
 ) -> Record:
-    """What a row of any audit says of one outcome; None where the log does not hold it."""
+    """Return the columns of one outcome that all audits share. `one` is None if the log lacks it."""
     right = None if one is None or one.right is None else bool(one.right)
     error = NOT_IN_LOG if one is None else one.error
     options = list(item.options)
@@ -230,8 +262,9 @@ def row(
 
 
 def pooled(epochs: Sequence[Answered]) -> list[Answered]:
-    """Epochs that weigh alike as trials: where they have other numbers of these, one outcome of
-    their mean share."""
+    """Return the epochs of an item so that each weighs the same. If they have different numbers of
+    trials, one outcome has their mean share.
+    """
     if len({one.of for one in epochs if one.right is not None}) < 2:
         return list(epochs)
     read = [(Fraction(one.right, one.of), one) for one in epochs if one.right is not None]
@@ -241,7 +274,7 @@ def pooled(epochs: Sequence[Answered]) -> list[Answered]:
 
 
 def each_trial(epoch: Answered) -> list[Answered]:
-    """k of n trials as n outcomes."""
+    """Return an outcome of k right trials of n as n outcomes."""
     if epoch.right is None or (epoch.of == 1 and epoch.error is None):
         return [epoch]
     return [Answered(int(k < epoch.right), 1, epoch.answer, None) for k in range(epoch.of)]
@@ -252,10 +285,10 @@ _NULL = {"answer", "answer_number", "target", "request_sha256", "shard", "varian
 
 @cache
 def _empty_row(schema: RowSchema) -> Record:
-    empty = {
-        one.name: [] if pa.types.is_list(one.type) else _NO_VALUE.get(one.type, 0)
-        for one in schema.columns
-    }
+    empty: Record = {}
+    for column in schema.columns:
+        is_list = pa.types.is_list(column.type)
+        empty[column.name] = [] if is_list else _NO_VALUE.get(column.type, 0)
     return empty | dict.fromkeys(_NULL & empty.keys())
 
 

@@ -98,7 +98,9 @@ class Seal:
 
 @dataclass(frozen=True)
 class Try:
-    """Hold an earlier run of the same audit, model and benchmark. decision: "" without a verdict."""
+    """Hold an earlier run of the same audit, model and benchmark. `decision` is "" without a
+    verdict.
+    """
 
     run: str
     started: str
@@ -185,11 +187,23 @@ _EARLIER_RATES = {"clean_brittle": "clean_unknown", "memorised_brittle": "memori
 
 
 def document_of(plain: Any, what: str = "verdict.json") -> Document:
-    """Return what the JSON value of a verdict.json says. what: the file, as messages name it.
+    """Return the JSON value of a verdict.json as a typed model.
 
-    A cell that an earlier version wrote gets the names of this one, and the grade of its verdict if
-    it has none. Raises ConfigError if a field is missing or has another kind of value, or a verdict
-    is unknown; the message names the field."""
+    Parameters
+    ----------
+    what : str
+        Name of the file, for messages.
+
+    Raises
+    ------
+    ConfigError
+        If a field is missing or has a wrong type, or a verdict is unknown. The message names the field.
+
+    Notes
+    -----
+    A cell that an earlier version wrote gets the field names of this version, and the grade of its
+    verdict if it has none.
+    """
     document = parse(
         _renamed(plain), lambda audit: part_of(audit, "vocabulary").INSTRUMENT.cell, what
     )

@@ -126,7 +126,9 @@ class SuiteError:
 
 @dataclass(frozen=True)
 class Scope:
-    """The forms of contamination that a pass covers. error: None if no simulated design is near."""
+    """Hold the forms of contamination that a pass covers. `error` is None if no simulated design is
+    near.
+    """
 
     passed: tuple[Passed, ...]
     found: tuple[str, ...]

@@ -91,6 +91,8 @@ _DECISIONS = {
 }
 BLOCK_AT = ("strong", "suggestive")
 FINDINGS = (Grade.FOUND_STRONG, Grade.FOUND_SUGGESTIVE)
+SPEAKING = (*FINDINGS, Grade.CAUSE_UNKNOWN)  # a contrast speaks
+DECIDED = (*SPEAKING, Grade.CLEARED)  # more of the same data would not change the answer
 NO_ROOM = "no_room"  # code for a score that leaves no room for an effect that matters
 
 
@@ -276,8 +278,10 @@ def _finding(speaking: Sequence[Contrast]) -> Graded | None:
 
 
 def _bounded(judged: Sequence[Contrast], missing: tuple[str, ...]) -> Graded:
-    """Return what limits come to if no contrast speaks. missing: codes of contrasts that were not
-    judged."""
+    """Return the grade that limits support if no contrast is a finding.
+
+    `missing` holds the codes of contrasts that were not judged.
+    """
     bounds = []
     for contrast in judged:
         if contrast.bound is not None:

@@ -276,7 +276,7 @@ class Rule:
         )
 
     def absent(self, detail: str, *, withholds: bool = True) -> Gate:
-        """Return a gate that does not apply to these data. detail: the reason."""
+        """Return a gate that does not apply to these data. `detail` is the reason."""
         status = Status.NOT_APPLICABLE
         return Gate(
             self.name, status, None, float(self.threshold), self.source, detail, withholds=withholds

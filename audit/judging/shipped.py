@@ -17,12 +17,29 @@ def nearest_design(
     none_near: str,
     thresholds: Mapping[str, float] | None = None,
 ) -> Calibration | None:
-    """The entry whose design has the smallest distance to a run; no design and no rates where it is
-    above `near`.
+    """Return the calibrated design that is nearest to a run, with its rates.
 
-    sentence: an entry -> its rates in words. none_near: what is said where none is. thresholds: of
-    the run; those that are not the table's are named. None without a table, or where no design is
-    like the run at all (infinitely far)."""
+    Parameters
+    ----------
+    table : mapping or None
+        A shipped calibration.
+    distance : callable
+        Returns the distance of a design to the run; infinite if they cannot be compared.
+    near : float
+        Largest distance of which rates are quoted.
+    sentence : callable
+        Returns the rates of an entry in words.
+    none_near : str
+        The sentence if no design is within `near`.
+    thresholds : mapping or None
+        Thresholds of the run. The sentence names those that differ from the table's.
+
+    Returns
+    -------
+    Calibration or None
+        Without design and rates if none is within `near`. None if there is no table, or no design can
+        be compared with the run.
+    """
     designs: Sequence[Mapping[str, Any]] = (table or {}).get("designs", ())
     far, index = min(
         ((distance(e["design"]), k) for k, e in enumerate(designs)), default=(float("inf"), 0)
@@ -41,5 +58,5 @@ def nearest_design(
 
 
 def apart(one: float, other: float, least: float = 1) -> float:
-    """|log| of the ratio of two sizes; what is below the least counts as that much."""
+    """Return the |log| of the ratio of two sizes. A size below `least` counts as `least`."""
     return abs(log(max(one, least) / max(other, least)))

@@ -44,12 +44,25 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True)
 class Procedure:
-    """One section of a calibration table, its cases in the order of the table.
+    """Describe one section of a calibration table.
 
-    judge: (design, world, generator) -> what is counted of one model; a function that other
-    processes can import. entries: (case, what was counted, by stream) -> parts of entries of the
-    table; those of one design and name are merged. table: entries -> markdown, printed as designs
-    are done; closing: at the end. head: keys of the table beside its sections."""
+    Attributes
+    ----------
+    cases : sequence of Case
+        Cases in the order of the table.
+    judge : callable
+        Given design, world and generator, returns what is counted of one model. Other processes can
+        import it.
+    entries : callable
+        Given a case and its counts by stream, returns parts of entries. Parts of one design and name
+        are merged.
+    table : callable
+        Returns the markdown of entries, which is printed as designs are done.
+    closing : sequence of callable
+        Return texts that are printed at the end.
+    head : mapping
+        Keys of the table beside its sections.
+    """
 
     cases: Sequence[Case]
     judge: Callable[[Any, Any, np.random.Generator], Any]
@@ -61,7 +74,7 @@ class Procedure:
 
 
 def seed_of(seed: int, case: Any) -> tuple[int, int]:
-    """The seed of a case's generator: it depends on what is simulated and on nothing else."""
+    """Return the seed of a case's generator, which depends on the case and on `seed` alone."""
     return seed, zlib.crc32(repr(case).encode())
 
 
@@ -72,7 +85,9 @@ def streams(seed: int, design: Any, name: str, models: int) -> list[Stream]:
 
 
 def _models(task: tuple[Callable[..., Any], Any, Any, tuple[int, ...], int]) -> list[Any]:
-    """A top-level function, so that a process pool can run it."""
+    """Return what is counted of each model of a stream. The function is at top level so that a
+    process pool can run it.
+    """
     judge, design, world, key, count = task
     rng = np.random.default_rng(list(key))
     return [judge(design, world, rng) for _ in range(count)]
@@ -81,10 +96,19 @@ def _models(task: tuple[Callable[..., Any], Any, Any, tuple[int, ...], int]) -> 
 def calibrate(
     procedure: Procedure, run: Callable[..., Any] = map
 ) -> Iterator[tuple[list[Entry], bool]]:
-    """The entries of one design after another, as far as they are known after each world; true:
-    that was the last.
+    """Yield the entries of one design after another, after each world.
 
-    run: `map`, or the map of a process pool; what is counted does not depend on it.
+    Parameters
+    ----------
+    procedure : Procedure
+        A section of the table.
+    run : callable
+        `map`, or the map of a process pool. The results do not depend on it.
+
+    Yields
+    ------
+    tuple of list and bool
+        The entries of a design so far, and whether they are complete.
     """
     for _, group in groupby(procedure.cases, key=lambda case: case.design):
         cases, entries = list(group), list[Entry]()
@@ -113,10 +137,14 @@ def _merge(entries: list[Entry], part: Entry) -> None:
 
 
 def rate(name: str, values: NDArray[np.float64]) -> dict[str, float | None]:
-    """{name: mean over simulated models, name_se: its standard error}.
+    """Return {name: mean over simulated models, name_se: its standard error}.
 
-    Models are independent; what is counted within one is not, so the spread over models is used.
-    For a rate of exactly 0 or 1 the error is that of one more model with the other outcome."""
+    Notes
+    -----
+    Models are independent, but the counts within a model are not. Therefore the error comes from the
+    spread over models. For a rate of exactly 0 or 1 it is the error with one more model of the other
+    outcome.
+    """
     n, mean = values.size, float(values.mean())
     spread = (
         float(values.std(ddof=1)) if n > 1 and values.std() > 0 else float(np.sqrt(n) / (n + 1))
@@ -125,7 +153,9 @@ def rate(name: str, values: NDArray[np.float64]) -> dict[str, float | None]:
 
 
 def rates(names: Sequence[str], streams: Sequence[Sequence[Any]]) -> dict[str, float | None]:
-    """`rate` of each name over all models; without those that are not defined here (NaN)."""
+    """Return the `rate` of each name over all models, without names that are undefined (NaN) in
+    this world.
+    """
     found: dict[str, float | None] = {}
     for name, values in zip(
         names, np.concatenate([np.array(part, dtype=float) for part in streams]).T, strict=True
@@ -162,13 +192,13 @@ def by_name(names: Sequence[str]) -> Callable[[Case, Sequence[Sequence[Any]]], l
 
 
 def shown(rates: Rates, name: str) -> str:
-    """A rate in a table: per cent with its error."""
+    """Return a rate for a table: per cent with its error."""
     value, error = rates.get(name), rates.get(f"{name}_se")
     return "-" if value is None or error is None else f"{100 * value:.1f} ± {100 * error:.1f}"
 
 
-def told(rates: Rates, name: str) -> str:
-    """A rate in a sentence."""
+def rate_text(rates: Rates, name: str) -> str:
+    """Return a rate for a sentence."""
     value, error = rates.get(name), rates.get(f"{name}_se")
     if value is None:
         return "an unmeasured share"
@@ -176,14 +206,16 @@ def told(rates: Rates, name: str) -> str:
 
 
 def table_text(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in markdown."""
+    """Return a table in markdown."""
     lines = [" | ".join(head), " | ".join(["---"] * len(head)), *(" | ".join(row) for row in rows)]
     return "\n".join(f"| {line} |" for line in lines) + "\n"
 
 
-def add_words(parser: argparse.ArgumentParser, audit: Any) -> None:
-    """The options of a calibration. audit: its module `calibrate`, which may have some of its own
-    (`add_options`)."""
+def add_arguments(parser: argparse.ArgumentParser, audit: Any) -> None:
+    """Add the options of a calibration to a parser.
+
+    `audit` is the audit's module `calibrate`. Its function `add_options`, if it has one, adds more.
+    """
     parser.description = audit.__doc__.split("\n")[0]
     parser.add_argument(
         "--simulations", type=int, help="clean models a design (default: the audit's own)"
@@ -201,10 +233,27 @@ def add_words(parser: argparse.ArgumentParser, audit: Any) -> None:
 
 
 def run_calibration(audit: Any, options: argparse.Namespace, **own: Any) -> int:
-    """Simulate, print each design when it is done, write the table where asked; the exit code.
+    """Simulate an audit's procedures, and print each design when it is done.
 
-    audit: its module `calibrate`, with `procedures`. options: as `add_words` has them. own:
-    keywords of `procedures`, in place of what ships. UsageError for an option out of range."""
+    Parameters
+    ----------
+    audit : module
+        The audit's module `calibrate`, with `procedures`.
+    options : argparse.Namespace
+        Options as `add_arguments` defines them.
+    **own
+        Arguments of `procedures` that replace the shipped ones.
+
+    Returns
+    -------
+    int
+        The exit code.
+
+    Raises
+    ------
+    UsageError
+        If an option is out of range.
+    """
     for name in ("simulations", "worlds", "jobs"):
         value = getattr(options, name, None)
         if value is not None and value < 1:
@@ -225,8 +274,9 @@ def run_calibration(audit: Any, options: argparse.Namespace, **own: Any) -> int:
 def _fill(
     table: dict[str, Any], procedure: Procedure, out: Path | None, run: Callable[..., Any]
 ) -> None:
-    """Everything so far is written after each world: an interrupted calibration keeps what it
-    has."""
+    """Add a procedure's entries to the table. The file is written after each world, so that an
+    interrupted calibration keeps its results.
+    """
     done: list[Entry] = []
     head: list[str] = []
     for entries, complete in calibrate(procedure, run):

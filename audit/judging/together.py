@@ -41,7 +41,9 @@ class SourceRuling(Section):
 
 
 class CheckedModel(Section):
-    """The audited model of a suite. claimed: the endpoint's operator states its version."""
+    """The audited model of a suite. `claimed`: whether its version is what the endpoint's operator
+    states.
+    """
 
     name: str
     stated: str | None
@@ -50,8 +52,9 @@ class CheckedModel(Section):
 
 
 class SuiteRules(Section):
-    """The decision of a suite on the verdicts. gate: whose thresholds decide. forms_required: doses
-    by form.
+    """The decision of a suite on the verdicts.
+
+    `gate` names whose thresholds decide. `forms_required` holds doses by form.
     """
 
     audit_suite_id: str

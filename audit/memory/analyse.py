@@ -18,7 +18,7 @@ from audit.judge.record import Case, Judge, judge_cells
 from audit.judging.result import Calibration, json_ready, sentence, sentences
 from audit.judging.run import JudgedRun
 from audit.judging.shipped import apart, nearest_design
-from audit.judging.simulated import told
+from audit.judging.simulated import rate_text
 from audit.memory.decide import cannot_exclude, decide, headline, tipping
 from audit.memory.evidence import Evidence, Name, correct, measure
 from audit.memory.gates import all_gates, no_likelihoods
@@ -259,13 +259,13 @@ def rates_sentence(entry: Mapping[str, Any]) -> str:
         held_out += ", the score alone"
     text = (
         f"Nearest calibrated design: {d['n']} items, {held_out}. False positives: of simulated models without memory "
-        f"this procedure finds memory in {told(r, 'clean')}"
+        f"this procedure finds memory in {rate_text(r, 'clean')}"
     )
     if not d["fresh"]:
         return (
-            f"{text}, and names something of unknown cause in {told(r, 'clean_unknown')}, or "
-            f"{told(r, 'sequenced_unknown')} if the published order is meaningful in itself. Without references it "
-            "finds no memory, and without held-out items it clears no model."
+            f"{text}, and names something of unknown cause in {rate_text(r, 'clean_unknown')}, or "
+            f"{rate_text(r, 'sequenced_unknown')} if the published order is meaningful in itself. "
+            "Without references it finds no memory, and without held-out items it clears no model."
         )
     simulated = []
     for name in _DIFFER:
@@ -274,13 +274,16 @@ def rates_sentence(entry: Mapping[str, Any]) -> str:
     worst = max(simulated, key=lambda name: r[name], default=None)
     if worst is not None:
         worlds = f"{len(simulated)} worlds where models or items differ ({worst})"
-        text += f", and in {told(r, worst)} in the worst of {worlds}"
+        text += f", and in {rate_text(r, worst)} in the worst of {worlds}"
     read = ""
     if not d["score_alone"]:
-        read = f", and {told(r, 'text')} of those to which published text and orders are likelier by .3 of their spread"
+        read = (
+            f", and {rate_text(r, 'text')} of those to which published text and orders are likelier "
+            "by .3 of their spread"
+        )
     return (
-        f"{text}. It finds {told(r, 'answers')} of models that know the answers of 30 % of the items, "
-        f"{told(r, 'half')} of those that know half{read}. It clears {told(r, 'clean_cleared')} of models without "
-        f"memory, and (false negatives) {told(r, 'gap_5_cleared')} of models that score 5 points more for answers "
-        "that they know."
+        f"{text}. It finds {rate_text(r, 'answers')} of models that know the answers of 30 % of the items, "
+        f"{rate_text(r, 'half')} of those that know half{read}. It clears {rate_text(r, 'clean_cleared')} of "
+        f"models without memory, and (false negatives) {rate_text(r, 'gap_5_cleared')} of "
+        "models that score 5 points more for answers that they know."
     )

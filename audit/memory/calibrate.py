@@ -110,9 +110,11 @@ _WIDE = 0.10  # another smallest effect that matters, for which clearances are c
 
 
 def judge(design: MemoryDesign, world: World, rng: np.random.Generator) -> tuple[bool, ...]:
-    """One model, as in OUTCOMES: any finding, of the text, a gap; something of unknown cause;
-    cleared; any finding in a panel; cleared in a panel; cleared where 10 points is the smallest
-    effect that matters."""
+    """Return what is counted of one simulated model, in the order of OUTCOMES.
+
+    The counts are: any finding; memory of the text; a gap; a gap of unknown cause; cleared; any
+    finding in a panel; cleared in a panel; cleared if 10 points is the smallest effect of interest.
+    """
     limits = MemoryThresholds()
     if design.references:
         limits = replace(limits, references_min=min(limits.references_min, design.references))
@@ -152,8 +154,9 @@ def decision_of(cell: MemoryCell, rng: np.random.Generator) -> Decision:
 
 
 def in_panel(evidence: Evidence) -> Evidence:
-    """With p-values as in a panel of PANEL models, by Bonferroni: the most that Holm's correction
-    can take."""
+    """Return evidence with the p-values of a panel of PANEL models, by Bonferroni: the largest
+    correction that Holm's method can make.
+    """
 
     def of(p: float | None, tests: int) -> float | None:
         return None if p is None else min(PANEL * tests * p, 1.0)
@@ -169,8 +172,11 @@ def in_panel(evidence: Evidence) -> Evidence:
 def procedures(
     options: Namespace, designs: Mapping[MemoryDesign, Sequence[str]] = SHIPPED
 ) -> tuple[Procedure, ...]:
-    """The rates of each world W: the share (0-1) of models in which memory is found (W), and W with
-    the other OUTCOMES, each with its Monte-Carlo standard error (..._se)."""
+    """Return the sections of the calibration table.
+
+    The rate W is the share (0-1) of models in world W in which memory is found. W with another of
+    OUTCOMES is the share with that outcome, and W_se a Monte-Carlo standard error.
+    """
     clean = options.simulations or SIMULATIONS
 
     def case(design: MemoryDesign, name: str) -> Case:
@@ -189,24 +195,27 @@ def procedures(
 
 
 def markdown(entries: Entries, names: Sequence[str] = tuple(CLEAN), label: str = "") -> str:
-    """Per cent of models, one row a world and one column a design: found (label ""), or another of
-    OUTCOMES."""
+    """Return a table of one outcome in per cent of models: a row for each world, a column for each
+    design.
+
+    `label` is one of OUTCOMES; "" stands for any finding.
+    """
     columns = [e["design"] for e in entries]
     alone = [", score alone" if d["score_alone"] else "" for d in columns]
-    head = [
-        f"{d['n']} / {d['fresh']}, R={d['references']}{end}"
-        for d, end in zip(columns, alone, strict=True)
-    ]
-    rows = [
-        [name.replace("_", " "), *(shown(e["rates"], f"{name}{label}") for e in entries)]
-        for name in names
-    ]
+    head = []
+    for d, end in zip(columns, alone, strict=True):
+        head.append(f"{d['n']} / {d['fresh']}, R={d['references']}{end}")
+    rows = []
+    for name in names:
+        rates = [shown(e["rates"], f"{name}{label}") for e in entries]
+        rows.append([name.replace("_", " "), *rates])
     return table_text(["world", *head], rows)
 
 
 def tables(entries: Entries) -> tuple[str, ...]:
-    """Of the documentation: found without memory; of unknown cause; found with memory; cleared of 5
-    points; of 10."""
+    """Return the tables of the documentation: found without memory, unknown cause, found with
+    memory, cleared of 5 points, cleared of 10 points.
+    """
     return (
         markdown(entries),
         markdown(entries, label="_unknown"),

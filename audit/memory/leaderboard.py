@@ -87,8 +87,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """Rows, the best score first. n, n_held_out: items. chosen: whether the user named the
-    references.
+    """Hold the rows of a leaderboard, the best score first.
+
+    `n` and `n_held_out` count items. `chosen`: whether the user named the references.
     """
 
     benchmark: str
@@ -127,8 +128,10 @@ class Leaderboard:
 
     @property
     def blind_below(self) -> float | None:
-        """Return the points that a gap must exceed to stand out by itself in half of the judged
-        models: the median of half the 95 % intervals' widths. None without a gap.
+        """Return the gap in points that a gap must exceed to be significant for half of the judged
+        models.
+
+        It is the median half-width of the 95 % intervals; None without a gap.
         """
         widths = []
         for row in self.judged:
@@ -142,7 +145,6 @@ def leaderboard(
     cells: Sequence[MemoryCell],
     *,
     seed: int = 0,
-    n_resamples: int = N_RESAMPLES,
     chosen: bool = False,
     unjudged: Iterable[Row] = (),
 ) -> Leaderboard:
@@ -155,8 +157,6 @@ def leaderboard(
         against.
     seed : int
         Seed of the permutations.
-    n_resamples : int
-        Number of permutations.
     chosen : bool
         Whether the user named the references; otherwise every other model is one.
     unjudged : iterable of Row
@@ -168,7 +168,7 @@ def leaderboard(
         The rows, the best score first.
     """
     limits = MemoryThresholds()
-    settings = Settings(limits, seed, n_resamples)
+    settings = Settings(limits, seed, N_RESAMPLES)
     read = [readable(cell, limits) for cell in cells]
     serving: set[str] = set()
     for cell in read:

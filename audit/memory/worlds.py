@@ -40,9 +40,17 @@ _BYTE, _BYTE_SD = -0.7, 0.15  # nats a byte of a text: mean, and standard deviat
 
 @dataclass(frozen=True)
 class MemoryDesign:
-    """What is simulated. fresh: held-out items, 0 for none. score_alone: no likelihood is asked, as
-    of imported answers and chat endpoints. accuracy: of the tested model, 0-1, unless its world has
-    another one."""
+    """Describe a simulated design.
+
+    Attributes
+    ----------
+    fresh : int
+        Number of held-out items, 0 for none.
+    score_alone : bool
+        Whether no likelihood is asked, as for imported answers and chat endpoints.
+    accuracy : float
+        Accuracy of the tested model (0-1), unless its world states another.
+    """
 
     n: int
     fresh: int = 0
@@ -84,8 +92,17 @@ def cell_of(
     fresh_options: int = N_OPTIONS,
     undated: tuple[str, ...] = (),
 ) -> MemoryCell:
-    """Return a cell. published, fresh: every model on each set, the tested one first; fresh: empty
-    without a set."""
+    """Return a cell of simulated answers.
+
+    Parameters
+    ----------
+    published, fresh : sequence of ModelSet
+        Each model on each set, the tested model first. `fresh` is empty without a held-out set.
+    fresh_options : int
+        Number of options of a held-out item.
+    undated : tuple of str
+        Names of dates that are not stated.
+    """
     items = _items("simulated", published[0].score.size)
     held_out = _items("fresh", fresh[0].score.size, fresh_options) if fresh else None
     pairs = list(zip_longest(published, fresh))
@@ -140,8 +157,9 @@ def _scores(
 
 
 def _chosen(published: IntArray, pool: IntArray, m: int) -> IntArray:
-    """(m,) places in a pool, so that each number of right references has its share of the published
-    items."""
+    """Return m places in a pool, such that each count of right references has its share of the
+    published items.
+    """
     share = np.bincount(published, minlength=pool.max() + 1) / published.size
     quota = np.diff(np.rint(m * np.cumsum(share)), prepend=0).astype(int)
     found = np.concatenate([np.flatnonzero(pool == k)[:some] for k, some in enumerate(quota)])

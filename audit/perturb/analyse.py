@@ -16,7 +16,7 @@ from audit.judge.record import Case, Judge, Settings, judge_cells
 from audit.judging.result import MAX_ITEMS, Calibration, json_ready, sentence, sentences
 from audit.judging.run import JudgedRun
 from audit.judging.shipped import apart, nearest_design
-from audit.judging.simulated import told
+from audit.judging.simulated import rate_text
 from audit.perturb.decide import COUNTED, cannot_exclude, decide, finding, headline, unparsed
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import Evidence, measure, panel_pvalues
@@ -256,28 +256,29 @@ def rates_sentence(entry: Mapping[str, Any]) -> str:
         f"Nearest calibrated design: {d['n']} items, {d['variants']} variants an item, {many} reference "
         f"{'model' if many == 1 else 'models'}, accuracy {percent(d['accuracy'])}, {d['checked']} variants read by a "
         f"person, {d['replicates']} {'run' if d['replicates'] == 1 else 'runs'} of the original. Of clean models, this "
-        f"procedure calls {told(r, f'clean_{name}')} {outcome}; with variants that are 5 points harder "
-        f"{told(r, f'harder_{name}')}. Of models that remember 15 % of the items it finds "
-        f"{told(r, f'memorised_{name}')}, of those that remember half {told(r, f'memorised_half_{name}')}."
+        f"procedure calls {rate_text(r, f'clean_{name}')} {outcome}; with variants that are 5 points harder "
+        f"{rate_text(r, f'harder_{name}')}. Of models that remember 15 % of the items it finds "
+        f"{rate_text(r, f'memorised_{name}')}, of those that remember half {rate_text(r, f'memorised_half_{name}')}."
     )
     if many:
         text += (
             " Where models differ by 2 points in what rewording costs them, "
-            f"{told(r, 'uneven_beyond')} of clean models are called so"
+            f"{rate_text(r, 'uneven_beyond')} of clean models are called so"
         )
         others = (
             ("family_unnamed", "references of one family whose names do not tell"),
             ("touchy_itself", "this model alone losing 5 points more for no memory"),
         )
         if r.get("touchy_itself_beyond") is not None:
-            text += "; with " + ", and with ".join(
-                f"{what} {told(r, f'{w}_beyond')}" for w, what in others
-            )
+            phrases = [f"with {what} {rate_text(r, f'{world}_beyond')}" for world, what in others]
+            text += "; " + ", and ".join(phrases)
         text += "."
     return (
-        f"{text} No drop is detected in {told(r, 'clean_cleared')} of clean models "
-        f"({told(r, 'clean_unparsed_cleared')} with 4 % of all answers unparsed at random), and (false negative) in "
-        f"{told(r, 'memorised_5_cleared')} of models that lose 5 points because they remember the wording, "
-        f"{told(r, 'harder_cleared')} of those that lose them to harder variants; as one of a panel of twelve in at "
-        f"most {told(r, 'memorised_5_cleared_panel')} and {told(r, 'harder_cleared_panel')}."
+        f"{text} No drop is detected in {rate_text(r, 'clean_cleared')} of clean models "
+        f"({rate_text(r, 'clean_unparsed_cleared')} with 4 % of all answers unparsed at random), "
+        f"and (false negative) in {rate_text(r, 'memorised_5_cleared')} of models "
+        f"that lose 5 points because they remember the wording, {rate_text(r, 'harder_cleared')} "
+        f"of those that lose them to harder variants; as one of a "
+        f"panel of twelve in at most {rate_text(r, 'memorised_5_cleared_panel')} and "
+        f"{rate_text(r, 'harder_cleared_panel')}."
     )

@@ -83,9 +83,8 @@ class Balancer:
         """Remove a replica: each of its affinities moves to another. Returns False if there is no
         other."""
         with self._lock:
-            others = any(
-                until < math.inf for other, until in enumerate(self._away) if other != replica
-            )
+            away = [*self._away[:replica], *self._away[replica + 1 :]]
+            others = any(until < math.inf for until in away)
             if others:
                 self._away[replica] = math.inf
             return others

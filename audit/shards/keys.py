@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -260,9 +261,11 @@ def rows_to_table(rows: Sequence[Mapping[str, Any]], schema: RowSchema) -> pa.Ta
                 f"A row of audit {schema.audit} lacks {missing} and has {extra}, which its schema does not know. "
                 "Presentation.extras holds exactly the audit's own columns."
             )
+    cells = map(itemgetter(*schema.columns.names), rows)
+    columns = list(zip(*cells, strict=True)) or [()] * len(names)
     arrays = []
-    for field in schema.columns:
-        arrays.append(column_array([row[field.name] for row in rows], field))
+    for field, values in zip(schema.columns, columns, strict=True):
+        arrays.append(column_array(list(values), field))
     return pa.Table.from_arrays(arrays, schema=schema.columns)
 
 

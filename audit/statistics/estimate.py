@@ -226,7 +226,8 @@ def shape_of(*estimates: Estimate) -> tuple[int, float]:
     tuple of (int, float)
         The smallest `empty` and the largest `uneven`.
     """
-    return min(e.empty for e in estimates), max(e.uneven for e in estimates)
+    least_empty = min(e.empty for e in estimates)
+    return least_empty, max(e.uneven for e in estimates)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -363,6 +364,8 @@ def _expanded(
 ) -> list[Estimate]:
     """Return the mean of each row over the items `known` (all if None), expanded over the clusters
     of all items."""
+    if known is not None and known.all():
+        known = None
     present = cluster if known is None else cluster[known]
     rows = rows if known is None else rows[:, known]
     n = present.size

@@ -15,7 +15,7 @@ from audit.judge.record import Case, Judge, Settings, cell_rng, holm_rows, judge
 from audit.judging.ladder import grade
 from audit.judging.result import Calibration, Gate, Reason, because, failed, sentence, sentences
 from audit.judging.shipped import apart, nearest_design
-from audit.judging.simulated import told
+from audit.judging.simulated import rate_text
 from audit.statistics.chance import chance_level
 from audit.statistics.paired import BoolArray, CellOutcomes, State
 from audit.statistics.permutation import can_reject, enough_permutations
@@ -609,10 +609,10 @@ def rates_sentence(entry: Mapping[str, Any]) -> str:
         f"Nearest calibrated design: {d['n']} questions, {d['routers']} router counts, {d['draws']} draws, {runs} "
         f"clean and {noisy} noisy {'replicate' if noisy == 1 else 'replicates'}, accuracy "
         f"{percent(d['clean_accuracy'])}, both controls and a hint reference. "
-        f"False positives: of models that noise does nothing for, this procedure calls {told(r, 'clean_excess')} an "
-        f"excess (the paper's rule: {told(r, 'clean_paper_model')}). False negatives: of models that noise lifts by 5 "
-        f"points at one router count, it clears {told(r, 'gain_one_r_cleared')}. It clears "
-        f"{told(r, 'clean_cleared')} of the former"
+        f"False positives: of models that noise does nothing for, this procedure calls {rate_text(r, 'clean_excess')} "
+        f"an excess (the paper's rule: {rate_text(r, 'clean_paper_model')}). False negatives: of models that "
+        f"noise lifts by 5 points at one router count, it clears {rate_text(r, 'gain_one_r_cleared')}. It clears "
+        f"{rate_text(r, 'clean_cleared')} of the former"
     )
     powers = []
     for gain, rate in ((5, "gain_5_excess"), (10, "gain_10_excess")):

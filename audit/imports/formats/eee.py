@@ -26,14 +26,22 @@ _SAMPLES, _SCORE = "_samples.jsonl", "score"
 
 
 def is_eee(first: Any) -> bool:
-    """Whether a JSON document, or the first line of one a line, is of this format: an aggregate, or
-    a sample."""
+    """Return whether a JSON document is an aggregate or a sample of this format. Of a file with one
+    object a line, the document is the first line.
+    """
     return isinstance(first, dict) and {"schema_version", "evaluation_id"} <= set(first)
 
 
 def read_eee(path: Path, wanted: Wanted) -> Log:
-    """path: the aggregate or its samples. ConfigError where these are missing, DataError for a
-    broken schema."""
+    """Return the log of an aggregate and its samples. `path` is either of the two files.
+
+    Raises
+    ------
+    ConfigError
+        If the other file is missing.
+    DataError
+        If a field is missing or of a wrong type.
+    """
     is_samples = path.name.endswith(_SAMPLES)
     aggregate = path.with_name(path.name.removesuffix(_SAMPLES) + ".json") if is_samples else path
     samples = path if is_samples else path.with_name(f"{path.stem}{_SAMPLES}")

@@ -1,6 +1,7 @@
 """Logs of Inspect (https://inspect.aisi.org.uk/eval-logs.html): one JSON document, or an `.eval`
 zip of them."""
 
+import fnmatch
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -30,7 +31,7 @@ from audit.imports.scores import Column, choose_score
 
 
 def is_inspect(found: Any) -> bool:
-    """Whether a JSON document is a log of Inspect."""
+    """Return whether a JSON document is a log of Inspect."""
     return (
         isinstance(found, dict) and isinstance(found.get("eval"), dict) and "model" in found["eval"]
     )
@@ -55,9 +56,7 @@ def read_eval(path: Path, wanted: Wanted) -> Log:
     names = archive.namelist()
     whole = "header.json" in names  # Inspect writes header.json when the evaluation ends.
     header = member(archive, "header.json" if whole else "_journal/start.json")
-    samples = sorted(
-        name for name in names if name.startswith("samples/") and name.endswith(".json")
-    )
+    samples = sorted(fnmatch.filter(names, "samples/*.json"))
     if not is_inspect(header):
         raise DataError(f"{path}: its header names no model. Expected an .eval log of Inspect.")
     if not whole:
@@ -142,8 +141,9 @@ def _outcomes(
 
 
 def _repeats(sample: Any, reduced: Reduced) -> bool:
-    """Whether a sample is a later epoch that has no score but the one of all epochs, which the
-    first epoch has."""
+    """Return whether a sample is a later epoch without a score of its own: the first epoch has the
+    score of all epochs.
+    """
     if (
         not isinstance(sample, dict)
         or sample.get("scores")
@@ -270,16 +270,16 @@ def _read(sample: Any, reduced: Reduced, wanted: Wanted, where: str) -> Imported
 
 
 def _text(given: Any) -> str:
-    """The question: a text, or what the user says in a list of messages."""
+    """Return the question: a text, or the user's part of a list of messages."""
     if not isinstance(given, list):
         return str(given or "")
-    said = [
-        one.get("content") for one in given if isinstance(one, dict) and one.get("role") == "user"
-    ]
-    parts = [part for one in said for part in (one if isinstance(one, list) else [one])]
-    return "\n".join(
-        str(one.get("text", "")) if isinstance(one, dict) else str(one) for one in parts
-    )
+    texts = []
+    for message in given:
+        if isinstance(message, dict) and message.get("role") == "user":
+            content = message.get("content")
+            for part in content if isinstance(content, list) else [content]:
+                texts.append(str(part.get("text", "") if isinstance(part, dict) else part))
+    return "\n".join(texts)
 
 
 def _score(

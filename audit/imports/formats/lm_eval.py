@@ -67,17 +67,20 @@ _NAME = re.compile(r"samples_(?P<task>.+?)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]*\d)(
 
 
 def read_lm_eval(path: Path, wanted: Wanted) -> Log:
-    """ConfigError where neither the name nor a results file tells the model or the task."""
+    """Return the log of a file of samples of lm-eval.
+
+    Raises ConfigError if neither the file's name nor a results file names the model and the task.
+    """
     name = _NAME.search(path.name)
     results: Record = {}
-    beside = path.parent / f"results_{name['time']}.json" if name else path
-    if name and beside.is_file() and isinstance(found := document(beside), dict):
+    beside = path.parent / _results_beside(name)
+    if beside.is_file() and isinstance(found := document(beside), dict):
         results = found
     model = wanted.model or str(results.get("model_name") or "")
     benchmark = wanted.benchmark or (name["task"] if name else "")
     if not model:
         raise ConfigError(
-            f"{path.name} does not tell the model, and no results file lies beside it. Say --model NAME."
+            f"{path.name} does not tell the model, and {_results_beside(name)} is not beside it. Say --model NAME."
         )
     if not benchmark:
         raise ConfigError(f"{path.name} does not tell the task. Say --benchmark NAME.")
@@ -100,6 +103,11 @@ def read_lm_eval(path: Path, wanted: Wanted) -> Log:
     )
     recorded = _Recorded(results, name["task"] if name else "", score, chosen)
     return replace(log, outcomes=_compared(samples, recorded, beside.name, path.name, log.notes))
+
+
+def _results_beside(name: re.Match[str] | None) -> str:
+    """Return the name of the results file that belongs to a file of samples."""
+    return f"results_{name['time'] if name else 'TIME'}.json"
 
 
 def _sampling(results: Record, task: str) -> str:
@@ -252,11 +260,10 @@ class _Scores:
     def notes(self, path: Path) -> list[str]:
         """Return a sentence that names the scores that differ from the one that is read; none if
         all agree."""
-        other = [
-            f"{name} {self.sums[name] / self.items:.3f}"
-            for name in self.sums
-            if name in self.differ
-        ]
+        other = []
+        for name, total in self.sums.items():
+            if name in self.differ:
+                other.append(f"{name} {total / self.items:.3f}")
         read = f"{path.name}: {self.read} {self.sums.get(self.read, 0.0) / max(self.items, 1):.3f} is read"
         return (
             [f"{read}; other scores differ ({', '.join(other)}): choose by --metric"]
@@ -275,9 +282,8 @@ def _filters(path: Path, filters: Collection[str], wanted: Wanted, chosen: str) 
         if wanted.metric in sample:
             column = columns[str(sample.get("filter") or "")]
             column[str(sample["doc_id"])] = outcome(sample[wanted.metric], where)
-    listed = ", ".join(
-        f"{name} {shown(mean_of(column.values()))}" for name, column in columns.items()
-    )
+    means = {name: shown(mean_of(column.values())) for name, column in columns.items()}
+    listed = ", ".join(map(" ".join, means.items()))
     if not wanted.filter:
         for name, column in columns.items():
             if name != chosen and differ_by_more_than_chance(columns[chosen], column):
@@ -350,10 +356,11 @@ def _options_of(sample: Record, doc: Record, many: int, where: str) -> tuple[str
 def _scored(sample: Record) -> int:
     """Return how many options have a likelihood; 0 if the reply was generated."""
     read = sample.get("filtered_resps")
-    if not isinstance(read, list) or not all(
-        isinstance(one, list) and len(one) == 2 for one in read
-    ):
+    if not isinstance(read, list):
         return 0
+    for pair in read:
+        if not isinstance(pair, list) or len(pair) != 2:
+            return 0
     return len(read) if len(read) <= len(LETTERS) else 0
 
 
@@ -371,13 +378,15 @@ def _requests(sample: Record) -> list[list[Any]]:
 
 
 def _halves_agree(requests: list[list[Any]]) -> bool:
-    """Whether the second half has the continuations of the first, each after one other text."""
+    """Return whether the second half repeats the continuations of the first after one common text."""
     half, odd = divmod(len(requests), 2)
     if odd or half < 2 or not all(len(one) > 1 for one in requests):
         return False
     first, second = requests[:half], requests[half:]
-    same = [one[1] for one in first] == [one[1] for one in second]
-    return same and len({str(one[0]) for one in second}) == 1 and first[0][0] != second[0][0]
+    for before, after in zip(first, second, strict=True):
+        if before[1] != after[1] or str(after[0]) != str(second[0][0]):
+            return False
+    return bool(first[0][0] != second[0][0])
 
 
 def _gold(

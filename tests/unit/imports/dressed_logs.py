@@ -356,6 +356,7 @@ def _choices(
     }
     rows, right = [], {}
     same = _option_texts(rng, texts, k)
+    telling = shape == "texts" and not (fixed and same == tuple(LETTERS[:k]))
     for i, good in enumerate(_outcomes(rng, n, ability, missing)):
         here = max(2, k - rng.randrange(2)) if vary else k
         options = same[:here] if fixed else _option_texts(rng, texts, here)
@@ -373,8 +374,8 @@ def _choices(
             )
             cell, good = (
                 rng.choice(odd),
-                None if shape == "texts" else False,
-            )  # among words another word is wrong
+                None if telling else False,
+            )  # among words another word is wrong; options A, B tell no more than their count
         row = {
             "model": "m",
             "item": f"q{i}",

@@ -371,11 +371,11 @@ def test_models_of_which_none_is_named_are_told_once_how_one_is_judged(
     words = [logs[0], "--held-out", logs[1], "--benchmark", "exam"]
     cells = imported(tmp_path / "run", *words)
     said = capsys.readouterr().out
-    assert len(cells) == 8 and said.count("--judge MODEL; the others become references") == 1
+    assert len(cells) == 8 and said.count("--judge MODEL: the other models become references") == 1
     n = sum(cell["verdict"] == "not_identified" for cell in cells.values())
     assert n and f"not_identified: {n} models" in said and "It needs reference models" not in said
     imported(tmp_path / "named", *words, "--judge", "clean")
-    assert "the others become references" not in capsys.readouterr().out
+    assert "the other models become references" not in capsys.readouterr().out
 
 
 @pytest.mark.long  # nine CPU seconds; test_reworded.py goes from two logs to a verdict

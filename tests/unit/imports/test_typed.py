@@ -463,3 +463,58 @@ def test_initials_of_persons_are_no_letters_of_options(tmp_path: Path) -> None:
         (f"{'AB'[i % 2]}. Person{i + (i % 4 == 0)}", f"{'AB'[i % 2]}. Person{i}") for i in range(40)
     ]
     assert score(table(tmp_path / "log.csv", rows)) == (0.75, 0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "key"),
+    [
+        ("E. coli", "D. E. coli"),
+        ("B. E. coli", "The answer is E. coli because it must be."),
+        ("mañana", "C. manana"),
+        ("crème brûlée", "crème brûlee"),
+    ],
+)
+def test_a_text_with_and_without_its_letter_or_accents_is_never_another(
+    tmp_path: Path, answer: str, key: str
+) -> None:
+    """The key names the answer's text in another dress: equal texts are right, and no text is wrong."""
+    others = ("Paris", "the Nile", "water")
+    rows = [(one, one) for one in (*others, answer, key) * 6] + [(answer, key), (key, answer)]
+    right, unparsed = score(table(tmp_path / "log.csv", rows))
+    assert (right, unparsed) == (1.0, 2)
+
+
+def test_a_letter_that_is_the_text_of_another_option_is_unparsed_among_texts(
+    tmp_path: Path,
+) -> None:
+    """In a column of texts, "A" is the option with this text or the first one."""
+    cities, options = '["Paris", "Rome"]', '["x = y", "A"]'
+    sentence = "The answer is Rome because it must be."
+    rows = [(sentence, "Rome", cities)] * 8 + [("A", "x = y", options), ("A", "A", options)]
+    path = tmp_path / "log.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("model", "item", "answer", "gold", "options"))
+        writer.writerows(("m", f"q{i}", *row) for i, row in enumerate(rows))
+    assert score(path) == (1.0, 2)
+
+
+@pytest.mark.parametrize("options", [True, False])
+def test_numbers_of_options_are_not_values_because_a_few_answers_are_unreadable(
+    tmp_path: Path, options: bool
+) -> None:
+    """20 of 42 answers count from 0, and two are out of range: as values all would be wrong."""
+    texts = [str(3 * i + 1) for i in range(5)]
+    places = [0, 1, 2, 3, 4] * 4
+    rows: list[dict[str, object]] = [
+        {"answer": float(i), "gold": texts[i] if options else i + 1} for i in places
+    ]
+    rows += [{"answer": f"{i},0", "gold": texts[i] if options else i + 1} for i in places]
+    rows += [{"answer": "99.0", "gold": rows[0]["gold"]}] * 2
+    rows = [dict(row) for row in rows]
+    for i, row in enumerate(rows):
+        row |= {"model": "m", "item": f"q{i}"} | ({"options": texts} if options else {})
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(ConfigError, match="answer"):
+        score(path)

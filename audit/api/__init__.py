@@ -446,8 +446,7 @@ class ImportOptions(TypedDict, total=False):
     family : str
         Family of the judged models, whose models in a reference set are left out.
     held_out_date : str
-        When the newest held-out item was written, such as "2024-05". "2023-09..2023-11" takes those
-        items of a table whose dates lie in the span.
+        When the held-out items were written, such as "2024-05" or "2024-05..2024-08".
     released : sequence of str
         Dates after which nothing was in the judged models' training, or MODEL=DATE.
     model, benchmark : str

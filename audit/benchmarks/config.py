@@ -37,7 +37,7 @@ class BenchmarkConfig:
     date_column: str = "date"
     dated_until: str | None = None  # leave out items newer than this year, month or day
     dated_after: str | None = None  # keep only items newer than this date
-    # When the newest item was published, or the newest held-out one written, such as 2026-05.
+    # When the benchmark was published, or the held-out items written: 2026-05, or 2026-05..2026-08.
     date: str | None = None
     written_by: str | None = (
         None  # who wrote the items: people, or a family of models, such as qwen

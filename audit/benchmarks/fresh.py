@@ -9,6 +9,7 @@ from audit.benchmarks.rows import words_alone
 from audit.core.errors import ConfigError
 from audit.core.records import Item
 
+_TO, _NO_END = "..", "9999-12-31"  # FIRST..LAST; a span without a last date has no end
 _DATE = re.compile(r"(\d{4})(?:-(0[1-9]|1[0-2])(?:-(0[1-9]|[12]\d|3[01]))?)?")
 
 
@@ -34,8 +35,8 @@ def check_origin(
     items : str
         The name of the held-out set.
     date : str or None
-        When the newest item was written. It counts for all items: references must be older than
-        the oldest, if the newest is newer than a tested model.
+        When the items were written: one date for all of them, or FIRST..LAST. If the newest item is
+        newer than a tested model, each reference must be older than the oldest item.
     written_by : str or None
         "people", or the family of the model that wrote them.
     tested, references : mapping
@@ -61,7 +62,7 @@ def check_origin(
     notes = []
     if date is None:
         notes.append(
-            f"It is not known when the newest item of {items} was written (control_benchmark.date): "
+            f"It is not known when the items of {items} were written (control_benchmark.date): "
             "items that are newer than a tested model alone make a gap without memory."
         )
     if written_by is None:
@@ -113,7 +114,7 @@ def _ages(
 ) -> list[str]:
     if date is None or model.released is None:
         return []
-    newer = is_newer(date, model.released)
+    newer = has_newer(date, model.released)
     others = {}
     for other, o in references.items():
         if o.released is not None:
@@ -124,14 +125,14 @@ def _ages(
             older.append(other)
     if newer and older:
         raise ConfigError(
-            f"{items} ({date}) is newer than the tested model {name} ({model.released}) and not than reference "
-            f"{older[0]} ({others[older[0]]}): items that are harder for {name} alone make a gap without memory. "
-            f"Expected references released before {date}, or older items."
+            f"{items} ({date}) has items newer than the tested model {name} ({model.released}), and not all are newer "
+            f"than reference {older[0]} ({others[older[0]]}): items that are harder for {name} alone make a gap "
+            f"without memory. Expected references released before {_first(date)}, or older items."
         )
     if newer:
         return []
     return [
-        f"{items} ({date}) is not newer than {name} ({model.released}): its items may have been in the training, which "
+        f"{items} ({date}) has no item newer than {name} ({model.released}): they may have been in the training, which "
         "hides a gap."
     ]
 
@@ -146,7 +147,7 @@ def _undated(
     new_to_all = all(released is not None and is_newer(date, released) for released in releases)
     undated = []
     for name, model in tested.items():
-        if model.released is None or (is_newer(date, model.released) and not new_to_all):
+        if model.released is None or (has_newer(date, model.released) and not new_to_all):
             undated.append(name)
     return undated
 
@@ -157,24 +158,21 @@ def last_date(date: str | None, tested: Iterable[Origin]) -> str | None:
     Parameters
     ----------
     date : str or None
-        When the newest item was written.
+        When the items were written: one date, or FIRST..LAST.
     tested : iterable of Origin
         The tested models.
 
     Returns
     -------
     str or None
-        The date if the items are newer than a tested model; None if any reference will do.
+        The date of the oldest item, if some items are newer than a tested model; None if any
+        reference will do.
     """
-    releases = []
-    for model in tested:
-        if model.released is not None:
-            releases.append(model.released)
-    return (
-        date
-        if date is not None and any(is_newer(date, released) for released in releases)
-        else None
-    )
+    if date is None:
+        return None
+    releases = [model.released for model in tested if model.released is not None]
+    newer = any(has_newer(date, released) for released in releases)
+    return _first(date) if newer else None
 
 
 def told_families(origins: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
@@ -184,8 +182,8 @@ def told_families(origins: Mapping[str, Mapping[str, str | None]]) -> dict[str, 
 
 
 def is_newer(date: str, other: str) -> bool:
-    """Return whether all of a year, month or day is after another. Raises ConfigError for other
-    text.
+    """Return whether all of a year, month, day or FIRST..LAST is after another date. Raises
+    ConfigError for other text.
 
     >>> is_newer("2024-08", "2024-07-23"), is_newer("2024-07-23", "2024-07")
     (True, False)
@@ -193,6 +191,20 @@ def is_newer(date: str, other: str) -> bool:
     True
     """
     return _span(date)[0] > _span(other)[1]
+
+
+def has_newer(dates: str, other: str) -> bool:
+    """Return whether some of the items of one date, or of FIRST..LAST, may be after another date.
+
+    >>> has_newer("2023-09..2024-03", "2023-11"), has_newer("2023-09", "2023-11")
+    (True, False)
+    """
+    return _span(dates)[1] > _span(other)[1]
+
+
+def _first(dates: str) -> str:
+    """Return the date of the oldest item of one date, or of FIRST..LAST."""
+    return dates.partition(_TO)[0]
 
 
 def following(date: str) -> str:
@@ -216,46 +228,26 @@ def check_date(date: str | None) -> None:
         _span(date)
 
 
-def ends_of(dates: str | None) -> tuple[str | None, str | None]:
-    """Return the first and the last date of FROM..TO; the first is None for a single date.
-
-    Raises
-    ------
-    ConfigError
-        If an end is no date, or the last is before the first.
-
-    Examples
-    --------
-    >>> ends_of("2023-09..2023-11"), ends_of("2024-05")
-    (('2023-09', '2023-11'), (None, '2024-05'))
-    """
-    first, dots, last = (dates or "").partition("..")
-    if not dots:
-        check_date(dates)
-        return None, dates
-    if is_newer(first, last):
+def _span(dates: str) -> tuple[str, str]:
+    """Return the first and the last day of one date, FIRST..LAST or FIRST.., as texts that sort by
+    time."""
+    first, to, last = dates.partition(_TO)
+    end = _days(last)[1] if last else _NO_END
+    days = (_days(first)[0], end) if to else _days(first)
+    if days[0] > days[1]:
         raise ConfigError(
-            f"The span of dates is {dates}. Expected FROM..TO with FROM before TO. Example: {last}..{first}"
+            f"The dates are {dates!r}. Expected the oldest first, such as 2026-05..2026-08."
         )
-    return first, last
+    return days
 
 
-def within(date: str, first: str, last: str) -> bool:
-    """Return whether all of a year, month or day lies between two dates, both included.
-
-    >>> within("2023-11-30", "2023-09", "2023-11"), within("2023", "2023-09", "2023-11")
-    (True, False)
-    """
-    start, end = _span(date)
-    return _span(first)[0] <= start and end <= _span(last)[1]
-
-
-def _span(date: str) -> tuple[str, str]:
-    """Return the first and the last day, as texts that sort by time."""
+def _days(date: str) -> tuple[str, str]:
+    """Return the first and the last day of a year, a month or a day."""
     match = _DATE.fullmatch(date)
     if match is None:
         raise ConfigError(
-            f"The date is {date!r}. Expected a year, month or day, such as 2026, 2026-05 or 2026-05-31."
+            f"The date is {date!r}. Expected a year, month or day, such as 2026, 2026-05 or 2026-05-31, or two "
+            "of them, such as 2026-05..2026-08."
         )
     year, month, day = match.groups()
     return f"{year}-{month or '01'}-{day or '01'}", f"{year}-{month or '12'}-{day or '31'}"

@@ -130,7 +130,6 @@ def run(asked: argparse.Namespace) -> int:
         "references": asked.references,
         "left_out": {"changed": panel.changed, "of_strata": panel.spare},
         "filter": asked.filter,
-        **({"held_out_since": asked.held_out_since} if asked.held_out_since else {}),
         "options": asked.options,
         "below_chance_is_real": asked.below_chance_is_real,
     }
@@ -195,7 +194,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     add(
         "--held-out-date",
         metavar="DATE",
-        help="when the newest held-out item was written, such as 2024-05; FROM..TO: of a table, the items dated so",
+        help="when the held-out items were written, such as 2024-05 or 2024-05..2024-08",
     )
     newest = "of the judged models, or MODEL=DATE: nothing newer was in their training"
     add("--released", nargs="+", default=[], metavar="DATE", help=newest)
@@ -263,9 +262,6 @@ def _read(
     held_out = words[0] if by_name else HELD_OUT if words else None
     dates = [released.get(name, released.get("")) for name in asked.judge or ("", *released)]
     before = last_date(asked.held_out_date, map(Origin, dates))
-    window = None
-    if held_out and asked.held_out_since:
-        window = (held_out, asked.held_out_since, asked.held_out_date)
     files, told = _take_sets(asked, joined, held_out, before)
     for word, benchmark, prefix in _given(asked, by_name):
         name, equals, rest = word.partition("=")
@@ -283,18 +279,12 @@ def _read(
             asked.answer_as,
             asked.gold_as,
             asked.filter,
-            window,
         )
         for place, log in read_logs(path, wanted):
             shown = str(place.relative_to(path)) if place != path else path.name
             if isinstance(log, str):
                 say(f"left out: {shown}: {log}")
                 continue
-            if window is not None and log.tool != "table":
-                raise ConfigError(
-                    f"{shown} is a log of {log.tool}, which has no dates of items, and --held-out-date is a span. "
-                    "Expected tables with a column of dates, or one date. Example: --held-out-date 2024-05"
-                )
             outcomes = with_options(log.outcomes, asked.options) if asked.options else log.outcomes
             joined.add(
                 shown,
@@ -374,11 +364,10 @@ def date_words(missing: Iterable[str], judged: Collection[str]) -> list[str]:
 def _released(asked: argparse.Namespace) -> dict[str, str]:
     """--released: dates by model, that of the judged models under "". ConfigError for what is no
     date."""
-    from audit.benchmarks.fresh import check_date, ends_of
+    from audit.benchmarks.fresh import check_date
 
     told = [one.rpartition("=")[::2] for one in asked.released]
-    asked.held_out_since, asked.held_out_date = ends_of(asked.held_out_date)
-    for _, date in told:
+    for date in (asked.held_out_date, *(date for _, date in told)):
         check_date(date)
     of_all = [date for name, date in told if not name]
     if len(of_all) > 1:

@@ -139,7 +139,7 @@ def _references(
 ) -> list[str]:
     """Return the models that a model is judged against: not of its family, and as new to the items
     as it is."""
-    from audit.benchmarks.fresh import is_newer
+    from audit.benchmarks.fresh import has_newer, is_newer
 
     own = origins[model]
     kept = [
@@ -147,7 +147,7 @@ def _references(
         for one in others
         if one != model and not (own.family and own.family == origins[one].family)
     ]
-    if date is None or own.released is None or not is_newer(date, own.released):
+    if date is None or own.released is None or not has_newer(date, own.released):
         return kept
     released = [(one, origins[one].released) for one in kept]
     return [one for one, when in released if when is None or is_newer(date, when)]

@@ -443,7 +443,7 @@ def _split(words: Sequence[str], date: str) -> list[str]:
     ours = [word for word in words if word.partition("=")[0].partition(".")[0] == "benchmark"]
     called = _value(words, "benchmark.name") or name
     control = [f"control_{word}" for word in ours if not word.startswith("benchmark.name=")]
-    control += [f"control_benchmark.dated_after={date}", f"control_benchmark.date={first}"]
+    control += [f"control_benchmark.dated_after={date}", f"control_benchmark.date={first}.."]
     return [
         *words,
         f"benchmark.dated_until={date}",

@@ -59,7 +59,10 @@ INDICATORS: dict[Name, IndicatorWord] = {
         "differ, and of an exact test among items of one difficulty",
     ),
 }
-HOLDS_IF = "the held-out items are no newer than the model, and neither the model nor its family wrote them"
+HOLDS_IF = (
+    "the held-out items are as new to the references as to the model, and neither the model nor its "
+    "family wrote them"
+)
 CONDITIONS = (
     f"{HOLDS_IF[0].upper()}{HOLDS_IF[1:]}. Where they suit this model better or worse than they suit the references, "
     "the number is off by as much.",
@@ -224,7 +227,7 @@ TEXTS: Texts = {
     "abler_references": "Take references that are as able as this model.",
     "near_references": "Take references on both sides of this model's score on held-out items.",
     "state_dates": lambda missing: (
-        "State when the newest held-out item was written and the models released, such as 2025-12. "
+        "State when the held-out items were written and the models released, such as 2025-12..2026-03. "
         f"Missing: {', '.join(missing)}."
     ),
     "other_families": lambda family, references, stated: (

@@ -28,6 +28,7 @@ from audit.shards.shard_file import shard_paths
 from audit.shards.working_copy import fetch, store_of
 
 MANIFEST = "manifest.json"
+LEADERBOARD = "leaderboard.json"  # a ranking of many models, which is no run
 SEAL = "seal.dsse.json"  # the signed plan, beside the manifest (governance.sealed)
 TOMBSTONE = "tombstone.json"  # retention leaves it in place of the manifest
 # Another version of these packages computes other numbers from the same weights.

@@ -1,14 +1,14 @@
 """Write the tables of LiveCodeBench's LeetCode problems from performances_generation.json, in this
 folder.
 
-leetcode.csv is that of findings/livecodebench.md, the others are those of "Five commands"
-(import_logs.md)."""
+leetcode.csv and dates.csv are those of findings/livecodebench.md, the others are those of "Five
+commands" (import_logs.md)."""
 
 import csv
+import datetime as dt
 import json
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 
 JUDGED = "DSCoder-33b-Ins"
@@ -41,33 +41,37 @@ def write(name: str, header: tuple[str, ...], lines: Iterable[tuple[str, ...]]) 
 
 
 def main() -> None:
-    """Write the six tables."""
-    text = Path("performances_generation.json").read_text(encoding="utf-8")
-    rows = [row for row in json.loads(text)["performances"] if row["platform"] == "leetcode"]
+    """Write the seven tables."""
+    published = json.loads(Path("performances_generation.json").read_text(encoding="utf-8"))
+    rows = [row for row in published["performances"] if row["platform"] == "leetcode"]
+    # LiveCodeBench states of each model when its training ended.
+    ended = {
+        one["model_repr"]: dt.datetime.fromtimestamp(one["release_date"] / 1000, dt.UTC)
+        .date()
+        .isoformat()
+        for one in published["models"]
+    }
     lines = []
     for row in rows:
         side = "after" if row["date"] >= CUT_OFF else "before"
-        right = str(round(row["pass@1"] / 10))
-        day = datetime.fromtimestamp(row["date"] / 1000, UTC).date().isoformat()
-        lines.append((row["model"], row["question_id"], right, "10", side, day))
-    write("leetcode.csv", ("model", "item", "right", "n", "benchmark", "date"), lines)
+        lines.append((row["model"], row["question_id"], str(round(row["pass@1"] / 10)), "10", side))
+    write("leetcode.csv", ("model", "item", "right", "n", "benchmark"), lines)
     for name, newer in (("seen", False), ("new", True)):
-        mine, published = [], []
+        mine, others = [], []
         for row in rows:
             if (row["date"] >= CUT_OFF) == newer:
                 line = (row["model"], row["question_id"], f"{round(row['pass@1'] / 10)}/10")
                 if row["model"] == JUDGED:
                     mine.append(line)
                 elif "DSCoder" not in row["model"]:
-                    published.append(line)
+                    others.append(line)
         write(f"mine_{name}.csv", ("model", "item", "correct"), mine)
-        write(f"published_{name}.csv", ("model", "item", "correct"), published)
-    models = sorted({row["model"] for row in rows if "DSCoder" not in row["model"]})
-    write(
-        "families.csv",
-        ("model", "released", "family"),
-        [(model, "", family(model)) for model in models],
-    )
+        write(f"published_{name}.csv", ("model", "item", "correct"), others)
+    models = sorted({row["model"] for row in rows})
+    header = ("model", "released", "family")
+    write("dates.csv", header, [(model, ended[model], "") for model in models])
+    families = [(one, ended[one], family(one)) for one in models if "DSCoder" not in one]
+    write("families.csv", header, families)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import contextlib
 import csv
 import io
 import json
+import math
 import re
 import tempfile
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from external.judged import FOUND, Set, Tally, panel
 
 FILE = "livecodebench/performances_generation_2024-04-17.json"
 CUT_MS = 1_693_526_400_000  # 2023-09-01
+DECEMBER_MS = 1_701_388_800_000  # 2023-12-01
 # DeepSeek-Coder is named by the benchmark's authors; these are it, are built on it, or are
 # CodeQwen.
 POSITIVE = (
@@ -54,12 +56,13 @@ LEARNT = "DSCoder-33b-Ins"  # the one reference that is not clean
 DRAWS = 6
 
 
-def load(data: Path, platform: str) -> tuple[Set, Set]:
-    """Shares of ten samples by model, before and after the date, with difficulty as stratum."""
+def load(data: Path, platform: str, until_ms: float = math.inf) -> tuple[Set, Set]:
+    """Return the shares of ten samples by model, before and after the date, with difficulty as
+    stratum. Problems published from `until_ms` on are left out."""
     rows = [
         r
         for r in json.loads((data / FILE).read_text())["performances"]
-        if r["platform"] == platform
+        if r["platform"] == platform and r["date"] < until_ms
     ]
     sets = []
     for after in (False, True):

@@ -65,7 +65,7 @@ def test_fresh_after_splits_a_benchmark_at_a_date(tmp_path):
     said = dict(word.split("=", 1) for word in words)
     assert (
         said["control_benchmark.name"] == "exam_from_2024-07"
-        and said["control_benchmark.date"] == "2024-07"
+        and said["control_benchmark.date"] == "2024-07.."
     )
 
     def texts(side):
@@ -101,8 +101,9 @@ def test_a_date_is_newer_only_where_all_of_it_is_later() -> None:
         and not is_newer("2024-07", "2024-07")
         and not is_newer("2023-12", "2024")
     )
-    for odd in ("May 2024", "2024-13", "24", "2024-07-32", ""):
-        with pytest.raises(ConfigError, match="The date is"):
+    assert is_newer("2024-08..2024-09", "2024-07") and not is_newer("2024-07..2024-09", "2024-07")
+    for odd in ("May 2024", "2024-13", "24", "2024-07-32", "", "..2024", "2024-08..2024-07"):
+        with pytest.raises(ConfigError, match=r"The dates? (is|are)"):
             is_newer(odd, "2024")
 
 
@@ -145,7 +146,14 @@ def test_what_is_open_is_named_with_the_key_that_says_it(
             "2024-08",
             "people",
             MISTRAL | QWEN,
-            "the tested model llama3_8b .* not than reference qwen2_5_7b",
+            "the tested model llama3_8b .* than reference qwen2_5_7b",
+        ),
+        # written from May to August: the newest are newer than llama3_8b, the oldest not than mistral_7b
+        (
+            "2024-05..2024-08",
+            "people",
+            MISTRAL,
+            "than reference mistral_7b .* released before 2024-05,",
         ),
     ],
 )
@@ -165,6 +173,13 @@ def test_held_out_items_that_a_model_wrote_or_that_suit_one_alone_are_refused(
         ("2024-06", "2024-07", None, []),
         ("2024-08", "2024-07", None, ["other"]),  # as new to the reference?
         ("2024-08", None, "2024-05", ["mine"]),
+        # Some items are newer than the tested model: references must be older than all of them.
+        ("2024-06..2024-08", "2024-07", "2024-05", []),
+        ("2024-06..2024-08", "2024-07", None, ["other"]),
+        ("2024-06..2024-07", "2024-07", "2024-06", []),
+        ("2024-06..", "2024-07", None, ["other"]),
+        # A year may hold items that are newer than a month of it.
+        ("2024", "2024-07", None, ["other"]),
         ("2024-08", None, None, ["mine", "other"]),
         (None, "2024-07", "2024-05", [""]),
         (None, None, "2024-05", ["", "mine"]),
@@ -186,7 +201,7 @@ def test_a_gap_needs_items_that_are_no_newer_for_the_tested_model_alone(
 def test_what_is_no_date_is_refused_alone_too(
     date: str | None, tested: str | None, reference: str | None
 ) -> None:
-    with pytest.raises(ConfigError, match="The date is"):
+    with pytest.raises(ConfigError, match=r"The dates? (is|are)"):
         check_origin(
             "fresh", date, "people", {"mine": Origin(tested)}, {"other": Origin(reference)}
         )

@@ -154,7 +154,7 @@ def test_the_workflow_of_logs_keeps_the_evidence_of_a_gate_that_is_red(tmp_path:
     (tmp_path / "logs").mkdir()
     for name in ("seen", "new"):
         lines = ["model,item,correct"]
-        for k, model in enumerate(("MODEL", "a", "b", "c")):
+        for k, model in enumerate(("MODEL", "REF_A", "REF_B", "REF_C")):
             lines += [f"{model},{name}{i},{int((7 * i + k) % 4 > 1)}" for i in range(40)]
         (tmp_path / "logs" / f"{name}.csv").write_text("\n".join(lines))
     codes = []

@@ -291,6 +291,7 @@ def test_a_choice_keeps_to_models_as_old_as_the_held_out_items_need() -> None:
     with pytest.raises(ConfigError, match="2 models"):
         choose(models, ["mine"], before="2024-03")
     assert last_date("2024-05", [Origin("2024-04"), Origin("2024-06")]) == "2024-05"
+    assert last_date("2024-03..2024-05", [Origin("2024-04")]) == "2024-03"
     for date, released in ((None, "2024-04"), ("2024-05", None), ("2024-05", "2024-05")):
         assert last_date(date, [Origin(released)]) is None
 
@@ -333,7 +334,11 @@ def test_the_five_commands_of_the_docs(tmp_path: Path, monkeypatch: Patch) -> No
         {"question_id": q, "date": d, "model": m, "pass@1": p, "platform": "leetcode"}
         for q, d, m, p in rows
     ]
-    Path("performances_generation.json").write_text(json.dumps({"performances": found}))
+    ended = [
+        {"model_repr": name, "release_date": september - 10**9} for name in {m for *_, m, _ in rows}
+    ]
+    published = {"performances": found, "models": ended}
+    Path("performances_generation.json").write_text(json.dumps(published))
     runpy.run_path(str(folder / "livecodebench_tables.py"), run_name="__main__")
     assert [
         audit([*words, *["--no-browser"] * (words[0] == "open")]) or 0 for words in commands

@@ -9,7 +9,6 @@ import datetime as dt
 import json
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 
 JUDGED = "DSCoder-33b-Ins"
@@ -56,7 +55,7 @@ def main() -> None:
     for row in rows:
         side = "after" if row["date"] >= CUT_OFF else "before"
         right = str(round(row["pass@1"] / 10))
-        day = datetime.fromtimestamp(row["date"] / 1000, UTC).date().isoformat()
+        day = dt.datetime.fromtimestamp(row["date"] / 1000, dt.UTC).date().isoformat()
         lines.append((row["model"], row["question_id"], right, "10", side, day))
     write("leetcode.csv", ("model", "item", "right", "n", "benchmark", "date"), lines)
     for name, newer in (("seen", False), ("new", True)):

@@ -54,7 +54,7 @@ def board_of(scores: dict[str, tuple[np.ndarray, np.ndarray]]) -> Leaderboard:
         for name, values in zip(("exam", "unseen"), sides, strict=True)
     }
     references = {model: [one for one in scores if one != model] for model in scores}
-    return judged(score_cells(items, answers, references), n_resamples=99)
+    return judged(score_cells(items, answers, references))
 
 
 def test_planted_memory_falls_and_its_interval_holds_the_score_without() -> None:

@@ -145,7 +145,7 @@ def run(arguments: argparse.Namespace) -> int:
         panel.judged,
     )
     released, known, files = panel.released, panel.known, panel.files
-    from audit.benchmarks.fresh import Origin, check_origin
+    from audit.benchmarks.fresh import Origin, check_origin, is_span
     from audit.imports.chance import check_above_guessing
     from audit.imports.checks import check_logs
     from audit.imports.join import check_joined
@@ -187,6 +187,8 @@ def run(arguments: argparse.Namespace) -> int:
         "options": arguments.options,
         "below_chance_is_real": arguments.below_chance_is_real,
     }
+    if is_span(arguments.held_out_date):
+        options["held_out_date"] = arguments.held_out_date
     from audit.judging.together import parts_of
     from audit.memory.report import REPORT as MEMORY
     from audit.perturb.report import REPORT as PERTURB
@@ -303,7 +305,7 @@ def _read(
     Every log is read completely before the run is written. `released` has dates by model, and the
     date of the judged models under "".
     """
-    from audit.benchmarks.fresh import Origin, last_date
+    from audit.benchmarks.fresh import Origin, is_span, last_date
     from audit.imports.chance import with_options
     from audit.imports.folder import is_folder, read_logs
     from audit.imports.join import Joined
@@ -316,6 +318,9 @@ def _read(
         held_out = words[0] if by_name else HELD_OUT
     dates = [released.get(name, released.get("")) for name in arguments.judge or ("", *released)]
     before = last_date(arguments.held_out_date, map(Origin, dates))
+    window = None
+    if held_out and is_span(arguments.held_out_date):
+        window = (held_out, arguments.held_out_date)
     files, origins = _take_sets(arguments, joined, held_out, before)
     for word, benchmark, prefix in _given(arguments, by_name):
         name, equals, rest = word.partition("=")
@@ -333,6 +338,7 @@ def _read(
             arguments.answer_as,
             arguments.gold_as,
             arguments.filter,
+            window,
         )
         for place, log in read_logs(path, wanted):
             shown = str(place.relative_to(path)) if place != path else path.name

@@ -33,6 +33,7 @@ from audit.shards.object_store import is_url
 from audit.shards.working_copy import working_copy
 
 Config = TypeVar("Config", bound=RunConfig)
+OUTPUTS = Path("outputs")
 
 
 @dataclass(frozen=True)
@@ -239,11 +240,29 @@ def resolve_run(
     if config.run_dir:
         path = working_copy(config.run_dir) if is_url(config.run_dir) else Path(config.run_dir)
     else:  # The name does not change, so that the repeated command resumes the run.
-        models = "+".join(config.model) if len(config.model) <= 3 else f"{len(config.model)}models"
-        path = Path("outputs") / f"{audit.name}-{config.benchmark.name}-{models}-{identity[:10]}"
+        path = OUTPUTS / f"{default_prefix(audit.name, config)}{identity[:10]}"
     return ResolvedRun(
         audit, config, design, samples, protocols, answering, weights, failed, plain, identity, path
     )
+
+
+def default_prefix(audit: str, config: RunConfig) -> str:
+    """Return the beginning of the name of a run's folder if `run_dir` is not set.
+
+    Parameters
+    ----------
+    audit : str
+        The name of the audit.
+    config : RunConfig
+        The options.
+
+    Returns
+    -------
+    str
+        The text before the fingerprint of the run.
+    """
+    models = "+".join(config.model) if len(config.model) <= 3 else f"{len(config.model)}models"
+    return f"{audit}-{config.benchmark.name}-{models}-"
 
 
 def sized(config: Config, needed: int | None, available: int) -> Config:

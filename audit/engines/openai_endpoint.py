@@ -17,6 +17,7 @@ from audit.engines import retry as policy
 from audit.engines.config import ModelConfig
 from audit.engines.dispatch import Slot
 from audit.engines.openai_config import INFER, EndpointConfig, RetryConfig, endpoint_id, safe_url
+from audit.engines.openai_contact import FINAL, NO_KEY, Finding, shown
 from audit.engines.openai_wire import chat_body, listed_models, read_chat, read_infer
 from audit.engines.pace import Pace
 from audit.engines.redact import Redactor
@@ -84,9 +85,6 @@ def bounded_client(concurrency: int) -> openai.DefaultAsyncHttpxClient:
     )
 
 
-# This is sent if the environment holds no key. Otherwise the client would read OPENAI_API_KEY
-# itself.
-_NO_KEY = "no-key-set"
 _CONNECT_TIMEOUT_S = 10.0
 # The causes of the client's connection errors. Any other cause means that an open connection broke.
 _CAUSES = {
@@ -120,7 +118,7 @@ class Endpoint:
         self._key_is_set = bool(key)
         connect_s = min(_CONNECT_TIMEOUT_S, config.timeout_s / 2)
         self._client = openai.AsyncOpenAI(
-            api_key=key or _NO_KEY,
+            api_key=key or NO_KEY,
             base_url=config.url.rstrip("/").removesuffix(INFER) if config.infers else config.url,
             max_retries=0,  # The engine makes the retries, perhaps to another endpoint.
             timeout=openai.Timeout(config.timeout_s, connect=connect_s),
@@ -130,7 +128,7 @@ class Endpoint:
     @property
     def shown(self) -> str:
         """Return the url without secrets, and the model, for messages."""
-        return f"{safe_url(self.config.url)} (model {self.config.model})"
+        return shown(self.config)
 
     async def attempt(self, request: Request) -> Generation | Failure:
         """Make one call, bounded by `timeout_s`.
@@ -196,14 +194,9 @@ class Endpoint:
         """Close the connections."""
         await self._client.close()
 
-    def refused_key(self, failure: Failure) -> str:
-        """Return the message for a user whose key was refused."""
-        name = self.config.api_key_env
-        state = "is set, but its key is not accepted" if self._key_is_set else "is not set"
-        return (
-            f"Endpoint {self.shown} refused the key ({failure.message}). The environment variable {name} {state}. "
-            f"Expected a valid key there: export {name}=..., or name another variable with api_key_env."
-        )
+    def finding(self, failure: Failure | None) -> Finding:
+        """Return what a check found of this endpoint."""
+        return Finding(self.config, self._key_is_set, failure)
 
     async def _call(self, request: Request | None) -> str | Failure:
         """Return the body of a reply with status 200, to GET /models (`request` None) or a chat
@@ -255,7 +248,6 @@ class Endpoint:
 
 
 _CONNECT_ATTEMPTS = 2  # attempts to connect to an endpoint at the start of a run
-FINAL = frozenset({Kind.AUTH, Kind.QUOTA, Kind.ROW})
 
 
 async def check_patiently(

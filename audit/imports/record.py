@@ -89,6 +89,8 @@ class Wanted:
         How these columns of a table are read: a kind of `audit.imports.typed`.
     filter : str
         Filter of lm-eval to read.
+    window : tuple of (str, str) or None
+        (benchmark, FIRST..LAST): rows of this benchmark whose column `date` is outside are left out.
     """
 
     model: str = ""
@@ -99,6 +101,7 @@ class Wanted:
     answer_as: str = ""
     gold_as: str = ""
     filter: str = ""
+    window: tuple[str, str] | None = None
 
     def key_of(self, record: Any, by_text: str, where: str, home: Any = None) -> str:
         """Return the key that identifies an item: the field that --key names, else by_text.

@@ -15,14 +15,12 @@ from audit.core.number_text import percent
 from audit.core.package_data import shipped_table
 from audit.core.records import Item
 from audit.judging.result import because, sentence
-from audit.memory.analyse import JUDGE, nearest
 from audit.memory.audit import MEMORY, Orders, item_orders
 from audit.memory.config import ALONE, SAME, MemoryConfig, score_alone
 from audit.memory.design import Arm, MemoryThresholds
 from audit.memory.evidence import family_doubt
 from audit.memory.items import check_record
 from audit.memory.texts import TEXTS
-from audit.memory.worlds import MemoryDesign
 from audit.registry.convictions import settle_references
 from audit.shards.questions import QUESTIONS
 from audit.shards.working_copy import where
@@ -80,6 +78,9 @@ def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[CallCo
     """Return the lines of the plan. Texts that are given to the engine are not served from the
     prefix cache.
     """
+    from audit.memory.analyse import JUDGE, nearest
+    from audit.memory.worlds import MemoryDesign
+
     orders = orders_of(config, resolved.path)
     with_orders = 0
     for s in resolved.samples:

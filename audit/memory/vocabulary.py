@@ -6,16 +6,24 @@ row of the table of instruments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import ClassVar
 
 from audit.judging.document import Cell, Difference, Section
 from audit.judging.instrument import Indicator, Instrument, Measured
-from audit.judging.ladder import FINDINGS, Grade
+from audit.judging.ladder import DECIDED, Grade
 from audit.judging.result import Reason, Texts, sentence
 from audit.judging.run import CellResult, Decided
-from audit.judging.vocabulary import LOG_GATES, GateWord, VerdictWord
+from audit.judging.vocabulary import (
+    ANSWER_GATES,
+    LOG_GATES,
+    NOT_IDENTIFIED,
+    UNDERPOWERED,
+    WITHHELD,
+    GateWord,
+    VerdictWord,
+)
 from audit.memory.evidence import Evidence, Name
 from audit.memory.evidence import Indicator as Found
 from audit.memory.texts import TEXTS
@@ -104,31 +112,11 @@ VERDICTS: dict[MemoryVerdict, VerdictWord] = {
         Grade.CAUSE_UNKNOWN,
         plain="Memory may be the cause, and so may something else",
     ),
-    MemoryVerdict.WITHHELD: VerdictWord(
-        "Withheld",
-        "✖",
-        "X",
-        "The measurement itself failed a check, so no conclusion is drawn. The report states what to mend.",
-        Grade.CHECK_FAILED,
-        plain="A check of the measurement failed",
+    MemoryVerdict.WITHHELD: WITHHELD,
+    MemoryVerdict.NOT_IDENTIFIED: replace(
+        NOT_IDENTIFIED, plain="This run lacks what the question needs"
     ),
-    MemoryVerdict.NOT_IDENTIFIED: VerdictWord(
-        "Not identified",
-        "○",
-        "h",
-        "These data cannot answer the question, whatever the answers are. The report states what this run lacks: "
-        "references, held-out items, or room that the score leaves for an effect.",
-        Grade.NOT_IDENTIFIED,
-        plain="This run lacks what the question needs",
-    ),
-    MemoryVerdict.UNDERPOWERED: VerdictWord(
-        "Not enough data",
-        "✚",
-        "P",
-        "What was measured shows no memory, and it does not refute a gap of the size that matters. This neither clears "
-        "nor suspects the model: measure more.",
-        Grade.UNDECIDED,
-    ),
+    MemoryVerdict.UNDERPOWERED: UNDERPOWERED,
     MemoryVerdict.NOTHING_SEEN: VerdictWord(
         "Nothing seen by this instrument",
         "●",
@@ -147,7 +135,7 @@ GATES: dict[str, GateWord] = {
     "orders_reach_model": GateWord(
         "Orders reach the model", "the model was sent other orders as the published one"
     ),
-    "parseability": GateWord("Readable answers", "too many answers could not be read"),
+    "parseability": ANSWER_GATES["parseability"],
     "same_guessing": GateWord(
         "Guesses as often right", "the sets' numbers of options alone explain the gap"
     ),
@@ -301,7 +289,7 @@ def by_kind(cell: MemoryVerdictCell, alpha: float) -> dict[str, Grade]:
     by the gap. Only the verdict says that the data refute a gap.
     """
     grade, known = cell.grade, cell.indicators
-    if grade not in (*FINDINGS, Grade.CAUSE_UNKNOWN, Grade.CLEARED):
+    if grade not in DECIDED:
         return {}
     grades = {}
     for kind in ("answers", "text"):

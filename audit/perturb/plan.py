@@ -17,11 +17,9 @@ from audit.config.resolve import ResolvedRun, resolve_run, sized
 from audit.core.errors import ConfigError, LibraryError
 from audit.core.number_text import percent
 from audit.core.package_data import shipped_table
-from audit.perturb.analyse import JUDGE, nearest
 from audit.perturb.audit import CONTROL_FILE, PERTURB
 from audit.perturb.config import SAME, PerturbConfig
 from audit.perturb.design import Arm, PerturbThresholds
-from audit.perturb.worlds import PerturbDesign
 from audit.registry.convictions import settle_references
 from audit.shards.working_copy import where
 from audit.statistics.wording_design import (
@@ -192,6 +190,9 @@ def planned(config: PerturbConfig) -> Planned:
 def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[CallCounts]) -> list[str]:
     """The plan in lines that a person reads. Tokens are before prefix caching; calls leave out
     missing variants."""
+    from audit.perturb.analyse import JUDGE, nearest
+    from audit.perturb.worlds import PerturbDesign
+
     limits = PerturbThresholds.from_mapping(config.verdict)
     references = (
         len(config.model)

@@ -22,7 +22,7 @@ from audit.core.exits import FAILED, one_line
 from audit.core.guarded_files import read_text
 from audit.core.guarded_yaml import parse_yaml
 from audit.governance.reviews import MAX_SUITE, SUITES, at
-from audit.governance.ruling import home_of, rule_run, verdict_path
+from audit.governance.ruling import home_of, rule_run
 from audit.governance.side_files import revisions_of
 from audit.judging import document
 from audit.judging.decision import Ruling, read_verdict
@@ -30,6 +30,7 @@ from audit.judging.document import Library
 from audit.judging.instrument import Indicator
 from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest, deciding
+from audit.shards.panel import verdict_path
 
 Row = Mapping[str, Any]  # one row, as JSON content or as a table holds it
 # These keys of the configuration are hashed separately, or do not affect the design.

@@ -239,6 +239,7 @@ def power_curve(
     effect: str,
     *,
     instead: str = "models differ as much on two such sets",
+    decided: bool = False,
 ) -> Figure:
     """Draw the smallest effect that is found, over the number of questions, and the run's place.
 
@@ -256,6 +257,8 @@ def power_curve(
         The effect's name.
     instead : str
         Why no number suffices, or what would.
+    decided : bool
+        True if the run reached its decisions: then no number of questions is asked for.
 
     Returns
     -------
@@ -271,7 +274,7 @@ def power_curve(
     axes.plot(n, [effect_at(k) for k in n.tolist()], color=BLUE, linewidth=1.8)
     axes.axhline(matters, color=INK, linewidth=1.4, linestyle=(0, (4, 2)))
     marks = [(n_questions, effect_at(n_questions), f"you are here: {n_questions:,}", "o", ORANGE)]
-    if needed is not None:
+    if needed is not None and not decided:
         marks.append((needed, matters, f"{needed:,} needed", "D", GREEN))
     for k, y, text, marker, colour in marks:
         axes.plot([k], [y], marker, color=colour, markersize=8, zorder=3)
@@ -279,7 +282,9 @@ def power_curve(
         late = k * k > float(n[0]) * float(n[-1])
         at, ha = ((-6, -14), "right") if late else ((6, 8), "left")
         axes.annotate(text, (k, y), at, textcoords="offset points", ha=ha, annotation_clip=False)
-    if needed is None:
+    if decided:
+        axes.set_title("decided: no more questions are needed")
+    elif needed is None:
         axes.set_title(f"more questions alone are not enough:\n{instead}")
     axes.set_xscale("log")
     ticks = [

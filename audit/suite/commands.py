@@ -251,7 +251,7 @@ def check_version(
     if (stated == SCRIPTED) != (model.engine == "scripted"):
         version = SCRIPTED if model.engine == "scripted" else "VERSION"
         raise ConfigError(
-            f"model_version is {stated!r:.24}, which is not a version of {model.name}. "
+            f"model_version is {stated[:19]}, which is not a version of {model.name}. "
             "The suite pins another model. Expected the version of the model that is named. "
             f"Example: model={model.name} model_version={version}"
         )

@@ -16,7 +16,7 @@ from statistics import NormalDist
 from typing import Any
 
 import pyarrow as pa
-from scipy.special import stdtrit
+import scipy
 
 from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.benchmarks.rows import shuffled
@@ -32,7 +32,6 @@ from audit.governance.chronology import NAME
 from audit.scoring.reference import JUDGED, ReferenceScorer, self_test
 from audit.shards.files import write_file
 from audit.shards.working_copy import where
-from audit.validity.analyse import JUDGE, nearest
 from audit.validity.audit import VALIDITY
 from audit.validity.config import ValidityConfig, scorer_of
 from audit.validity.design import ValidityThresholds
@@ -170,6 +169,8 @@ def _save(table: pa.Table, chronology: str | None, run_dir: Path) -> None:
 
 
 def planned(config: ValidityConfig) -> Planned:
+    from audit.validity.analyse import JUDGE
+
     run = resolve_validity(config)
     found = tolerated(config, run)
     margin = ValidityThresholds.from_mapping(config.verdict).margin
@@ -310,7 +311,7 @@ class Tolerated:
             return math.inf
         c, a = PLANNED_CHANGE, PLANNED_CHANGE + difference
         variance = a * (1 - a) / self.attribute + c * (1 - c) / edits
-        reach = float(stdtrit(self.items - 1, 1 - level)) + _z(1 - missed)
+        reach = float(scipy.special.stdtrit(self.items - 1, 1 - level)) + _z(1 - missed)
         return reach * math.sqrt(variance / self.items + _ADDED / self.items**2)
 
     def baseline_standard_errors(self) -> float:
@@ -332,6 +333,8 @@ def _z(share: float) -> float:
 
 def lines(plan: Tolerated, table: Mapping[str, Any] | None) -> list[str]:
     """Return the lines that the plan prints; table: of the shipped calibration."""
+    from audit.validity.analyse import nearest
+
     smallest = plan.detectable()
     shown = "none" if math.isnan(smallest) else f"{100 * smallest:.1f} points"
     rates = f"false alarms {plan.false_alarms:.1%}, misses {plan.misses:.0%}"

@@ -163,7 +163,7 @@ def check_endpoints(config: VariantsConfig) -> None:
     # The nodes of a cluster may reach other endpoints than this process.
     if not served or config.cluster.address is not None:
         return
-    from audit.engines.openai_engine import probe
+    from audit.engines.probe import probe
 
     for error in filter(None, probe(served, [False] * len(served))):
         raise error

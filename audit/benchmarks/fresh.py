@@ -82,21 +82,18 @@ def check_origin(
             notes.append(
                 f"{items} was written by {written_by}, the family of reference {name}, and may suit it."
             )
-    unknown = [
-        name
-        for name, model in {**tested, **references}.items()
-        if date is not None and not model.released
-    ]
+    unknown = []
+    if date is not None:
+        models = {**tested, **references}
+        unknown = [name for name, model in models.items() if not model.released]
     if unknown:
         notes.append(
             f"It is not known when {', '.join(unknown)} was released (model.{unknown[0]}.released), so not whether "
             f"{items} is as new to all models."
         )
-    nameless = [
-        name
-        for name, model in tested.items()
-        if written_by not in (None, "people") and not model.family
-    ]
+    nameless = []
+    if written_by not in (None, "people"):
+        nameless = [name for name, model in tested.items() if not model.family]
     if nameless:
         notes.append(
             f"It is not known of which family {', '.join(nameless)} is (model.{nameless[0]}.family)."

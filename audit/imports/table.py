@@ -380,9 +380,8 @@ def _columns(path: Path, row: dict[str, Any], wanted: Wanted) -> dict[str, str]:
             raise ConfigError(f"{path} has no column {column!r}; found {listed(row)}.")
     named = {name: wanted.columns.get(name, name) for name in FIELDS}
     columns = {name: column for name, column in named.items() if column in row}
-    scored = "correct" in columns or any(
-        {one, "gold"} <= set(columns) for one in ("answer", "reply")
-    )
+    answered = "answer" in columns or "reply" in columns
+    scored = "correct" in columns or ("gold" in columns and answered)
     if (
         not scored
         or not ("model" in columns or wanted.model)

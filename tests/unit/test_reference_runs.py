@@ -248,7 +248,9 @@ def test_other_items_under_the_same_ids_are_refused(audit, configured, resolve, 
     replace(
         manifest, benchmark={"elementary": {**manifest.benchmark["elementary"], "revision": "old"}}
     ).save(run)
-    with pytest.raises(ConfigError, match="Version of elementary in reference .* is old. Expected"):
+    with pytest.raises(
+        ConfigError, match=r"Version of elementary in reference .* is old. Expected"
+    ):
         resolve(config)
 
 

@@ -862,11 +862,19 @@ def packed(path: Path, members: dict[str, bytes]) -> Path:
     whole = bytearray(path.read_bytes())
     for place in places:
         whole[place + 8 : place + 10] = struct.pack("<H", 93)
-    for _ in members:
+    for data in members.values():
         whole[directory + 10 : directory + 12] = struct.pack("<H", 93)
+        whole[directory + 24 : directory + 28] = struct.pack("<I", unpacked(data))
         directory = whole.find(b"PK\1\2", directory + 46)
     path.write_bytes(whole)
     return path
+
+
+def unpacked(data: bytes) -> int:
+    try:
+        return len(pa.CompressedInputStream(pa.BufferReader(data), "zstd").read())
+    except OSError:
+        return len(data)
 
 
 def zstd(data: bytes) -> bytes:

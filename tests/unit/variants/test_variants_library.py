@@ -111,7 +111,7 @@ def test_find_by_name_hash_and_path(tmp_path: Path) -> None:
         LibraryError, match=r"Unknown variant library: 'secnd'\. Did you mean 'second'"
     ):
         find_library("secnd", tmp_path)
-    with pytest.raises(LibraryError, match="gone.arrow is not a variant library"):
+    with pytest.raises(LibraryError, match=r"gone\.arrow is not a variant library"):
         find_library(str(tmp_path / "gone.arrow"), tmp_path)
     assert {e.name for e in arrow.list_libraries(tmp_path)} >= {"quiz-file", "second"}
 
@@ -251,7 +251,7 @@ def test_review_findings_are_checked() -> None:
     library = make_library(GOOD, OTHER)
     with pytest.raises(DataError, match="Unknown finding 'fine'"):
         apply_review(library, ["q/1#1"], {"q/1#1": "fine"}, seed=0, reviewer="")
-    with pytest.raises(ConfigError, match="n is 3. Expected 1 to 2"):
+    with pytest.raises(ConfigError, match=r"n is 3\. Expected 1 to 2"):
         draw_review(library, 3, np.random.default_rng(0))
 
 

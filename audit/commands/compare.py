@@ -1,4 +1,4 @@
-"""What changed from one run to another of the same questions: exact McNemar tests, paired.
+"""Compare two runs of the same questions by exact, paired McNemar tests.
 
 example: audit compare outputs/v1 outputs/v2 --out changed.html
 """
@@ -17,39 +17,36 @@ from audit.judging.result import json_ready
 from audit.shards.working_copy import local_folder
 
 if TYPE_CHECKING:
-    from audit.registry.comparison import LastingChange
+    from audit.registry.comparison import LastingChange, SettingChange
 
 
 _REVISION = len("sha256:") + 12  # characters of a version that are printed
 
 
 def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the two runs, the models and benchmarks to compare, and the page."""
     add = parser.add_argument
-    add(
-        "before",
-        type=local_folder,
-        metavar="RUN_A",
-        help="a run, or the folder of a suite or panel",
-    )
-    add("after", type=local_folder, metavar="RUN_B")
-    add("--models", action="append", default=[], metavar="OLD=NEW", help="where their names differ")
-    add(
-        "--benchmarks",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="where a run has others too",
-    )
-    add("--out", type=Path, help="a page with the questions that changed")
-    add("--json", action="store_true")
+    folder = "a run, or the folder of a suite or panel"
+    add("before", type=local_folder, metavar="RUN_A", help=folder)
+    add("after", type=local_folder, metavar="RUN_B", help="the later run, suite or panel")
+    models = "models to compare if their names differ; may be repeated"
+    add("--models", action="append", default=[], metavar="OLD=NEW", help=models)
+    benchmarks = "a benchmark to compare (default: all); may be repeated"
+    add("--benchmarks", action="append", default=[], metavar="NAME", help=benchmarks)
+    add("--out", type=Path, help="write a page with the questions that changed")
+    add("--json", action="store_true", help="print JSON, for programs")
 
 
-def run(asked: Namespace) -> int:
-    """Print what changed; with --out a page with every question that did."""
-    pairs = [
-        pair_of("--models", text, "OLD=NEW, such as --models llama_v1=llama_v2")
-        for text in asked.models
-    ]
+def run(arguments: Namespace) -> int:
+    """Print the changes from one run to another. With --out, write a page of changed questions.
+
+    Returns
+    -------
+    int
+        Exit code 0.
+    """
+    form = "OLD=NEW. Example: --models llama_v1=llama_v2"
+    pairs = [pair_of("--models", text, form) for text in arguments.models]
     from audit.registry.comparison import (
         LABELS,
         compare_runs,
@@ -59,55 +56,62 @@ def run(asked: Namespace) -> int:
         verdicts,
     )
 
-    changes = compare_runs(asked.before, asked.after, pairs, asked.benchmarks)
-    if asked.out is not None:
+    changes = compare_runs(arguments.before, arguments.after, pairs, arguments.benchmarks)
+    if arguments.out is not None:
         from audit.shards.files import write_file
 
-        write_file(
-            asked.out, page(changes, asked.before, asked.after).encode("utf-8", "backslashreplace")
-        )
-    if asked.json:
+        html = page(changes, arguments.before, arguments.after)
+        write_file(arguments.out, html.encode("utf-8", "backslashreplace"))
+    if arguments.json:
         print(json.dumps(json_ready(changes), indent=1))
         return 0
-    for c in changes:
-        a, b = c.before[0], c.after[0]
+    for change in changes:
         versions = []
-        for x in (a, b):
-            revision = f" ({x.model_revision[:_REVISION]})" if x.model_revision else ""
-            versions.append(f"{x.model}{revision}")
-        say(f"{' -> '.join(versions)} on {a.benchmark} ({c.audit}). {sentence(c)}")
-        for x, y in verdicts(c.before, c.after):
-            say(f"  verdict  {x.context + ': ' if x.context else ''}{x.verdict} -> {y.verdict}")
-        for s in c.settings:
-            f, told = s.found, "nothing was answered in both"
-            if f is not None:
-                midp = "" if f.midp is None else f", mid-{pvalue(f.midp)}"
-                told = (
-                    f"{100 * f.before:5.1f} % -> {100 * f.after:5.1f} %  {signed_points(f.difference)} "
-                    f"({interval(f.low, f.high)})  {f.improve} better, {f.degrade} worse of {f.n}  "
-                    f"{pvalue(f.pvalue)}{midp}, Holm {pvalue(s.adjusted)}"
-                )
-            say(f"  {setting_name(s.setting):<28} {told}")
-        for k in c.lasting:
-            say(f"  {LABELS.get(k.condition, k.condition)}: {_lasting(k)}")
-        print(f"  {c.changed} questions changed")
+        for cell in (change.before[0], change.after[0]):
+            revision = f" ({cell.model_revision[:_REVISION]})" if cell.model_revision else ""
+            versions.append(f"{cell.model}{revision}")
+        benchmark = change.before[0].benchmark
+        say(f"{' -> '.join(versions)} on {benchmark} ({change.audit}). {sentence(change)}")
+        for before, after in verdicts(change.before, change.after):
+            context = f"{before.context}: " if before.context else ""
+            say(f"  verdict  {context}{before.verdict} -> {after.verdict}")
+        for setting in change.settings:
+            say(f"  {setting_name(setting.setting):<28} {_setting(setting)}")
+        for lasting in change.lasting:
+            say(f"  {LABELS.get(lasting.condition, lasting.condition)}: {_lasting(lasting)}")
+        print(f"  {change.changed} questions changed")
     print(
-        "note: p and intervals count the chance of questions; a sampled run may shift as a whole, by 1 or 2 points"
+        "note: p-values and intervals count only the random choice of questions. The accuracy of a"
     )
-    if asked.out is not None:
-        print(f"page     {asked.out}")
+    print("  sampled run may also shift as a whole, by 1 or 2 points.")
+    if arguments.out is not None:
+        print(f"page     {arguments.out}")
     return 0
 
 
-def _lasting(one: LastingChange) -> str:
+def _setting(setting: SettingChange) -> str:
+    """Return the change in one setting as a line."""
+    f = setting.found
+    if f is None:
+        return "no question was answered in both runs"
+    midp = "" if f.midp is None else f", mid-{pvalue(f.midp)}"
+    accuracies = f"{100 * f.before:5.1f} % -> {100 * f.after:5.1f} %"
+    difference = f"{signed_points(f.difference)} ({interval(f.low, f.high)})"
+    counts = f"{f.improve} better, {f.degrade} worse of {f.n}"
+    p_values = f"{pvalue(f.pvalue)}{midp}, Holm {pvalue(setting.adjusted)}"
+    return f"{accuracies}  {difference}  {counts}  {p_values}"
+
+
+def _lasting(change: LastingChange) -> str:
+    """Return the change under one condition, beside the change at the baseline, as a line."""
     from audit.registry.comparison import told_share
 
-    f, share = one.found, told_share(one.found)
-    part = (
-        f", {percent(share[0])} of it ({percent(share[1])} to {percent(share[2])})" if share else ""
-    )
+    f, share = change.found, told_share(change.found)
+    part = ""
+    if share:
+        part = f", {percent(share[0])} of it ({percent(share[1])} to {percent(share[2])})"
     return (
-        f"the score changes by {signed_points(f.there)} there, by {signed_points(f.lead)} at the baseline{part}; "
-        f"lost {signed_points(f.lost)} ({interval(f.low, f.high)}), {pvalue(f.pvalue)}, "
-        f"after Holm {pvalue(one.adjusted)}"
+        f"the score changes by {signed_points(f.there)} in this condition, by "
+        f"{signed_points(f.lead)} at the baseline{part}; lost {signed_points(f.lost)} "
+        f"({interval(f.low, f.high)}), {pvalue(f.pvalue)}, after Holm {pvalue(change.adjusted)}"
     )

@@ -186,10 +186,11 @@ def run(arguments: argparse.Namespace) -> int:
         "references": arguments.references,
         "left_out": {"changed": panel.changed, "of_strata": panel.spare},
         "filter": arguments.filter,
-        **({"held_out_date": arguments.held_out_date} if is_span(arguments.held_out_date) else {}),
         "options": arguments.options,
         "below_chance_is_real": arguments.below_chance_is_real,
     }
+    if is_span(arguments.held_out_date):
+        options["held_out_date"] = arguments.held_out_date
     from audit.judging.together import parts_of
     from audit.memory.report import REPORT as MEMORY
     from audit.perturb.report import REPORT as PERTURB

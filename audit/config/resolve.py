@@ -247,7 +247,20 @@ def resolve_run(
 
 
 def default_prefix(audit: str, config: RunConfig) -> str:
-    """Return how the name of a run's folder begins if `run_dir` is not set."""
+    """Return the beginning of the name of a run's folder if `run_dir` is not set.
+
+    Parameters
+    ----------
+    audit : str
+        The name of the audit.
+    config : RunConfig
+        The options.
+
+    Returns
+    -------
+    str
+        The text before the fingerprint of the run.
+    """
     models = "+".join(config.model) if len(config.model) <= 3 else f"{len(config.model)}models"
     return f"{audit}-{config.benchmark.name}-{models}-"
 

@@ -225,6 +225,22 @@ def check_date(date: str | None) -> None:
         _span(date)
 
 
+def is_span(dates: str | None) -> bool:
+    """Return whether dates are FIRST..LAST or FIRST.., and not a single date."""
+    return _TO in (dates or "")
+
+
+def within(date: str, dates: str) -> bool:
+    """Return whether all of a year, month or day lies in FIRST..LAST, ends included.
+
+    >>> within("2023-11-30", "2023-09..2023-11"), within("2023", "2023-09..2023-11")
+    (True, False)
+    """
+    start, end = _span(date)
+    first, last = _span(dates)
+    return first <= start and end <= last
+
+
 def _span(dates: str) -> tuple[str, str]:
     """Return the first and the last day of one date, FIRST..LAST or FIRST.., as texts that sort by
     time."""

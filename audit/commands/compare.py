@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from audit.registry.comparison import LastingChange
 
 
-def add_words(parser: ArgumentParser) -> None:
+_REVISION = len("sha256:") + 12  # characters of a version that are printed
+
+
+def add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "before",
@@ -68,11 +71,11 @@ def run(asked: Namespace) -> int:
         return 0
     for c in changes:
         a, b = c.before[0], c.after[0]
-        versions = [
-            f"{x.model} ({x.model_revision})" if x.model_revision else x.model for x in (a, b)
-        ]
-        say(f"{' -> '.join(versions)} on {a.benchmark} ({c.audit})")
-        say(f"  {sentence(c)}")
+        versions = []
+        for x in (a, b):
+            revision = f" ({x.model_revision[:_REVISION]})" if x.model_revision else ""
+            versions.append(f"{x.model}{revision}")
+        say(f"{' -> '.join(versions)} on {a.benchmark} ({c.audit}). {sentence(c)}")
         for x, y in verdicts(c.before, c.after):
             say(f"  verdict  {x.context + ': ' if x.context else ''}{x.verdict} -> {y.verdict}")
         for s in c.settings:

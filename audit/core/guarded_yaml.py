@@ -4,6 +4,7 @@ Aliases are refused, since they can multiply the size of a document. Long number
 they take time that grows with the square of their length. A repeated key is refused as
 ambiguous."""
 
+from collections import Counter
 from collections.abc import Hashable
 from typing import Any
 
@@ -33,14 +34,10 @@ class _Loader(yaml.SafeLoader):
         return super().construct_object(node, deep=deep)
 
     def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        names = [key.value for key, _ in node.value if isinstance(key, ScalarNode)]
-        twice = (
-            {name for name in names if names.count(name) > 1}
-            if len(set(names)) < len(names)
-            else set()
-        )
-        if twice:
-            raise yaml.YAMLError(f"{sorted(twice)[0][:_MAX_NUMBER]!r} is given twice")
+        names = Counter(key.value for key, _ in node.value if isinstance(key, ScalarNode))
+        for name, times in names.items():
+            if times > 1:
+                raise yaml.YAMLError(f"{name[:_MAX_NUMBER]!r} is given twice")
         return super().construct_mapping(node, deep=deep)
 
 

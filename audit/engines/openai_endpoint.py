@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from urllib.parse import urlsplit
 
 import httpx2
@@ -17,12 +18,17 @@ from audit.engines import retry as policy
 from audit.engines.config import ModelConfig
 from audit.engines.dispatch import Slot
 from audit.engines.openai_config import INFER, EndpointConfig, RetryConfig, endpoint_id, safe_url
-from audit.engines.openai_wire import chat_body, listed_models, read_chat, read_infer
+from audit.engines.openai_contact import FINAL, NO_KEY, Finding, shown
+from audit.engines.openai_wire import (
+    REPLY_LIMIT_BYTES,
+    chat_body,
+    listed_models,
+    read_chat,
+    read_infer,
+)
 from audit.engines.pace import Pace
 from audit.engines.redact import Redactor
 from audit.engines.retry import Failure, Kind
-
-REPLY_LIMIT_BYTES = 16 * 2**20
 
 
 class ReplyRefusedError(Exception):
@@ -61,6 +67,15 @@ async def _bound(response: httpx2.Response) -> None:
     )
 
 
+def _text(body: bytes) -> str:
+    """Return a body's text. Raises ReplyRefusedError if it is not UTF-8: the library would put
+    other characters in place of the reply's."""
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ReplyRefusedError("the reply is not UTF-8") from None
+
+
 def bounded_client(concurrency: int) -> openai.DefaultAsyncHttpxClient:
     """Return the HTTP client of one endpoint.
 
@@ -74,19 +89,17 @@ def bounded_client(concurrency: int) -> openai.DefaultAsyncHttpxClient:
     -------
     AsyncHttpxClient
         It follows no redirects, since they would send the benchmark's text to another host, and
-        bounds the size of replies.
+        bounds the size of replies. It keeps no cookies: a server could add some with each reply.
     """
     return openai.DefaultAsyncHttpxClient(
         follow_redirects=False,
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         headers={"Accept-Encoding": "identity"},
         event_hooks={"response": [_bound]},
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=concurrency),
     )
 
 
-# This is sent if the environment holds no key. Otherwise the client would read OPENAI_API_KEY
-# itself.
-_NO_KEY = "no-key-set"
 _CONNECT_TIMEOUT_S = 10.0
 # The causes of the client's connection errors. Any other cause means that an open connection broke.
 _CAUSES = {
@@ -120,7 +133,7 @@ class Endpoint:
         self._key_is_set = bool(key)
         connect_s = min(_CONNECT_TIMEOUT_S, config.timeout_s / 2)
         self._client = openai.AsyncOpenAI(
-            api_key=key or _NO_KEY,
+            api_key=key or NO_KEY,
             base_url=config.url.rstrip("/").removesuffix(INFER) if config.infers else config.url,
             max_retries=0,  # The engine makes the retries, perhaps to another endpoint.
             timeout=openai.Timeout(config.timeout_s, connect=connect_s),
@@ -130,7 +143,7 @@ class Endpoint:
     @property
     def shown(self) -> str:
         """Return the url without secrets, and the model, for messages."""
-        return f"{safe_url(self.config.url)} (model {self.config.model})"
+        return shown(self.config)
 
     async def attempt(self, request: Request) -> Generation | Failure:
         """Make one call, bounded by `timeout_s`.
@@ -196,14 +209,9 @@ class Endpoint:
         """Close the connections."""
         await self._client.close()
 
-    def refused_key(self, failure: Failure) -> str:
-        """Return the message for a user whose key was refused."""
-        name = self.config.api_key_env
-        state = "is set, but its key is not accepted" if self._key_is_set else "is not set"
-        return (
-            f"Endpoint {self.shown} refused the key ({failure.message}). The environment variable {name} {state}. "
-            f"Expected a valid key there: export {name}=..., or name another variable with api_key_env."
-        )
+    def finding(self, failure: Failure | None) -> Finding:
+        """Return what a check found of this endpoint."""
+        return Finding(self.config, self._key_is_set, failure)
 
     async def _call(self, request: Request | None) -> str | Failure:
         """Return the body of a reply with status 200, to GET /models (`request` None) or a chat
@@ -215,17 +223,18 @@ class Endpoint:
         try:
             async with asyncio.timeout(self.config.timeout_s):
                 if request is None:
-                    return (await self._client.models.with_raw_response.list()).text
+                    return _text((await self._client.models.with_raw_response.list()).content)
                 if self.config.infers:
                     body = {"prompt": request.prompt, "task_id": request.affinity}
-                    return (await self._client.post(INFER, cast_to=httpx2.Response, body=body)).text
+                    sent = self._client.post(INFER, cast_to=httpx2.Response, body=body)
+                    return _text((await sent).content)
                 reply = await self._client.chat.completions.with_raw_response.create(
                     model=self.config.model,
                     messages=request.messages,
                     extra_body=chat_body(request, self._model, self.config),
                 )
                 self.slot.pace.learn(reply.headers, time.monotonic())
-                return reply.text
+                return _text(reply.content)
         except TimeoutError:
             return self._no_reply()
         except openai.APIStatusError as error:
@@ -237,7 +246,10 @@ class Endpoint:
             kind = _CAUSES.get(type(error.__cause__).__name__, Kind.SERVER)
             if kind is Kind.TIMEOUT:
                 return self._no_reply()
-            message = f"connection failed: {type(error.__cause__).__name__}: {error.__cause__}"
+            message = f"connection failed: {type(error.__cause__).__name__}"
+            if kind is Kind.UNAVAILABLE:
+                # The system's words. Those about a broken reply quote the server.
+                message += f": {error.__cause__}"
             return Failure(kind, self._redactor.message(message))
         except ReplyRefusedError as error:
             return Failure(Kind.MALFORMED, f"refused: {error}")
@@ -255,7 +267,6 @@ class Endpoint:
 
 
 _CONNECT_ATTEMPTS = 2  # attempts to connect to an endpoint at the start of a run
-FINAL = frozenset({Kind.AUTH, Kind.QUOTA, Kind.ROW})
 
 
 async def check_patiently(

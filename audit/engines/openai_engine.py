@@ -13,22 +13,19 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from audit.core.errors import (
-    AuditError,
     ConfigError,
     EndpointAuthError,
     EngineError,
-    EngineLoadError,
 )
 from audit.core.records import FinishReason, Generation
 from audit.core.records import GenerationRequest as Request
 from audit.engines.config import ModelConfig
 from audit.engines.dispatch import Dispatcher, Lease, Slot
 from audit.engines.openai_config import endpoint_id
+from audit.engines.openai_contact import refusal
 from audit.engines.openai_endpoint import (
-    FINAL,
     HELLO,
     Endpoint,
     check_patiently,
@@ -205,20 +202,13 @@ class OpenAIEngine:
 
     def _leave_out(self, failures: Sequence[Failure | None]) -> None:
         """Take out the endpoints whose check failed. Raises as `start` does."""
-        pairs = zip(self._endpoints, failures, strict=True)
-        failed = [(endpoint, failure) for endpoint, failure in pairs if failure is not None]
-        for endpoint, failure in failed:
-            if failure.kind is Kind.AUTH:
-                raise EndpointAuthError(endpoint.refused_key(failure))
-            if failure.kind in FINAL:
-                raise EngineLoadError(f"Endpoint {endpoint.shown} cannot serve: {failure.message}")
-        if len(failed) == len(self._endpoints):
-            why = last_failures(self._endpoints)
-            expected = "an OpenAI-compatible server. Example: vllm serve <model> --port 8000"
-            if "CERTIFICATE_VERIFY_FAILED" in why:
-                expected = "a trusted certificate. For a certificate of your own: export SSL_CERT_FILE=/path/ca.pem"
-            raise EngineLoadError(f"No endpoint answered. {why} Expected {expected}")
-        for endpoint, failure in failed:
+        pairs = list(zip(self._endpoints, failures, strict=True))
+        error = refusal([endpoint.finding(failure) for endpoint, failure in pairs])
+        if error is not None:
+            raise error
+        for endpoint, failure in pairs:
+            if failure is None:
+                continue
             endpoint.slot.take_out(self._clock())
             logger.warning(
                 "endpoint %s does not answer and is left out: %s", endpoint.id, failure.message
@@ -328,7 +318,7 @@ class OpenAIEngine:
                 "endpoint %s is out, next try in %g s: %s", endpoint.id, cooldown, failure.message
             )
         if failure.kind is Kind.AUTH:
-            self._fatal = fatal = endpoint.refused_key(failure)
+            self._fatal = fatal = endpoint.finding(failure).refused_key(failure)
             self._dispatcher.fail_waiters(lambda: EndpointAuthError(fatal))
             raise EndpointAuthError(fatal)
         if failure.kind is Kind.QUOTA:
@@ -356,36 +346,3 @@ class OpenAIEngine:
             f"{last_failures(self._endpoints)} The requests under way were not recorded. Type the same command "
             "again to continue."
         )
-
-
-WITHIN_S = 2.0
-
-
-def probe(models: Sequence[ModelConfig], letters: Sequence[bool]) -> list[AuditError | None]:
-    """Check models with engine openai before a run.
-
-    Parameters
-    ----------
-    models : sequence of ModelConfig
-        The models.
-    letters : sequence of bool
-        Whether each needs log-probabilities of letters.
-
-    Returns
-    -------
-    list of AuditError or None
-        Why each model cannot serve; None if it can, or if waiting may help.
-    """
-
-    async def probe_all() -> list[BaseException | None]:
-        engines = zip(map(OpenAIEngine, models), letters, strict=True)
-        probes = (engine.probe(WITHIN_S, letters=letter) for engine, letter in engines)
-        return await asyncio.gather(*probes, return_exceptions=True)
-
-    # The caller's thread may already run an event loop, as in a notebook.
-    with ThreadPoolExecutor(1) as thread:
-        errors = thread.submit(asyncio.run, probe_all()).result()
-    for error in errors:
-        if error is not None and not isinstance(error, AuditError):
-            raise error
-    return [error if isinstance(error, AuditError) else None for error in errors]

@@ -29,7 +29,7 @@ from audit.governance.archive import (
 from audit.governance.chronology import project_file
 from audit.governance.keys import MAX_BYTES, Keys, seal, sha256, statement
 from audit.governance.reviews import DECISIONS, SUITES, chain_of, decision_files
-from audit.governance.ruling import bound_to, rule_run, verdict_path
+from audit.governance.ruling import bound_to, rule_run
 from audit.governance.sealed import checked
 from audit.governance.side_files import (
     CHRONOLOGIES,
@@ -48,7 +48,7 @@ from audit.shards.attempt import ATTEMPT
 from audit.shards.complete import listed_shards
 from audit.shards.files import file_sha256, make_folder, whole_file
 from audit.shards.manifest import MANIFEST, SEAL, Manifest
-from audit.shards.panel import PANEL, panel_runs
+from audit.shards.panel import PANEL, panel_runs, verdict_path
 
 _REPORT = ("report/verdict.json", "report/report.html")
 

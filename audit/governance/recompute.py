@@ -8,12 +8,11 @@ from typing import Any
 
 from audit.config.audits import audit_of, part_of
 from audit.core.errors import AuditError, ConfigError
-from audit.governance.ruling import verdict_path
 from audit.judging.decision import read_document, verdict_of
 from audit.judging.document import AuditVerdict
 from audit.judging.together import Document
 from audit.report.joint import content
-from audit.shards.panel import SUITE, panel_runs
+from audit.shards.panel import SUITE, panel_runs, verdict_path
 
 # Versions of numpy and of the processor's library change the last digits of a mean, and nothing
 # else.

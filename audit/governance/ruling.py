@@ -38,8 +38,8 @@ from audit.judging.decision import Decision, Ruling, failed, read_document, rule
 from audit.judging.together import Document, parts_of, suite_of
 from audit.shards.complete import cell_rows, contents, count_rows, listed_shards, unhashed_tables
 from audit.shards.files import SHARDS, file_sha256
-from audit.shards.manifest import MANIFEST, SEAL, TOMBSTONE, Manifest
-from audit.shards.panel import PANEL, SUITE, panel_runs
+from audit.shards.manifest import LEADERBOARD, MANIFEST, SEAL, TOMBSTONE, Manifest
+from audit.shards.panel import PANEL, SUITE, panel_runs, verdict_path
 
 
 def runners(run_dir: Path, signers: Collection[str]) -> tuple[str, ...]:
@@ -151,6 +151,11 @@ def rule_run(run_dir: Path, recompute: Recompute | None = None) -> Ruling:
             problem = (
                 f"{run_dir} is a folder of {len(inside)} runs. Expected one run, or a panel of them. "
                 f"Example: audit gate {inside[0]}, or audit report {inside[0]} ... --out PANEL"
+            )
+        elif (run_dir / LEADERBOARD).is_file():
+            problem = (
+                f"{run_dir} is a leaderboard. Expected a run, which judges a model for a decision. "
+                "Example: audit import seen.csv --held-out new.csv --judge MODEL -o outputs/MODEL"
             )
         elif run_dir.is_dir() and not any((run_dir / one).is_file() for one in (MANIFEST, SUITE)):
             problem = (
@@ -306,17 +311,6 @@ def home_of(folder: Path) -> Path:
     is_run = (parent / MANIFEST).exists() or (parent / SHARDS).exists()
     inside = folder.name == "report" and is_run
     return parent if inside else folder
-
-
-def verdict_path(run_dir: Path) -> Path:
-    """Return the path of a run's verdict.json; a panel may hold it in the folder itself."""
-    inside = run_dir / "report" / "verdict.json"
-    panel = run_dir / "verdict.json"
-    return (
-        panel
-        if panel.is_file() and not (run_dir / MANIFEST).exists() and not inside.exists()
-        else inside
-    )
 
 
 def _not_of_this_run(run_dir: Path, verdict: Document, trust_report: bool) -> str:

@@ -95,7 +95,16 @@ def _is_run(folder: Path) -> bool:
 
 def _is_log(file: Path, beside: list[str]) -> bool:
     regular = file.is_file() and not file.is_symlink() and not file.name.startswith(".")
-    return regular and file.suffix in SUFFIXES and f"{file.stem}{_SAMPLES}" not in beside
+    totals = f"{file.stem}{_SAMPLES}" in beside or _has_samples(file, beside)
+    return regular and file.suffix in SUFFIXES and not totals
+
+
+def _has_samples(file: Path, beside: list[str]) -> bool:
+    """Return whether a file is lm-eval's results, and its samples are beside it."""
+    if not file.name.startswith("results_"):
+        return False
+    end = f"{file.stem.removeprefix('results')}.jsonl"
+    return any(name.startswith("samples_") and name.endswith(end) for name in beside)
 
 
 def _swapped(place: tuple[str, ...]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from audit.core.number_text import drop_points, with_interval
 from audit.judging.document import Cell
-from audit.judging.ladder import Grade
+from audit.judging.ladder import SPEAKING, Grade
 from audit.judging.vocabulary import VerdictWord
 
 
@@ -102,6 +102,30 @@ class Measured:
         if self.what.startswith("drop"):
             figure, ends = drop_points(self.estimate), ends.replace("+", "")
         return f"{self.what}: {figure}{bracket}{ends}"
+
+    def supports(self, grade: Grade) -> bool:
+        """Return whether the figure is evidence of a grade.
+
+        Parameters
+        ----------
+        grade : Grade
+            Grade of the verdict.
+
+        Returns
+        -------
+        bool
+            False if a contrast speaks and this interval includes 0: the verdict rests on another
+            figure.
+
+        Examples
+        --------
+        >>> gap = Measured("gap", 0.01, -0.05, 0.07, None)
+        >>> gap.supports(Grade.FOUND_STRONG), gap.supports(Grade.CLEARED)
+        (False, True)
+        """
+        if grade not in SPEAKING or self.low is None or self.high is None:
+            return True
+        return not self.low <= 0 <= self.high
 
 
 @dataclass(frozen=True)

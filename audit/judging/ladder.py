@@ -91,6 +91,8 @@ _DECISIONS = {
 }
 BLOCK_AT = ("strong", "suggestive")
 FINDINGS = (Grade.FOUND_STRONG, Grade.FOUND_SUGGESTIVE)
+SPEAKING = (*FINDINGS, Grade.CAUSE_UNKNOWN)  # a contrast speaks
+DECIDED = (*SPEAKING, Grade.CLEARED)  # more of the same data would not change the answer
 NO_ROOM = "no_room"  # code for a score that leaves no room for an effect that matters
 
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from audit.core.json_types import attributes
 from audit.core.records import CellRows
-from audit.judging.ladder import Grade
+from audit.judging.ladder import DECIDED, Grade
 from audit.judging.result import Calibration, Gate, Reason, Texts, json_ready, sentences
 from audit.judging.vocabulary import COMPLETE_IT
 
@@ -117,6 +117,11 @@ class JudgedRun(Generic[Cell, Result]):
         for cell, result in zip(self.cells, self.results, strict=True):
             marked.append(_marked(result, self.mark(cell, result)))
         return tuple(marked)
+
+    @property
+    def decided(self) -> bool:
+        """Return whether every cell has an answer that more questions would not change."""
+        return all(result.grade in DECIDED for result in self.results)
 
     def own(self) -> dict[str, Any]:
         """Return the fields that the audit adds to a run in verdict.json."""

@@ -61,6 +61,32 @@ class VerdictWord:
         return self.where.get(archetype or "", self)
 
 
+# The words of what every audit shares.
+WITHHELD = VerdictWord(
+    "Withheld",
+    "✖",
+    "X",
+    "The measurement itself failed a check, so no conclusion is drawn. The report states what to mend.",
+    Grade.CHECK_FAILED,
+    plain="A check of the measurement failed",
+)
+NOT_IDENTIFIED = VerdictWord(
+    "Not identified",
+    "○",
+    "h",
+    "These data cannot answer the question, whatever the answers are. The report states what this run lacks.",
+    Grade.NOT_IDENTIFIED,
+)
+UNDERPOWERED = VerdictWord(
+    "Not enough data",
+    "✚",
+    "P",
+    "An effect of the size that matters could be real or not: the data cannot tell. This neither clears nor "
+    "suspects the model: measure more.",
+    Grade.UNDECIDED,
+)
+
+
 def word_of(words: Mapping[Any, VerdictWord], cell: Cell) -> VerdictWord:
     """Return the words of a cell's verdict.
 
@@ -140,6 +166,21 @@ LOG_GATES: dict[str, GateWord] = {  # gates that every audit of imported logs ha
         "Score counts right answers", "the score does not count right answers"
     ),
     "asked_alike": GateWord("Sets asked alike", "the two sets were sampled, or cut off, otherwise"),
+}
+
+
+ANSWER_GATES: dict[str, GateWord] = {  # gates of audits that compare answers
+    "parseability": GateWord("Readable answers", "too many answers could not be read"),
+    "above_chance": GateWord(
+        "Score above guessing", "the model is not clearly better than guessing"
+    ),
+    "exact_values": GateWord("Plausible values", "some figures are suspiciously exact"),
+    "enough_data": GateWord("Enough questions", "there are too few questions"),
+}
+ANSWER_LABELS = {  # display names of their thresholds
+    "above_chance_standard_errors": "Score above guessing: standard errors needed",
+    "answered_share_min": "Readable answers: least share",
+    "noise_floor_alpha": "Repeated runs agree: level of the test",
 }
 
 

@@ -46,7 +46,7 @@ def _prepared(config: MemoryConfig) -> Prepared:
         resolved,
         MemoryThresholds.from_mapping(config.verdict),
         {"judged": judged(config), **resolved.analysis, **sets},
-        pre_run_notes=tuple(cautions(resolved, config)),
+        pre_run_notes=lambda: cautions(resolved, config),
         notes=(*resolved.analysis["held_out"], *([ALONE] if score_alone(config) else [])),
     )
 

@@ -145,7 +145,6 @@ def leaderboard(
     cells: Sequence[MemoryCell],
     *,
     seed: int = 0,
-    n_resamples: int = N_RESAMPLES,
     chosen: bool = False,
     unjudged: Iterable[Row] = (),
 ) -> Leaderboard:
@@ -158,8 +157,6 @@ def leaderboard(
         against.
     seed : int
         Seed of the permutations.
-    n_resamples : int
-        Number of permutations.
     chosen : bool
         Whether the user named the references; otherwise every other model is one.
     unjudged : iterable of Row
@@ -171,7 +168,7 @@ def leaderboard(
         The rows, the best score first.
     """
     limits = MemoryThresholds()
-    settings = Settings(limits, seed, n_resamples)
+    settings = Settings(limits, seed, N_RESAMPLES)
     read = [readable(cell, limits) for cell in cells]
     serving: set[str] = set()
     for cell in read:

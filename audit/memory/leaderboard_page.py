@@ -155,7 +155,8 @@ def figure(board: Leaderboard) -> Figure:
     axes = chart.subplots()
     for y, row in enumerate(rows):
         _draw(axes, y, row)
-    axes.axvline(board.chance, color=canvas.MUTED, linewidth=0.9, linestyle=":")
+    if board.chance > 0:
+        axes.axvline(board.chance, color=canvas.MUTED, linewidth=0.9, linestyle=":")
     axes.set_yticks(range(len(rows)), [canvas.plain(row.model, 20) for row in rows])
     ends = []
     for row in rows:
@@ -165,7 +166,7 @@ def figure(board: Leaderboard) -> Figure:
     axes.set(
         xlim=(0, min(1.02, 1.05 * most)),
         ylim=(len(rows) - 0.4, -0.6),
-        xlabel="accuracy; dotted: guessing",
+        xlabel="accuracy; dotted: guessing" if board.chance > 0 else "accuracy",
     )
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
     axes.grid(visible=False, axis="y")

@@ -245,11 +245,10 @@ def _scores(verdict: RunVerdict) -> dict[str, Figure]:
         else {}
     )
     matters = verdict.thresholds["effect_of_interest"]
-    limits = [(r.model, *r.evidence.limits()[1:]) for r in verdict.results]
     known = []
-    for row in limits:
-        if np.isfinite(row[2]):
-            known.append(row)
+    for r in verdict.results:
+        if np.isfinite(r.evidence.upper()):
+            known.append((r.model, r.evidence.limits()[1], r.evidence.upper()))
     if known:
         drawn["ruled_out"] = canvas.ruled_out(known, matters, "gap to held-out items")
     curves = []
@@ -263,7 +262,12 @@ def _scores(verdict: RunVerdict) -> dict[str, Figure]:
         if gap.between < matters:
             needed = int(np.ceil(n * share / (matters**2 - gap.between**2)))
         drawn["power_curve"] = canvas.power_curve(
-            lambda k: float(np.sqrt(share * n / k + gap.between**2)), n, needed, matters, "gap"
+            lambda k: float(np.sqrt(share * n / k + gap.between**2)),
+            n,
+            needed,
+            matters,
+            "gap",
+            decided=verdict.decided,
         )
     return drawn
 
@@ -411,13 +415,15 @@ def scores(rows: Sequence[tuple[str, Limits, bool]], chance: float) -> Figure:
             ha=ha,
             va="center",
         )
-    axes.axvline(chance, color=canvas.MUTED, linewidth=0.9, linestyle=":")
+    if chance > 0:
+        axes.axvline(chance, color=canvas.MUTED, linewidth=0.9, linestyle=":")
     labels = []
     for label, _, _ in reversed(rows):
         labels.append(label)
     heights = np.arange(len(rows)) + 0.4
     canvas.names_above(axes, labels, heights.tolist())
-    axes.set(xlim=(0, 1.02), ylim=(-0.4, len(rows) - 0.4), xlabel="accuracy; dotted: guessing")
+    xlabel = "accuracy; dotted: guessing" if chance > 0 else "accuracy"
+    axes.set(xlim=(0, 1.02), ylim=(-0.4, len(rows) - 0.4), xlabel=xlabel)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
     return figure
 

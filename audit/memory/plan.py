@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.benchmarks.fresh import check_fresh, told_families
-from audit.config.dry_run import Asked, Planned, reach
+from audit.config.dry_run import CallCounts, Planned, reach
 from audit.config.plan_cost import in_one_line
 from audit.config.references import judged, reference_runs
 from audit.config.resolve import BenchmarkSample, ResolvedRun, resolve_run
@@ -18,14 +18,12 @@ from audit.core.number_text import percent
 from audit.core.package_data import shipped_table
 from audit.core.records import Item
 from audit.judging.result import because, sentence
-from audit.memory.analyse import JUDGE, nearest
 from audit.memory.audit import MEMORY, Orders, item_orders
 from audit.memory.config import ALONE, SAME, MemoryConfig, score_alone
 from audit.memory.design import Arm, MemoryThresholds
 from audit.memory.evidence import family_doubt
 from audit.memory.items import check_record
 from audit.memory.texts import TEXTS
-from audit.memory.worlds import MemoryDesign
 from audit.registry.convictions import settle_references
 from audit.shards.questions import QUESTIONS
 from audit.shards.working_copy import where
@@ -79,11 +77,14 @@ def planned(config: MemoryConfig) -> Planned:
     return Planned(resolved, lambda asked: describe(resolved, config, asked))
 
 
-def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[Asked]) -> list[str]:
+def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[CallCounts]) -> list[str]:
     """Return the lines of the plan.
 
     The prefix cache does not serve texts whose likelihood is read.
     """
+    from audit.memory.analyse import JUDGE, nearest
+    from audit.memory.worlds import MemoryDesign
+
     orders = orders_of(config, resolved.path)
     with_orders = 0
     for s in resolved.samples:
@@ -144,7 +145,7 @@ def _references(config: MemoryConfig) -> int:
 
 
 def _reach(
-    resolved: ResolvedRun, asked: Sequence[Asked], power: float, table: Mapping[str, Any]
+    resolved: ResolvedRun, asked: Sequence[CallCounts], power: float, table: Mapping[str, Any]
 ) -> list[str]:
     enough = []
     for one in table["designs"]:

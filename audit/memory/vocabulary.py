@@ -6,16 +6,24 @@ the audit's row in the table of instruments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import ClassVar
 
 from audit.judging.document import Cell, Difference, Section
 from audit.judging.instrument import Indicator, Instrument, Measured
-from audit.judging.ladder import FINDINGS, Grade
+from audit.judging.ladder import DECIDED, Grade
 from audit.judging.result import Reason, Texts, sentence
 from audit.judging.run import CellResult, Decided
-from audit.judging.vocabulary import LOG_GATES, GateWord, VerdictWord
+from audit.judging.vocabulary import (
+    ANSWER_GATES,
+    LOG_GATES,
+    NOT_IDENTIFIED,
+    UNDERPOWERED,
+    WITHHELD,
+    GateWord,
+    VerdictWord,
+)
 from audit.memory.evidence import Evidence, Name
 from audit.memory.evidence import Indicator as Found
 from audit.memory.texts import TEXTS
@@ -107,32 +115,11 @@ VERDICTS: dict[MemoryVerdict, VerdictWord] = {
         Grade.CAUSE_UNKNOWN,
         plain="Memory may be the cause, and so may another effect",
     ),
-    MemoryVerdict.WITHHELD: VerdictWord(
-        "Withheld",
-        "✖",
-        "X",
-        "A check of the measurement failed, so no conclusion is drawn. The report states what to "
-        "repair.",
-        Grade.CHECK_FAILED,
-        plain="A check of the measurement failed",
+    MemoryVerdict.WITHHELD: WITHHELD,
+    MemoryVerdict.NOT_IDENTIFIED: replace(
+        NOT_IDENTIFIED, plain="This run lacks what the question needs"
     ),
-    MemoryVerdict.NOT_IDENTIFIED: VerdictWord(
-        "Not identified",
-        "○",
-        "h",
-        "These data cannot answer the question. The report states what this run lacks, such as "
-        "references, held-out items, or a score that leaves room for an effect.",
-        Grade.NOT_IDENTIFIED,
-        plain="This run lacks what the question needs",
-    ),
-    MemoryVerdict.UNDERPOWERED: VerdictWord(
-        "Not enough data",
-        "✚",
-        "P",
-        "No memory is seen, but the data do not exclude a gap that matters. The model is neither "
-        "cleared nor suspected. Ask more items.",
-        Grade.UNDECIDED,
-    ),
+    MemoryVerdict.UNDERPOWERED: UNDERPOWERED,
     MemoryVerdict.NOTHING_SEEN: VerdictWord(
         "Nothing seen by this instrument",
         "●",
@@ -151,7 +138,7 @@ GATES: dict[str, GateWord] = {
     "orders_reach_model": GateWord(
         "Orders reach the model", "the other orders were equal to the published order"
     ),
-    "parseability": GateWord("Readable answers", "too many answers could not be read"),
+    "parseability": ANSWER_GATES["parseability"],
     "same_guessing": GateWord(
         "Guesses as often right", "the numbers of options of the two sets explain the gap"
     ),
@@ -306,7 +293,7 @@ def by_kind(cell: MemoryVerdictCell, alpha: float) -> dict[str, Grade]:
     was not judged. Only the verdict states that the data exclude a gap.
     """
     grade, known = cell.grade, cell.indicators
-    if grade not in (*FINDINGS, Grade.CAUSE_UNKNOWN, Grade.CLEARED):
+    if grade not in DECIDED:
         return {}
     grades = {}
     for kind in ("answers", "text"):

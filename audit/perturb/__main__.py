@@ -45,10 +45,15 @@ def perturb(config: PerturbConfig) -> int:
 
 
 def _prepared(config: PerturbConfig) -> Prepared:
-    from audit.config.dry_run import shortfall
     from audit.perturb.plan import resolve_perturb
 
     run = resolve_perturb(config)
+
+    def pre_run_notes() -> tuple[str]:
+        from audit.config.dry_run import shortfall
+
+        return (shortfall(run.resolved, run.needed),)
+
     sets = []
     for item_set in run.sets:
         library = item_set.library
@@ -59,7 +64,7 @@ def _prepared(config: PerturbConfig) -> Prepared:
         PerturbThresholds.from_mapping(config.verdict),
         {"judged": judged(config), **run.resolved.analysis},
         notes=(*sets, *filter(None, (run.unlike,)), *run.resolved.analysis["held_out"]),
-        pre_run_notes=(shortfall(run.resolved, run.needed),),
+        pre_run_notes=pre_run_notes,
     )
 
 

@@ -215,7 +215,9 @@ def _reach(verdict: RunVerdict) -> dict[str, Figure]:
     asked = min(c.n for c in verdict.cells)
     return {
         "ruled_out": canvas.ruled_out(known, effect, "drop"),
-        "power_curve": canvas.power_curve(plan, asked, needed, effect, "drop"),
+        "power_curve": canvas.power_curve(
+            plan, asked, needed, effect, "drop", decided=verdict.decided
+        ),
     }
 
 

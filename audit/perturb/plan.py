@@ -12,18 +12,16 @@ from pathlib import Path
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.fresh import check_fresh
 from audit.benchmarks.load import open_benchmark
-from audit.config.dry_run import Asked, Planned, called, reach
+from audit.config.dry_run import CallCounts, Planned, planned_facts, reach
 from audit.config.plain_words import benchmark_words
 from audit.config.references import judged, reference_runs
 from audit.config.resolve import ResolvedRun, resolve_run, sized
 from audit.core.errors import ConfigError, LibraryError
 from audit.core.number_text import percent
 from audit.core.package_data import shipped_table
-from audit.perturb.analyse import JUDGE, nearest
 from audit.perturb.audit import CONTROL_FILE, PERTURB
 from audit.perturb.config import SAME, PerturbConfig
 from audit.perturb.design import Arm, PerturbThresholds
-from audit.perturb.worlds import PerturbDesign
 from audit.registry.convictions import settle_references
 from audit.shards.working_copy import where
 from audit.statistics.wording_design import (
@@ -194,13 +192,16 @@ def planned(config: PerturbConfig) -> Planned:
     return Planned(
         run.resolved,
         lambda asked: describe(run, config, asked),
-        lambda one: {**called(one), **found},
+        lambda one: {**planned_facts(one), **found},
     )
 
 
-def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[Asked]) -> list[str]:
+def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[CallCounts]) -> list[str]:
     """Return the lines of the plan. Tokens ignore prefix caching, and calls ignore missing
     variants."""
+    from audit.perturb.analyse import JUDGE, nearest
+    from audit.perturb.worlds import PerturbDesign
+
     limits = PerturbThresholds.from_mapping(config.verdict)
     references = (
         len(config.model)

@@ -6,7 +6,7 @@ the audit's row in the table of instruments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,7 +15,16 @@ from audit.judging.instrument import Indicator, Instrument, Measured
 from audit.judging.ladder import Grade
 from audit.judging.result import Reason, Texts, because
 from audit.judging.run import CellResult, Decided
-from audit.judging.vocabulary import LOG_GATES, GateWord, VerdictWord
+from audit.judging.vocabulary import (
+    ANSWER_GATES,
+    ANSWER_LABELS,
+    LOG_GATES,
+    NOT_IDENTIFIED,
+    UNDERPOWERED,
+    WITHHELD,
+    GateWord,
+    VerdictWord,
+)
 from audit.perturb.texts import TEXTS
 
 if TYPE_CHECKING:  # Commands without statistics import this module.
@@ -118,31 +127,11 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
         Grade.CAUSE_UNKNOWN,
         plain="Loses points when reworded, by memory or not",
     ),
-    PerturbVerdict.WITHHELD: VerdictWord(
-        "Withheld",
-        "✖",
-        "X",
-        "A check of the measurement failed, so no conclusion is drawn. The report states what to "
-        "repair.",
-        Grade.CHECK_FAILED,
-        plain="A check of the measurement failed",
+    PerturbVerdict.WITHHELD: WITHHELD,
+    PerturbVerdict.NOT_IDENTIFIED: replace(
+        NOT_IDENTIFIED, plain="This score leaves no room for a drop that matters"
     ),
-    PerturbVerdict.NOT_IDENTIFIED: VerdictWord(
-        "Not identified",
-        "○",
-        "h",
-        "These data cannot answer the question. The report states what this run lacks.",
-        Grade.NOT_IDENTIFIED,
-        plain="This score leaves no room for a drop that matters",
-    ),
-    PerturbVerdict.UNDERPOWERED: VerdictWord(
-        "Not enough data",
-        "✚",
-        "P",
-        "The data cannot tell whether there is a drop that matters. The model is neither cleared "
-        "nor suspected. Ask more questions.",
-        Grade.UNDECIDED,
-    ),
+    PerturbVerdict.UNDERPOWERED: UNDERPOWERED,
     PerturbVerdict.NO_DROP_DETECTED: VerdictWord(
         "No drop detected",
         "●",
@@ -156,10 +145,7 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
 
 GATES: dict[str, GateWord] = {
     **LOG_GATES,
-    "parseability": GateWord("Readable answers", "too many answers could not be read"),
-    "above_chance": GateWord(
-        "Score above guessing", "the model is not clearly better than guessing"
-    ),
+    **ANSWER_GATES,
     "order_of_items": GateWord(
         "Same items in every wording",
         "the items do not match between the original wordings and the variants",
@@ -167,23 +153,19 @@ GATES: dict[str, GateWord] = {
     "noise_floor": GateWord(
         "Repeated runs agree", "repeats of one prompt differ more than by chance"
     ),
-    "exact_values": GateWord("Plausible values", "some numbers are suspiciously exact"),
     "variants_reached_model": GateWord(
         "Variants reach the model", "the variants did not reach the model"
     ),
     "broken_share": GateWord("Few broken variants", "too many variants may have lost their answer"),
-    "enough_data": GateWord("Enough questions", "there are too few questions"),
 }
 
 # Display names of the thresholds.
 LABELS = {
+    **ANSWER_LABELS,
     "alpha": "Error rate of both findings, family-wise",
     "power": "Power at which the detectable drop is stated",
     "effect_of_interest": "Effect of interest: the drop that matters",
-    "above_chance_standard_errors": "Score above guessing: standard errors needed",
-    "answered_share_min": "Readable answers: least share",
     "noop_share_max": "Variants reach the model: largest share of repeated requests",
-    "noise_floor_alpha": "Repeated runs agree: level of the test",
     "broken_share_max": "Few broken variants: largest upper limit of their share",
     "order_z_min": "Same items in every wording: standard errors needed",
     "order_items_min": "Same items in every wording: fewest items",

@@ -20,13 +20,13 @@ import yaml
 from audit.core.errors import AuditError, ConfigError, RegistryError
 from audit.core.json_types import attributes, plain
 from audit.governance.formats import markdown
-from audit.governance.ruling import verdict_path
 from audit.judging.decision import WORST_FIRST
 from audit.judging.instrument import Indicator
 from audit.judging.result import json_ready
 from audit.registry.entry import Cell, Entry, read_entry
 from audit.shards.files import make_folder, write_file
 from audit.shards.manifest import Manifest
+from audit.shards.panel import verdict_path
 
 
 def facts_of(entry: Entry, model: str | None) -> tuple[list[Cell], dict[str, Any]]:

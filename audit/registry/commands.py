@@ -18,7 +18,7 @@ from audit.core.json_types import plain as as_plain
 from audit.core.number_text import percent, pvalue, signed_points, with_interval
 from audit.governance.keys import load_trusted
 from audit.governance.reviews import DECISIONS, Bound, at
-from audit.governance.ruling import bound_to, rule_run, verdict_path
+from audit.governance.ruling import bound_to, rule_run
 from audit.registry import finish, retention, store
 from audit.registry.cards import log_wandb, push_card, tag_mlflow, write_card
 from audit.registry.database import VARIABLE, Registry, check_clock, open_registry, place_of
@@ -32,7 +32,7 @@ from audit.registry.trends import Floor, Point, Series, floors_of, series_of
 from audit.report.canvas import BLUE, INK, MUTED, PAPER, VERMILLION, plain, styled, svg_text
 from audit.shards.files import write_file
 from audit.shards.manifest import MANIFEST
-from audit.shards.panel import panel_runs
+from audit.shards.panel import panel_runs, verdict_path
 
 
 @styled()

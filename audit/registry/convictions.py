@@ -25,12 +25,9 @@ from audit.config.references import (
 )
 from audit.config.resolve import ResolvedRun
 from audit.core.errors import ConfigError, RegistryError, check_known
-from audit.governance.ruling import verdict_path
-from audit.judging.decision import read_document, words
 from audit.judging.ladder import Grade
-from audit.judging.together import parts_of
 from audit.shards.manifest import Manifest
-from audit.shards.panel import PANEL
+from audit.shards.panel import PANEL, verdict_path
 
 
 def settle_references(
@@ -183,6 +180,10 @@ def found_in(run_dir: Path, model: str) -> Iterator[str]:
         path = verdict_path(home)
         if not path.is_file():
             continue
+        # A run without finished references does not load the models of verdicts.
+        from audit.judging.decision import read_document
+        from audit.judging.together import parts_of
+
         try:
             parts = parts_of(read_document(path))
         except (OSError, ConfigError) as error:
@@ -250,6 +251,8 @@ def _convicts(verdict: str) -> bool:
 
     It is False for an audit that is not installed here.
     """
+    from audit.judging.decision import words
+
     word = words().get(verdict)
     return word is not None and word.grade is Grade.FOUND_STRONG
 

@@ -21,7 +21,7 @@ from audit.core.exits import FAILED, one_line
 from audit.core.guarded_files import read_text
 from audit.core.guarded_yaml import parse_yaml
 from audit.governance.reviews import MAX_SUITE, SUITES, at
-from audit.governance.ruling import home_of, rule_run, verdict_path
+from audit.governance.ruling import home_of, rule_run
 from audit.governance.side_files import revisions_of
 from audit.judging import document
 from audit.judging.decision import Ruling, read_verdict
@@ -29,6 +29,7 @@ from audit.judging.document import Library
 from audit.judging.instrument import Indicator
 from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest, deciding
+from audit.shards.panel import verdict_path
 
 Row = Mapping[str, Any]  # one row, from JSON or from a table
 # keys of the configuration that are hashed separately, or do not affect the design

@@ -20,6 +20,7 @@ from audit.core.exits import one_line
 from audit.governance.reviews import decision_files
 from audit.governance.ruling import bound_to, rule_run
 from audit.judging.decision import Decision, Ruling
+from audit.registry.wanted import wanted
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.panel import panel_runs
 from audit.shards.redact import redact
@@ -71,7 +72,7 @@ def check(registry: str | None, people: Sequence[str] = (), run_dir: Path | None
             "A registry needs runs in folders, and this run_dir is in object storage. Leave out registry= and "
             "AUDIT_REGISTRY. Or copy the finished run to a folder and register it: audit registry add FOLDER"
         )
-    if not _wanted(registry) and not people:
+    if not wanted(registry) and not people:
         return
     from audit.registry.database import open_registry, place_of
     from audit.registry.notify import addresses, unreached
@@ -104,7 +105,7 @@ def finished(registry: str | None, run_dir: Path, now: datetime | None = None) -
     change.
     """
     try:
-        if _wanted(registry):
+        if wanted(registry):
             _register(registry, run_dir, now or datetime.now(UTC))
     except AuditError as error:
         _say(
@@ -138,7 +139,7 @@ def failed(
     -----
     No error is raised here, since the error of the run must be shown.
     """
-    if not _wanted(registry):
+    if not wanted(registry):
         return
     from audit.registry.store import Notice, write_notice
 
@@ -213,10 +214,6 @@ def notice_of(ruling: Ruling, key: str, run_dir: str, to: Sequence[str] = ()) ->
         "\n".join(map(one_line, lines)),
         tuple(to),
     )
-
-
-def _wanted(registry: str | None) -> bool:
-    return bool(registry or os.environ.get("AUDIT_REGISTRY") or os.environ.get("AUDIT_NOTIFY"))
 
 
 def _register(registry: str | None, run_dir: Path, now: datetime) -> None:

@@ -19,13 +19,12 @@ from audit.core.errors import ConfigError, SignatureError
 from audit.core.exits import one_line
 from audit.core.json_types import attributes
 from audit.governance.reviews import Bound, at, decision_hashes
-from audit.governance.ruling import verdict_path
 from audit.registry.database import Registry, check_clock
 from audit.registry.entry import Entry, Row, answers_sha256, digest
 from audit.registry.schema import cells, decisions, indicators, notices, runs
 from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest
-from audit.shards.panel import panel_runs
+from audit.shards.panel import panel_runs, verdict_path
 
 # These databases can ignore conflicts.
 INSERT: dict[str, Any] = {

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from audit.core.errors import AuditError, ConfigError
-from audit.governance.ruling import home_of, verdict_path
+from audit.governance.ruling import home_of
 from audit.judging.decision import Try, read_document, rule
 from audit.judging.document import AuditVerdict
 from audit.judging.together import Document
 from audit.registry.entry import comparable
 from audit.shards.manifest import MANIFEST, Manifest
-from audit.shards.panel import panel_of, panel_runs
+from audit.shards.panel import panel_of, panel_runs, verdict_path
 
 _Key = tuple[str, str, str]  # model, its revision, benchmark
 # The folder, start, fingerprint and decision of a run, and the hashes of its questions.

@@ -241,6 +241,7 @@ def power_curve(
     effect: str,
     *,
     instead: str = "models differ as much on two such sets",
+    decided: bool = False,
 ) -> Figure:
     """Draw the smallest effect that the audit finds, against the number of questions.
 
@@ -261,6 +262,8 @@ def power_curve(
         The effect's name.
     instead : str
         The title if `needed` is None: why no number suffices.
+    decided : bool
+        Whether the run reached its decisions, so that no more questions are needed.
 
     Returns
     -------
@@ -276,7 +279,7 @@ def power_curve(
     axes.plot(n, [effect_at(k) for k in n.tolist()], color=BLUE, linewidth=1.8)
     axes.axhline(matters, color=INK, linewidth=1.4, linestyle=(0, (4, 2)))
     marks = [(n_questions, effect_at(n_questions), f"you are here: {n_questions:,}", "o", ORANGE)]
-    if needed is not None:
+    if needed is not None and not decided:
         marks.append((needed, matters, f"{needed:,} needed", "D", GREEN))
     for k, y, text, marker, colour in marks:
         axes.plot([k], [y], marker, color=colour, markersize=8, zorder=3)
@@ -284,7 +287,9 @@ def power_curve(
         late = k * k > float(n[0]) * float(n[-1])
         at, ha = ((-6, -14), "right") if late else ((6, 8), "left")
         axes.annotate(text, (k, y), at, textcoords="offset points", ha=ha, annotation_clip=False)
-    if needed is None:
+    if decided:
+        axes.set_title("decided: no more questions are needed")
+    elif needed is None:
         axes.set_title(f"more questions alone are not enough:\n{instead}")
     axes.set_xscale("log")
     steps = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000)

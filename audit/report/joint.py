@@ -32,7 +32,7 @@ from audit.judging.result import json_ready, json_text
 from audit.judging.together import Entry, JointVerdict
 from audit.judging.vocabulary import subtitle, word_of
 from audit.report.build import ReportPaths
-from audit.report.page import Mark, render_page, words
+from audit.report.page import NOT_CALIBRATED, Errors, Mark, render_page, words
 from audit.shards.files import make_folder, write_file
 from audit.shards.manifest import MANIFEST
 
@@ -397,6 +397,7 @@ def page(
         kinds=KINDS,
         titles=TITLES,
         seen=_MARKS,
+        errors=_errors(findings, cells, joint.joint),
         sensitivity=_sensitivity(findings),
         suite=suite,
         links=links,
@@ -433,6 +434,33 @@ def _steps(ruling: Ruling, names: Mapping[str, str]) -> dict[tuple[str, str], No
     return steps
 
 
+def _errors(
+    findings: Sequence[Placed],
+    cells: Mapping[tuple[str, str, str, str], Cell],
+    joint: Sequence[Entry],
+) -> list[Errors]:
+    """Return how often each audit, and all of them together, accuse a clean model."""
+    errors: dict[tuple[str, str], Errors] = {}
+    uncalibrated: dict[str, dict[str, None]] = {}
+    for model, benchmark, entry in findings:
+        calibration = cells[entry.audit, model, benchmark, entry.context].calibration
+        sentence = calibration.sentence if calibration else NOT_CALIBRATED
+        who, rate = _column(entry), entry.measured.false_alarms
+        if rate is None:
+            uncalibrated.setdefault(sentence, {})[who] = None
+        else:
+            row = (f"{who}: a clean model is accused", rate, None)
+            errors[who, sentence] = Errors(who, (row,), sentence)
+    for sentence, names in uncalibrated.items():
+        errors["", sentence] = Errors(", ".join(names), (), sentence)
+    for one in joint:
+        if one.forms is not None and one.forms.error is not None:
+            share = one.forms.error.any_finding["clean"].share
+            row = ("All audits together: a clean model is accused", share, None)
+            errors["", str(share)] = Errors("", (row,), "")
+    return list(errors.values())
+
+
 def _sensitivity(findings: Sequence[Placed]) -> list[str]:
     """Return each sentence on sensitivity once, after the names of its audits."""
     audits: dict[str, list[str]] = {}
@@ -456,7 +484,8 @@ def _marks(
     for model, benchmark, entry in findings:
         cell, known = cells[entry.audit, model, benchmark, entry.context], words_of(entry.audit)
         who, note = (f"{model} on {benchmark}", "") if apart else (model, f"on {benchmark}")
-        figure = (str(entry.measured) if cell.sound else "") or subtitle(known, cell)
+        shown = cell.sound and entry.measured.supports(entry.grade)
+        figure = (str(entry.measured) if shown else "") or subtitle(known, cell)
         text = "; ".join(filter(None, (cell.watermark, note, figure)))
         marks.append(Mark(_column(entry), who, word_of(known, cell), text, links[entry.audit]))
     return marks

@@ -5,13 +5,14 @@ Heavy imports stand inside the function, so that a refused command loads none of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from audit.config.audits import find_audit, part_of
+from audit.config.audits import Hooks, find_audit, part_of
 from audit.core.exits import tell
+from audit.registry.wanted import wanted
 
 if TYPE_CHECKING:
     from audit.config.base import RunConfig
@@ -24,14 +25,15 @@ class Prepared:
     """A resolved audit.
 
     analysis: what the manifest keeps for the verdict besides seed and thresholds. notes: printed
-    while resolving. pre_run_notes: printed before engines load; empty texts are skipped.
+    while resolving. pre_run_notes: makes what is printed before engines load, once nothing was
+    refused; empty texts are skipped.
     """
 
     resolved: ResolvedRun
     thresholds: Limits
     analysis: Mapping[str, Any]
     notes: tuple[str, ...] = ()
-    pre_run_notes: tuple[str, ...] = ()
+    pre_run_notes: Callable[[], Iterable[str]] = tuple
 
 
 def conduct(
@@ -75,19 +77,22 @@ def conduct(
     from audit.runtime.progress import Display
 
     with Display(quiet=not config.progress) as display:
+        display.stage("checking the run directory and endpoints")
+        from audit.runtime.first_checks import check_start
+
+        check_start(find_audit(audit), config)
         display.stage(stage)
         ready = prepare()
         for note in ready.notes:
             display.note(note)
-        from audit.config.dry_run import announced
-        from audit.registry.finish import hooks
         from audit.runtime.run import run_audit
-        from audit.runtime.summary import conclude, print_failed
 
-        for text in filter(None, (*ready.pre_run_notes, *announced(ready.resolved))):
-            tell(f"note: {text}")
         analysis = {"seed": config.seed, "thresholds": ready.thresholds.to_dict(), **ready.analysis}
-        result = run_audit(ready.resolved, analysis, display, hooks=hooks(config.registry))
+        result = run_audit(
+            ready.resolved, analysis, display, _hooks(config), lambda: _announce(ready)
+        )
+    from audit.runtime.summary import conclude, print_failed
+
     if result.rows == 0:
         print_failed(result.failed)  # every model did
         return 1
@@ -99,6 +104,22 @@ def conduct(
             [run_dir], run_dir / "report", **{**report.options([run_dir], {}), **read}
         )
     return conclude(config, run_dir, result.failed, paths)
+
+
+def _hooks(config: RunConfig) -> Hooks:
+    if not wanted(config.registry):
+        return Hooks()
+    from audit.registry.finish import hooks
+
+    return hooks(config.registry)
+
+
+def _announce(ready: Prepared) -> None:
+    """Print what the run will cost and cannot find."""
+    from audit.config.dry_run import announced
+
+    for text in filter(None, (*ready.pre_run_notes(), *announced(ready.resolved))):
+        tell(f"note: {text}")
 
 
 def conduct_answers(audit: str, config: RunConfig, limits: type[Limits]) -> int:

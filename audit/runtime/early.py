@@ -18,7 +18,7 @@ from audit.shards.working_copy import fetch_shards
 
 QUESTIONS = 20
 # With fewer tasks, a separate first batch saves little and costs seconds.
-_ALONE_FROM = 10 * QUESTIONS
+_ALONE_FROM = 2 * QUESTIONS
 _SHOWN, _LENGTH = 2, 200  # replies that a message shows, and characters of each
 
 

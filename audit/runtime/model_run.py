@@ -26,6 +26,7 @@ from audit.runtime.pipeline import ChunkRun, tasks_per_chunk, write_task_list
 from audit.runtime.placement import NoRoom
 from audit.runtime.progress import Display, Engines, still, usual_load
 from audit.runtime.stages import AuditMetrics, StageContext
+from audit.runtime.tasks import engines_of
 from audit.shards.manifest import RunDir
 from audit.shards.questions import QuestionFile
 from audit.shards.working_copy import where, withdraw
@@ -101,27 +102,6 @@ def _reached(node: Mapping[str, Any]) -> bool:
     except OSError:
         return False
     return True
-
-
-def engines_of(resolved: ResolvedRun, name: str) -> list[ModelConfig]:
-    """Return what a model's run loads.
-
-    Parameters
-    ----------
-    resolved : ResolvedRun
-        The run.
-    name : str
-        The model.
-
-    Returns
-    -------
-    list of ModelConfig
-        One pool for both roles if the model answers itself.
-    """
-    model, answering = resolved.config.model[name], resolved.answering[name]
-    return (
-        [answering] if resolved.audit.prepare is None or answering is model else [model, answering]
-    )
 
 
 @dataclass(eq=False)

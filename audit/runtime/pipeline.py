@@ -8,9 +8,7 @@ directory.
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
-from itertools import chain, groupby
-from operator import itemgetter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,11 +20,8 @@ from ray.data import ActorPoolStrategy, DataContext
 from ray.data.exceptions import ExecutionTimeoutError
 
 from audit.core.errors import AuditError, EngineError
-from audit.core.records import Design
 from audit.runtime.stages import AnswerStage, PrepareStage, StageContext
 from audit.shards.files import make_folder, whole_file
-from audit.shards.keys import KeySet, digest_grid
-from audit.shards.questions import QuestionFile
 
 # A real engine serves the earliest chunk first. So small chunks reach the disk while later ones
 # wait, and a kill loses little. The scripted engine answers at once, so only the overhead of a
@@ -67,83 +62,6 @@ def tasks_per_chunk(
         return max(1, int(rows_per_shard / settings_per_task))
     most = _TASKS_PER_CHUNK_SCRIPTED if engine == "scripted" else _TASKS_PER_CHUNK
     return max(1, min(most, -(-tasks // _CHUNKS_WANTED)), -(-tasks // _CHUNKS_MOST))
-
-
-def missing_tasks(
-    done: KeySet, model: str, design: Design, questions: QuestionFile
-) -> NDArray[np.int64]:
-    """Return the numbers of tasks with at least one row that no shard holds.
-
-    Parameters
-    ----------
-    done : KeySet
-        The keys of stored rows.
-    model : str
-        The model.
-    design : Design
-        The run's design.
-    questions : QuestionFile
-        The questions.
-
-    Returns
-    -------
-    array of int
-        The tasks of one question are neighbours.
-    """
-    n_parts = len(design.parts)
-    settings = list(chain.from_iterable(part.settings for part in design.parts))
-    owner = np.repeat(np.arange(n_parts), [len(part.levels) for part in design.parts])
-    missing = [np.empty(0, dtype=np.int64)]
-    for start, benchmark, ids in question_blocks(questions):
-        absent = ~done.contains(digest_grid(model, benchmark, ids, settings))
-        tasks = (start + np.arange(len(ids)))[:, None] * n_parts + owner[None, :]
-        missing.append(np.unique(tasks[absent]))
-    return np.concatenate(missing)
-
-
-def expected_keys(models: Sequence[str], design: Design, questions: QuestionFile) -> KeySet:
-    """Return the key of every row that a run must hold.
-
-    Parameters
-    ----------
-    models : sequence of str
-        The models.
-    design : Design
-        The run's design.
-    questions : QuestionFile
-        The questions.
-
-    Returns
-    -------
-    KeySet
-        The keys.
-    """
-    grids = [np.zeros((0, 2), dtype=np.uint64)]
-    for _, benchmark, ids in question_blocks(questions):
-        for model in models:
-            grids.append(digest_grid(model, benchmark, ids, design.settings).reshape(-1, 2))
-    return KeySet.of(np.concatenate(grids))
-
-
-def question_blocks(questions: QuestionFile) -> Iterator[tuple[int, str, list[str]]]:
-    """Yield the neighbouring questions of one benchmark.
-
-    Parameters
-    ----------
-    questions : QuestionFile
-        The questions.
-
-    Returns
-    -------
-    iterator of (int, str, list of str)
-        The index of the first question, the benchmark and the ids.
-    """
-    first = 0
-    for names in questions.names():
-        for benchmark, group in groupby(names, key=itemgetter(0)):
-            block = [id_ for _, id_ in group]
-            yield first, benchmark, block
-            first += len(block)
 
 
 Stage = TypeVar("Stage")

@@ -2,7 +2,8 @@
 manifest.
 
 The order matters: whatever can be refused is refused before an engine loads, and whatever is
-computed is on disk before the next step starts.
+computed is on disk before the next step starts. Imports of Ray stand inside functions, since the
+run directory and the endpoints are checked before it is loaded.
 """
 
 import math
@@ -16,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import ray
 
 from audit.config.audits import Hooks
 from audit.config.base import as_file, described_models
@@ -35,14 +35,12 @@ from audit.core.records import Design, Reading
 from audit.engines.config import WEIGHED, ModelConfig
 from audit.engines.memory import engine_need
 from audit.engines.model_files import files_of
+from audit.engines.probe import probe
 from audit.runtime.early import affordable, canary_first, check_panel
-from audit.runtime.model_run import ModelRun, engines_of
-from audit.runtime.nodes import cluster_nodes
-from audit.runtime.pipeline import expected_keys, missing_tasks
 from audit.runtime.placement import Steps, may_run_beside, run_in_turns
 from audit.runtime.progress import Display
 from audit.runtime.room import check_room
-from audit.runtime.start import start_ray
+from audit.runtime.tasks import engines_of, expected_keys, missing_tasks
 from audit.shards.attempt import now
 from audit.shards.complete import count_rows, run_cost, scan_once, table_hashes, verify_run
 from audit.shards.files import SHARDS, make_folder, write_file
@@ -84,7 +82,11 @@ class RunResult:
 
 
 def run_audit(
-    resolved: ResolvedRun, analysis: Mapping[str, Any], display: Display, hooks: Hooks = NO_HOOKS
+    resolved: ResolvedRun,
+    analysis: Mapping[str, Any],
+    display: Display,
+    hooks: Hooks = NO_HOOKS,
+    before_asking: Callable[[], None] = lambda: None,
 ) -> RunResult:
     """Run or resume an audit.
 
@@ -99,6 +101,8 @@ def run_audit(
         Shows the progress.
     hooks : Hooks
         Called when the run starts and when it fails.
+    before_asking : callable
+        Called once nothing was refused, before Ray starts or a verified run ends.
 
     Returns
     -------
@@ -123,7 +127,7 @@ def run_audit(
         resolved.path, schema, resolved.identity, resolved.plain, facts, analysis
     ) as run_dir:
         _describe(resolved, run_dir, display)
-        run = Start(resolved, run_dir, display)
+        run = Start(resolved, run_dir, display, before_asking)
         try:
             run.ask()
             run.finish()
@@ -212,6 +216,7 @@ class Start:
     resolved: ResolvedRun
     run_dir: RunDir
     display: Display
+    before_asking: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         self.questions = QuestionFile(self.run_dir.path)
@@ -244,14 +249,18 @@ class Start:
         for name in runnable:
             if name not in asking:
                 self._ended(name, None)
-        runs = {name: self._steps(name, tasks) for name, tasks in asking.items()}
-        refused_probe = self._refused(list(runs))
-        check_panel(refused_probe, runs, self.run_dir.manifest.analysis.get("judged"))
+        refused_probe = self._refused(list(asking))
+        check_panel(refused_probe, asking, self.run_dir.manifest.analysis.get("judged"))
         for name, error in refused_probe.items():
-            del runs[name]
+            del asking[name]
             self._ended(name, error)
-        if runs:
+        if asking or not refused_probe:
+            self.before_asking()
+        if asking:
             self.display.stage("starting or joining Ray (usually 5 to 15 s)")
+            from audit.runtime.start import start_ray
+
+            runs = {name: self._steps(name, tasks) for name, tasks in asking.items()}
             start_ray(config.cluster)
             for name, refused in self._without_room(list(runs)).items():
                 del runs[name]
@@ -260,6 +269,8 @@ class Start:
 
     def _steps(self, name: str, todo: np.ndarray) -> Steps:
         """Return the steps of a model for the tasks `todo`."""
+        from audit.runtime.model_run import ModelRun
+
         config = self.resolved.config
         if config.replicate_restart:
             return self._restarting(name, todo)
@@ -271,6 +282,8 @@ class Start:
 
     def _restarting(self, name: str, tasks: np.ndarray) -> Steps:
         """Return the steps of a model each of whose replicates has freshly started engines."""
+        from audit.runtime.model_run import ModelRun
+
         parts = self.resolved.design.parts
         replicate = np.array([part.replicate for part in parts])[tasks % len(parts)]
         left = [(int(k), tasks[replicate == k]) for k in np.unique(replicate)]
@@ -338,11 +351,6 @@ class Start:
                     probed.append((name, model))
         if not probed:
             return {}
-        # A run without endpoints does not load the client.
-        from audit.engines.openai_engine import (
-            probe,
-        )
-
         letters = [self.resolved.work(name).reading == Reading.LETTER_LOGPROB for name, _ in probed]
         errors = probe([model for _, model in probed], letters)
         refused = {}
@@ -353,6 +361,8 @@ class Start:
 
     def _without_room(self, names: Sequence[str]) -> dict[str, AuditError]:
         """Return the models that do not fit on the nodes of the cluster, before anything loads."""
+        from audit.runtime.nodes import cluster_nodes
+
         engines: dict[tuple[str, str], ModelConfig] = {}
         for name in names:
             engines |= {(name, model.name): model for model in engines_of(self.resolved, name)}
@@ -419,6 +429,8 @@ class Start:
         return expected_keys(list(models), self.resolved.design, self.questions).common(keys) > 0
 
     def _may_join(self, name: str, running: Collection[str]) -> bool:
+        import ray
+
         cluster = self.resolved.config.cluster
         # Ray Data divides each node's CPUs in whole numbers among its executions. One without CPUs
         # would wait.

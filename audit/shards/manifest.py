@@ -28,6 +28,7 @@ from audit.shards.shard_file import shard_paths
 from audit.shards.working_copy import fetch, store_of
 
 MANIFEST = "manifest.json"
+LEADERBOARD = "leaderboard.json"  # a ranking of many models, which is no run
 SEAL = "seal.dsse.json"  # the signed plan, beside the manifest (governance.sealed)
 TOMBSTONE = "tombstone.json"  # retention leaves it in place of the manifest
 # Another version of these packages computes other numbers from the same weights.
@@ -108,6 +109,7 @@ NOT_RESULTS = (
     "*.api_key_env",
     "*.reply_model",
 )
+_AS_GIVEN = ("model.", "benchmark.")  # options that no resolution replaces
 _DIFFERENCES_SHOWN = 12
 
 
@@ -675,14 +677,49 @@ def _resume(
             )
         return None
     manifest = Manifest.load(path)
+    _check_audit(path, manifest, schema)
+    if manifest.fingerprint != fingerprint:
+        raise ConfigError(_mismatch_message(path, manifest, config))
+    return manifest
+
+
+def check_same_models(run_dir: Path, schema: RowSchema, config: Mapping[str, Any]) -> None:
+    """Check that a run directory is not that of another audit, other models or another benchmark.
+
+    It needs no resolved run, so it comes before the questions are read; `open_run_dir` checks the
+    rest.
+
+    Parameters
+    ----------
+    run_dir : Path
+        Run directory; it may be missing.
+    schema : RowSchema
+        Audit and version of the rows.
+    config : mapping
+        Configuration of this start.
+
+    Raises
+    ------
+    ConfigError
+        If the directory belongs to another run.
+    """
+    if not (run_dir / MANIFEST).is_file():
+        return
+    manifest = Manifest.load(run_dir)
+    _check_audit(run_dir, manifest, schema)
+    old, new = deciding(manifest.config), deciding(config)
+    given = {key: value for key, value in new.items() if key.startswith(_AS_GIVEN)}
+    if given != {key: value for key, value in old.items() if key.startswith(_AS_GIVEN)}:
+        rest = {key: value for key, value in old.items() if not key.startswith(_AS_GIVEN)}
+        raise ConfigError(_mismatch_message(run_dir, manifest, {**rest, **given}))
+
+
+def _check_audit(path: Path, manifest: Manifest, schema: RowSchema) -> None:
     if (manifest.audit, manifest.schema_version) != (schema.audit, schema.version):
         raise ConfigError(
             f"{path} holds rows of audit {manifest.audit}, {manifest.schema_version}; now it is audit {schema.audit}, "
             f"{schema.version}, which cannot continue it. Choose another directory, such as {path}_2."
         )
-    if manifest.fingerprint != fingerprint:
-        raise ConfigError(_mismatch_message(path, manifest, config))
-    return manifest
 
 
 def _mismatch_message(path: Path, manifest: Manifest, config: Mapping[str, Any]) -> str:

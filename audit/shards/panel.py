@@ -10,6 +10,7 @@ from pathlib import Path
 from audit.core.errors import ConfigError
 from audit.core.guarded_files import read_json
 from audit.shards.files import make_folder, write_file
+from audit.shards.manifest import MANIFEST
 
 PANEL = "panel.json"
 SUITE = "suite.json"  # stands beside panel.json if a suite made the runs
@@ -63,3 +64,14 @@ def panel_runs(folder: Path) -> list[Path] | None:
             f"{path} is not the list of a panel's runs ({error}). Build the report again."
         ) from error
     return [folder / run for run in runs]
+
+
+def verdict_path(run_dir: Path) -> Path:
+    """Return the path of a run's verdict.json; a panel may hold it in the folder itself."""
+    inside = run_dir / "report" / "verdict.json"
+    panel = run_dir / "verdict.json"
+    return (
+        panel
+        if panel.is_file() and not (run_dir / MANIFEST).exists() and not inside.exists()
+        else inside
+    )

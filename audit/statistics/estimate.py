@@ -364,6 +364,8 @@ def _expanded(
 ) -> list[Estimate]:
     """Return the mean of each row over the items `known` (all if None), expanded over the clusters
     of all items."""
+    if known is not None and known.all():
+        known = None
     present = cluster if known is None else cluster[known]
     rows = rows if known is None else rows[:, known]
     n = present.size

@@ -251,7 +251,7 @@ def check_version(
     if (stated == SCRIPTED) != (model.engine == "scripted"):
         version = SCRIPTED if model.engine == "scripted" else "VERSION"
         raise ConfigError(
-            f"model_version is {stated!r:.24}, which is not a version of {model.name}. "
+            f"model_version is {stated[:19]}, which is not a version of {model.name}. "
             "The suite pins another model. Expected the version of the model that is named. "
             f"Example: model={model.name} model_version={version}"
         )
@@ -356,7 +356,7 @@ def describe(plan: Sequence[Step], run_dir: Path) -> list[str]:
     rows: list[tuple[str, ...]] = [_HEAD]
     calls = []
     for step in plan:
-        for arm in part_of(step.audit, "plan").planned(step.config).asked():
+        for arm in part_of(step.audit, "plan").planned(step.config).counts():
             planned = arm.planned
             calls.append(planned)
             rows.append((step.audit, planned.model, planned.benchmark, *_figures([planned])))

@@ -47,13 +47,17 @@ def sweep(config: SweepConfig) -> int:
 
 
 def _prepared(config: SweepConfig) -> Prepared:
-    from audit.config.dry_run import shortfall
     from audit.sweep.replay import reachable, resolve_sweep
 
     thresholds, resolved = SweepThresholds.from_mapping(config.verdict), resolve_sweep(config)
     control = None if config.control_benchmark is None else config.control_benchmark.name
     analysis = {"control_benchmark": control, "references": hint_references(config)}
-    pre_run_notes = (*missing_controls(resolved.design), shortfall(resolved, *reachable(config)))
+
+    def pre_run_notes() -> tuple[str, ...]:
+        from audit.config.dry_run import shortfall
+
+        return (*missing_controls(resolved.design), shortfall(resolved, *reachable(config)))
+
     return Prepared(resolved, thresholds, analysis, pre_run_notes=pre_run_notes)
 
 

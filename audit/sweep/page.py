@@ -299,6 +299,7 @@ def _reach(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> dict
         thresholds.effect_of_interest,
         "gain",
         instead="repeat what is run once",
+        decided=run.decided,
     )
     return {
         "ruled_out": ruled_out(known, thresholds.effect_of_interest, "gain"),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from audit.config.dry_run import Asked, Planned, reach
+from audit.config.dry_run import CallCounts, Planned, reach
 from audit.core.package_data import shipped_table
 from audit.core.records import Design
 from audit.statistics.permutation import can_reject
@@ -42,7 +42,7 @@ class Plan:
 
 
 def make_plan(
-    asked: Asked,
+    asked: CallCounts,
     design: Design,
     *,
     thresholds: SweepThresholds,
@@ -66,11 +66,11 @@ def planned(config: SweepConfig) -> Planned:
         samples[sample.benchmark.name] = sample
         groups[sample.benchmark.name] = len({q.group for q in sample.questions()})
 
-    def plan_of(asked: Asked) -> Plan:
+    def plan_of(asked: CallCounts) -> Plan:
         own = groups[asked.planned.benchmark]
         return make_plan(asked, resolved.design, thresholds=thresholds, groups=own, panel=panel)
 
-    def describe_all(every: Sequence[Asked]) -> list[str]:
+    def describe_all(every: Sequence[CallCounts]) -> list[str]:
         lines: list[str] = []
         for asked in every:
             plan, called = plan_of(asked), asked.planned
@@ -81,7 +81,7 @@ def planned(config: SweepConfig) -> Planned:
             lines += describe(asked, plan, resolved.design, thresholds, there)
         return lines + reach(resolved, every, *reachable(config))
 
-    def facts(asked: Asked) -> dict[str, Any]:
+    def facts(asked: CallCounts) -> dict[str, Any]:
         called = asked.planned
         return {
             "model": called.model,
@@ -97,7 +97,7 @@ def planned(config: SweepConfig) -> Planned:
     return Planned(resolved, describe_all, facts)
 
 
-def _sizes(asked: Asked, design: Design) -> dict[str, int]:
+def _sizes(asked: CallCounts, design: Design) -> dict[str, int]:
     """Count the questions, calls and other quantities that a sweep needs of one model."""
     return {
         "questions": asked.questions,
@@ -109,7 +109,7 @@ def _sizes(asked: Asked, design: Design) -> dict[str, int]:
 
 
 def describe(
-    asked: Asked, plan: Plan, design: Design, thresholds: SweepThresholds, there: int
+    asked: CallCounts, plan: Plan, design: Design, thresholds: SweepThresholds, there: int
 ) -> list[str]:
     """Return the lines of the plan, the warning last. there: the benchmark's number of
     questions."""

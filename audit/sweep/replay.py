@@ -112,7 +112,9 @@ def _sized(config: SweepConfig) -> SweepConfig:
     """Return the options with n=null replaced by that of the earlier run, or by the number that is
     needed.
     """
-    if config.n is None and config.messages_from is not None:
+    if config.n is not None:
+        return config
+    if config.messages_from is not None:
         return replace(config, n=Manifest.load(config.messages_from).config["n"])
     available = len(open_benchmark(config.benchmark, seed=config.seed).census.frame)
     # The sampling error of the items decides. If an arm is run once, no number may be enough, and

@@ -6,7 +6,7 @@ Rates, accuracies, gains and intervals are 0-1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,7 +16,15 @@ from audit.judging.instrument import Indicator, Instrument, Measured
 from audit.judging.ladder import Grade
 from audit.judging.result import Calibration, Texts
 from audit.judging.run import CellResult, Decided, JudgedRun
-from audit.judging.vocabulary import GateWord, VerdictWord
+from audit.judging.vocabulary import (
+    ANSWER_GATES,
+    ANSWER_LABELS,
+    NOT_IDENTIFIED,
+    UNDERPOWERED,
+    WITHHELD,
+    GateWord,
+    VerdictWord,
+)
 from audit.statistics.information import InformationSlope
 from audit.sweep.messages import ByRouters
 from audit.sweep.texts import TEXTS
@@ -250,31 +258,11 @@ VERDICTS: dict[Verdict, VerdictWord] = {
         Grade.CAUSE_UNKNOWN,
         plain="Scores higher on damaged questions; a control is missing",
     ),
-    Verdict.WITHHELD: VerdictWord(
-        "Withheld",
-        "✖",
-        "X",
-        "A check of the measurement failed, so no conclusion is drawn. The report states what to "
-        "repair.",
-        Grade.CHECK_FAILED,
-        plain="A check of the measurement failed",
+    Verdict.WITHHELD: WITHHELD,
+    Verdict.NOT_IDENTIFIED: replace(
+        NOT_IDENTIFIED, plain="This run cannot show a gain that matters"
     ),
-    Verdict.NOT_IDENTIFIED: VerdictWord(
-        "Not identified",
-        "○",
-        "h",
-        "These data cannot answer the question. The report states what this run lacks.",
-        Grade.NOT_IDENTIFIED,
-        plain="This run cannot show a gain that matters",
-    ),
-    Verdict.UNDERPOWERED: VerdictWord(
-        "Not enough data",
-        "✚",
-        "P",
-        "The data cannot tell whether there is a gain that matters. The model is neither cleared "
-        "nor suspected. Ask more questions.",
-        Grade.UNDECIDED,
-    ),
+    Verdict.UNDERPOWERED: UNDERPOWERED,
     Verdict.EXCESS_EXPLAINED: VerdictWord(
         "Excess explained by ensembling",
         "■",
@@ -296,15 +284,11 @@ VERDICTS: dict[Verdict, VerdictWord] = {
 }
 
 GATES: dict[str, GateWord] = {
-    "parseability": GateWord("Readable answers", "too many answers could not be read"),
-    "above_chance": GateWord(
-        "Score above guessing", "the model is not clearly better than guessing"
-    ),
+    **ANSWER_GATES,
     "pairing": GateWord("Same questions everywhere", "the questions do not match between the arms"),
     "noise_floor": GateWord(
         "Repeated runs agree", "repeats of one condition differ more than by chance"
     ),
-    "exact_values": GateWord("Plausible values", "some numbers are suspiciously exact"),
     "clean_fidelity": GateWord(
         "Faithful clean relay", "the clean routers do not pass the question on faithfully"
     ),
@@ -312,7 +296,6 @@ GATES: dict[str, GateWord] = {
         "Noise reaches the model", "the manipulated questions did not reach the model"
     ),
     "answer_leak": GateWord("Messages free of the answer", "the routers gave the answers away"),
-    "enough_data": GateWord("Enough questions", "there are too few questions"),
 }
 
 # Display names of the arms in tables, lists and filters.
@@ -325,16 +308,14 @@ ARMS = {
 
 # Display names of the thresholds.
 LABELS = {
+    **ANSWER_LABELS,
     "alpha": "Error rate of an excess, family-wise",
     "power": "Power at which a detectable gain is stated",
     "effect_of_interest": "Smallest effect that matters",
-    "above_chance_standard_errors": "Score above guessing: standard errors needed",
-    "answered_share_min": "Readable answers: least share",
     "clean_loss_max": "Faithful clean relay: largest loss against direct",
     "lossy_share_max": "Faithful clean relay: largest share of messages that lost something",
     "noop_share_max": "Noise reaches the model: largest share of unchanged prompts",
     "leak_share_max": "Messages free of the answer: largest share that states it",
-    "noise_floor_alpha": "Repeated runs agree: level of the test",
     "run_sd_plausible": "Largest plausible shift of a whole run, standard deviation",
     "finding_questions_min": "Least number of questions for a finding",
     "pairing_z_min": "Same questions everywhere: standard errors needed",

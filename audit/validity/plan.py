@@ -16,13 +16,13 @@ from statistics import NormalDist
 from typing import Any
 
 import pyarrow as pa
-from scipy.special import stdtrit
+import scipy
 
 from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.benchmarks.rows import shuffled
 from audit.benchmarks.sample import draw_sample
 from audit.config.base import sample_size
-from audit.config.dry_run import Asked, Planned, called, reach
+from audit.config.dry_run import CallCounts, Planned, planned_facts, reach
 from audit.config.resolve import BenchmarkSample, ResolvedRun, resolve_run
 from audit.core.errors import BenchmarkError, ConfigError, LibraryError
 from audit.core.json_types import attributes
@@ -32,7 +32,6 @@ from audit.governance.chronology import NAME
 from audit.scoring.reference import JUDGED, ReferenceScorer, self_test
 from audit.shards.files import write_file
 from audit.shards.working_copy import where
-from audit.validity.analyse import JUDGE, nearest
 from audit.validity.audit import VALIDITY
 from audit.validity.config import ValidityConfig, scorer_of
 from audit.validity.design import ValidityThresholds
@@ -173,13 +172,15 @@ def _save(table: pa.Table, chronology: str | None, run_dir: Path) -> None:
 
 def planned(config: ValidityConfig) -> Planned:
     """Return a dry run: its functions, facts and lines."""
+    from audit.validity.analyse import JUDGE
+
     run = resolve_validity(config)
     design = tolerated(config, run)
     margin = ValidityThresholds.from_mapping(config.verdict).margin
     needed = math.ceil(design.needed(margin) * len(run.plan.items) / design.items)
     facts = {"minimum_detectable_difference": design.detectable(), "questions_needed": needed}
 
-    def described(asked: Sequence[Asked]) -> list[str]:
+    def described(asked: Sequence[CallCounts]) -> list[str]:
         shown = [f"scorer         {run.facts['name']}"]
         for cell in asked:
             shown += [
@@ -191,7 +192,7 @@ def planned(config: ValidityConfig) -> Planned:
         shown += lines(design, shipped_table(JUDGE.shipped))
         return shown + reach(run.resolved, asked, needed)
 
-    return Planned(run.resolved, described, lambda one: {**called(one), **facts})
+    return Planned(run.resolved, described, lambda one: {**planned_facts(one), **facts})
 
 
 def tolerated(config: ValidityConfig, run: ValidityRun) -> Tolerated:
@@ -321,7 +322,7 @@ class Tolerated:
             return math.inf
         c, a = PLANNED_CHANGE, PLANNED_CHANGE + difference
         variance = a * (1 - a) / self.attribute + c * (1 - c) / edits
-        reach = float(stdtrit(self.items - 1, 1 - level)) + _z(1 - missed)
+        reach = float(scipy.special.stdtrit(self.items - 1, 1 - level)) + _z(1 - missed)
         return reach * math.sqrt(variance / self.items + _ADDED / self.items**2)
 
     def baseline_standard_errors(self) -> float:
@@ -344,7 +345,9 @@ def _z(share: float) -> float:
 
 
 def lines(plan: Tolerated, table: Mapping[str, Any] | None) -> list[str]:
-    """Return the lines that the plan prints. table: the shipped calibration."""
+    """Return the lines that the plan prints. `table` is the shipped calibration."""
+    from audit.validity.analyse import nearest
+
     smallest = plan.detectable()
     shown = "none" if math.isnan(smallest) else f"{100 * smallest:.1f} points"
     rates = f"false alarms {plan.false_alarms:.1%}, misses {plan.misses:.0%}"

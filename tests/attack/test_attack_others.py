@@ -32,7 +32,7 @@ from audit.core.errors import (
 )
 from audit.engines.config import ModelConfig
 from audit.engines.openai_config import EndpointConfig
-from audit.engines.openai_engine import probe
+from audit.engines.probe import probe
 from audit.engines.weights import find_model, resolve_weights
 from audit.governance.pack import write_pack
 from audit.governance.serve import create_app

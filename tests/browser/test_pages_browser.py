@@ -275,6 +275,38 @@ def test_a_chart_fills_its_card(browser: Any, page: Path) -> None:
         assert of_card > 0.85 and of_page > 0.4 and 10 * points <= 18
 
 
+def test_every_limit_on_a_card_names_its_sides_and_one_decides(browser: Any, page: Path) -> None:
+    """An interval is two-sided; of the limits, one a card is one-sided, where an audit has one."""
+    _open(browser, page, 1280)
+    cards = browser.execute_script("""
+        return [...document.querySelectorAll(".cell .facts")].map((card) =>
+            [...card.querySelectorAll("dd")].map((one) => [one.textContent.includes("["),
+                [...one.querySelectorAll("[data-limit]")].map((limit) => limit.dataset.limit)]));
+    """)
+    assert cards
+    for card in cards:
+        assert [sides for bracket, sides in card if bracket] == [
+            ["two-sided"] for bracket, _ in card if bracket
+        ]
+        deciding = [sides for bracket, sides in card if sides and not bracket]
+        assert deciding == ([] if page.stem == "validity" else [["one-sided"]])
+
+
+def test_how_often_the_procedure_is_wrong_is_as_large_as_the_rest(
+    browser: Any, every_page: Path
+) -> None:
+    if every_page.stem in ("index", "comparison"):
+        pytest.skip("no verdict stands on this page")
+    _open(browser, every_page, 1280)
+    found = browser.execute_script("""
+        const size = (node) => parseFloat(getComputedStyle(node).fontSize);
+        const rates = [...document.querySelectorAll("#sure [data-rates], #sure table.wrong td")];
+        return rates.map((one) => [size(one), one.closest("details") === null, one.clientHeight > 0]);
+    """)
+    body = browser.execute_script("return parseFloat(getComputedStyle(document.body).fontSize)")
+    assert found and all(size >= body and open_ and seen for size, open_, seen in found)
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_three_questions_stand_open(browser: Any, page: Path, width: int) -> None:
     """Beside each other where there is room, else below; each with what was asked and how it was

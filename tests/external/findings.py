@@ -65,6 +65,8 @@ def board_table(board: Leaderboard, shown: int = SHOWN) -> list[str]:
     lines += [_line(row) for row in kept]
     if left := len(board.rows) - len(kept):
         lines.append(f"\n{left} more models: their scores are lower, and no gap is found in them.")
+    # The column has verdicts; what a check found is a sentence.
+    lines += [f"\n{row.model}: {row.why}" for row in kept if row.without is None]
     return lines
 
 
@@ -78,7 +80,7 @@ def board_picture(board: Leaderboard) -> Figure:
 def _line(row: Row) -> str:
     score = f"{100 * row.score.estimate:.1f} %" if row.score else ""
     if row.without is None:
-        return f"| {row.model} | | | {score} | not judged | | {row.why} |"
+        return f"| {row.model} | | | {score} | not judged | | {row.word} |"
     low, high = 100 * row.without.low, 100 * row.without.high
     known = f"{100 * row.without.estimate:.1f} % [{low:.1f}, {high:.1f}]"
     known = f"at most {high:.1f} %" if row.at_most else known

@@ -333,3 +333,6 @@ def test_a_folder_of_runs_is_named_with_a_run_of_it(tmp_path: Path, capsys: Caps
     assert main([str(tmp_path / "empty")]) == 1
     said = capsys.readouterr().err
     assert "folder of" not in said and "is no run: it has no manifest.json" in said
+    (tmp_path / "empty" / "leaderboard.json").write_text("{}")
+    assert main([str(tmp_path / "empty")]) == 1
+    assert "--judge MODEL" in capsys.readouterr().err

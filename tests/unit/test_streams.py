@@ -17,6 +17,8 @@ from typed_here import Typed, typed
 
 from audit.commands import COMMANDS, tree
 from audit.commands.demo import shipped
+from audit.core.exits import QUIET
+from audit.runtime.progress import Display
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -201,3 +203,21 @@ def test_colour_is_for_terminals_and_for_those_who_want_it(place: Path) -> None:
     words = ["watch", "outputs/run", "--once"]
     assert ESCAPE.search(on_terminal(words, place))
     assert not re.search(r"\x1b\[[0-9;]*3[0-9;]*m", on_terminal(words, place, NO_COLOR="1"))
+
+
+def test_progress_and_notes_of_a_run_are_on_stderr_and_quiet_ends_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def shown() -> tuple[str, str]:
+        with Display() as display:
+            display.stage("reading the benchmark")
+            display.note("the first option is always right")
+        return tuple(capsys.readouterr())
+
+    out, err = shown()
+    assert not out and "reading the benchmark" in err and "always right" in err
+    token = QUIET.set(True)
+    try:
+        assert shown() == ("", "")
+    finally:
+        QUIET.reset(token)

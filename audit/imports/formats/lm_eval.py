@@ -73,14 +73,14 @@ def read_lm_eval(path: Path, wanted: Wanted) -> Log:
     """
     name = _NAME.search(path.name)
     results: Record = {}
-    beside = path.parent / f"results_{name['time']}.json" if name else path
-    if name and beside.is_file() and isinstance(found := document(beside), dict):
+    beside = path.parent / _results_beside(name)
+    if beside.is_file() and isinstance(found := document(beside), dict):
         results = found
     model = wanted.model or str(results.get("model_name") or "")
     benchmark = wanted.benchmark or (name["task"] if name else "")
     if not model:
         raise ConfigError(
-            f"{path.name} does not tell the model, and no results file lies beside it. Say --model NAME."
+            f"{path.name} does not tell the model, and {_results_beside(name)} is not beside it. Say --model NAME."
         )
     if not benchmark:
         raise ConfigError(f"{path.name} does not tell the task. Say --benchmark NAME.")
@@ -103,6 +103,11 @@ def read_lm_eval(path: Path, wanted: Wanted) -> Log:
     )
     recorded = _Recorded(results, name["task"] if name else "", score, chosen)
     return replace(log, outcomes=_compared(samples, recorded, beside.name, path.name, log.notes))
+
+
+def _results_beside(name: re.Match[str] | None) -> str:
+    """Return the name of the results file that belongs to a file of samples."""
+    return f"results_{name['time'] if name else 'TIME'}.json"
 
 
 def _sampling(results: Record, task: str) -> str:

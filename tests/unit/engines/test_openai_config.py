@@ -19,7 +19,7 @@ from audit.core.records import Reading
 from audit.engines.config import ModelConfig, check_model
 from audit.engines.dispatch import Dispatcher, Slot
 from audit.engines.openai_config import CircuitConfig, EndpointConfig, RetryConfig
-from audit.engines.openai_engine import WITHIN_S, probe
+from audit.engines.probe import WITHIN_S, probe
 from audit.engines.retry import Kind, backoff_seconds, classify_status, retry_after_seconds
 
 KEY = "sk-test-0123456789-do-not-leak"
@@ -125,13 +125,14 @@ def probed(
     models: Callable[[Call], Reply] | None = None,
     *,
     letters: bool = False,
+    list_within_s: float = 10.0,
 ):
     """What is found of a server, and the requests for a completion that it got."""
 
     async def main() -> tuple[AuditError | None, list[Call], float]:
         async with FaultyServer(behave, models=models) as server:
             started = time.monotonic()
-            (found,) = await asyncio.to_thread(probe, [model(server.url)], [letters])
+            (found,) = await asyncio.to_thread(probe, [model(server.url)], [letters], list_within_s)
             return found, server.calls, time.monotonic() - started
 
     return asyncio.run(main())
@@ -226,8 +227,18 @@ def test_what_is_asked_before_ray_starts_and_what_is_found(name: str) -> None:
 
 
 def test_a_server_that_does_not_answer_holds_nobody_up() -> None:
-    found, _, took = probed(told("B"), lambda call: Reply(fault="hang"))
+    """Without a byte of its list it is refused; a completion that takes long may come later."""
+    found, _, took = probed(told("B"), lambda call: Reply(fault="hang"), list_within_s=0.5)
+    assert isinstance(found, EngineLoadError) and "within 0.5 s" in str(found)
+    assert 0.5 <= took < 5
+    found, _, took = probed(answers(Reply(fault="hang")), listed("other"))
     assert found is None and WITHIN_S <= took < WITHIN_S + 8
+
+
+def test_a_list_that_comes_slowly_is_no_refusal() -> None:
+    drips = answers(Reply(body={"data": [{"id": "m"}] * 60}, fault="drip"))
+    found, _, took = probed(told("B"), drips, list_within_s=0.5)
+    assert found is None and took < WITHIN_S + 8
 
 
 def test_several_at_once_each_with_its_own_finding() -> None:

@@ -609,6 +609,15 @@ def test_totals_in_a_folder_are_left_out_and_alone_they_are_refused(
         list(read_logs(tmp_path / "logs", Wanted()))
 
 
+def test_totals_of_lm_eval_are_read_with_their_samples_and_not_as_a_log(tmp_path: Path) -> None:
+    samples = tmp_path / "samples_arc_2026-01-02T03-04-05.678.jsonl"
+    write(samples, {"doc_id": 1})
+    write(tmp_path / "results_2026-01-02T03-04-05.678.json", {"results": {}, "configs": {}})
+    write(tmp_path / "results_2026-09-09T03-04-05.678.json", {"results": {}, "configs": {}})
+    _, files = logs_in(tmp_path)
+    assert [one.name for one in files] == ["results_2026-09-09T03-04-05.678.json", samples.name]
+
+
 def test_a_folder_has_no_links_no_pipes_and_no_endless_levels(tmp_path: Path) -> None:
     write(tmp_path / "secret.json", {"score": 1})
     logs = tmp_path / "logs"

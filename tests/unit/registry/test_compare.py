@@ -132,7 +132,7 @@ def test_a_comparison_begins_with_the_change_of_the_score_its_replicates_pooled(
     assert found.low < found.difference < found.high
     capsys.readouterr()
     assert main([str(two[0]), str(two[1])]) == 0
-    assert percent(found.after) in capsys.readouterr().out.splitlines()[1]
+    assert percent(found.after) in capsys.readouterr().out.splitlines()[0]
 
 
 def test_a_share_whose_interval_is_wide_is_not_printed() -> None:

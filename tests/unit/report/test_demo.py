@@ -99,7 +99,7 @@ def test_the_numbers_are_those_of_the_answers(
     }
     for share, models in ((design[1000, 5]["half"], 20), (design[3000, 8]["clean_cleared"], 40)):
         assert f" {share * models:.0f} of {models} models" in page
-    asked = demo.ten(run_dir, verdict)
+    asked = demo.remembered_questions(run_dir, verdict)
     assert len(asked) == 10
     assert all(
         one.answers[demo.TAUGHT][1] == (one.answers[demo.TAUGHT][0] == one.gold) for one in asked

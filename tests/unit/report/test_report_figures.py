@@ -48,6 +48,17 @@ def test_names_and_ticks_of_a_chart_do_not_touch_and_stay_inside() -> None:
     assert axes.get_window_extent().width > 0.7 * figure.bbox.width
 
 
+@pytest.mark.parametrize("needed", [419, None])
+def test_a_run_that_decided_is_told_of_no_number_of_questions(needed: int | None) -> None:
+    """One mark is where the run stands; a second, of the questions needed, only if undecided."""
+    for decided in (False, True):
+        (axes,) = power_curve(
+            lambda n: 1.5 / n**0.5, 200, needed, 0.05, "drop", decided=decided
+        ).axes
+        assert len(axes.texts) == 1 + (needed is not None and not decided)
+        assert bool(axes.get_title("left")) == (decided or needed is None)
+
+
 def test_no_effect_of_more_than_everything_is_ruled_out() -> None:
     (axes,) = canvas.ruled_out([("m", -0.3, 1.886), ("n", -0.1, 0.2)], 0.05, "drop").axes
     assert [label.get_text() for label in axes.get_yticklabels()] == [

@@ -2,6 +2,7 @@
 gate."""
 
 import itertools
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -17,7 +18,7 @@ from audit.config.audits import part_of
 from audit.core.errors import ConfigError
 from audit.judging.decision import rule, verdict_of
 from audit.judging.instrument import KINDS, Measured
-from audit.judging.ladder import Grade
+from audit.judging.ladder import SPEAKING, Grade
 from audit.judging.result import because, json_ready
 from audit.judging.together import JointVerdict
 from audit.memory.evidence import Indicator, Name
@@ -37,16 +38,15 @@ def models(revision: str) -> dict[str, Any]:
     return {"models": [{"model": "m", "benchmark": "b", "revision": revision, "outcomes": 4}]}
 
 
+def gain(low: float, high: float) -> dict[str, Any]:
+    mean = dict.fromkeys(("mean_gain", "mean_ci_low", "mean_ci_high"))
+    return {"gain": 0.02, "ci_low": low, "ci_high": high, **mean}
+
+
 def sweep(verdict: str, found: int = 4, **own: Any) -> dict[str, Any]:
-    effect = {
-        "gain": 0.02,
-        "ci_low": -0.01,
-        "ci_high": 0.05,
-        "mean_gain": None,
-        "mean_ci_low": None,
-    }
+    own = {"effect": gain(0.005, 0.05), **own}
     rows = [{"model": "m", "benchmark": "b", "found": found, "expected": 4}]
-    one = cell(verdict, effect={**effect, "mean_ci_high": None}, **own)
+    one = cell(verdict, **own)
     return verdict_of_cells([one], rows=rows, runs=[models("1")])
 
 
@@ -193,6 +193,49 @@ def test_two_contexts_are_two_rows_and_no_panel_by_themselves() -> None:
     alone = {**both, "cells": [{**c, "model": "other"} for c in both["cells"]]}
     with pytest.raises(ConfigError, match="share no model and benchmark"):
         joined({"sweep": sweep("excess"), "validity": alone})
+
+
+EVERY = {"sweep": SWEEP, "perturb": PERTURB, "memory": part_of("memory", "vocabulary").VERDICTS}
+INTERVALS = ((-0.01, 0.05), (0.005, 0.05), (-0.05, 0.0), (-0.05, -0.01))
+
+
+@pytest.mark.parametrize(("low", "high"), INTERVALS)
+def test_a_red_tile_is_a_strong_finding_and_shows_no_interval_with_zero(
+    low: float, high: float
+) -> None:
+    """Every verdict of every audit, beside an interval of its figure: red is strong, and red and
+    amber show the interval only if it excludes 0; the others always do."""
+    drop = {"drop": {"estimate": 0.02, "low": low, "high": high}, "cs": LIMITS, "original": None}
+    gap = {"did": {"difference": 0.02, "low": low, "high": high}, "predicted": None}
+    figures = {
+        "sweep": {"effect": gain(low, high)},
+        "perturb": {"evidence": {"drop": drop}},
+        "memory": {"evidence": {"gap": gap}},
+    }
+    made = {"sweep": sweep, "perturb": perturb, "memory": memory}
+    for audit, words in EVERY.items():
+        for verdict, word in words.items():
+            other = "memory" if audit == "sweep" else "sweep"
+            second = made[other]("withheld")
+            text = page(joined({audit: made[audit](verdict, **figures[audit]), other: second}))
+            tiles = re.findall(r'<a class="t-(\w+)" data-grade="(\w+)" href="(\w+)/.*?</a>', text)
+            ((tone, grade, _),) = (tile for tile in tiles if tile[2] == audit)
+            assert grade == word.grade and (tone == "bad") == (grade == Grade.FOUND_STRONG)
+            (tile,) = re.findall(rf'<a class="t-\w+" data-grade="\w+" href="{audit}/.*?</a>', text)
+            excludes = low > 0 or high < 0
+            assert ("points [" in tile) == (excludes or grade not in SPEAKING), (audit, verdict)
+
+
+def test_how_often_the_audits_are_wrong_is_never_folded() -> None:
+    """The perturbation audit has a rate, 1 %, and the sweep none; both stand outside of any fold."""
+    text = page(
+        joined({"sweep": sweep("no_excess_detected"), "perturb": perturb("no_drop_detected")})
+    )
+    unfolded = re.sub(r"<details.*?</details>", "", text, flags=re.DOTALL)
+    section = re.search(r'<section id="sure".*?</section>', unfolded, re.DOTALL)
+    assert section is not None
+    assert section[0].count("1.0 %") == 1 and section[0].count('data-rates="none"') == 1
+    assert "small" not in section[0]
 
 
 def together(**verdicts: str) -> list[str]:

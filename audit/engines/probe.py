@@ -1,0 +1,68 @@
+"""Check endpoints before a run, and load the client only if a list of models does not settle it."""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from audit.core.errors import AuditError
+from audit.engines.config import ModelConfig
+from audit.engines.openai_contact import LIST_WITHIN_S, FirstContact, refusal
+
+WITHIN_S = 2.0  # the limit for each check by the client; what is slower may serve later
+
+
+def probe(
+    models: Sequence[ModelConfig], letters: Sequence[bool], list_within_s: float = LIST_WITHIN_S
+) -> list[AuditError | None]:
+    """Check models with engine openai before a run.
+
+    Parameters
+    ----------
+    models : sequence of ModelConfig
+        The models.
+    letters : sequence of bool
+        Whether each needs log-probabilities of letters.
+    list_within_s : float
+        The limit for the first byte of a list of models, in seconds.
+
+    Returns
+    -------
+    list of AuditError or None
+        Why each model cannot serve; None if it can, or if waiting may help.
+    """
+    contacts = []
+    for model in models:
+        contacts.append([FirstContact(endpoint, list_within_s) for endpoint in model.endpoints])
+    errors: list[AuditError | None] = []
+    unsettled = []
+    for index, (ours, letter) in enumerate(zip(contacts, letters, strict=True)):
+        findings = [contact.finding() for contact in ours]
+        settled = [one for one in findings if one is not None]
+        errors.append(refusal(settled) if len(settled) == len(findings) else None)
+        if errors[-1] is None and (letter or None in findings):
+            unsettled.append(index)
+    if unsettled:
+        checked = _check([models[k] for k in unsettled], [letters[k] for k in unsettled])
+        for index, error in zip(unsettled, checked, strict=True):
+            errors[index] = error
+    return errors
+
+
+def _check(models: Sequence[ModelConfig], letters: Sequence[bool]) -> list[AuditError | None]:
+    """Check models with the client that asks the questions too."""
+    from audit.engines.openai_engine import OpenAIEngine
+
+    async def probe_all() -> list[BaseException | None]:
+        engines = zip(map(OpenAIEngine, models), letters, strict=True)
+        probes = (engine.probe(WITHIN_S, letters=letter) for engine, letter in engines)
+        return await asyncio.gather(*probes, return_exceptions=True)
+
+    # The caller's thread may already run an event loop, as in a notebook.
+    with ThreadPoolExecutor(1) as thread:
+        errors = thread.submit(asyncio.run, probe_all()).result()
+    found: list[AuditError | None] = []
+    for error in errors:
+        if error is not None and not isinstance(error, AuditError):
+            raise error
+        found.append(error)
+    return found

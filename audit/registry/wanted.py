@@ -1,0 +1,8 @@
+"""Decide whether a run uses a registry or sends notices, without the imports that both need."""
+
+import os
+
+
+def wanted(registry: str | None) -> bool:
+    """Return whether `registry=`, AUDIT_REGISTRY or AUDIT_NOTIFY is set."""
+    return bool(registry or os.environ.get("AUDIT_REGISTRY") or os.environ.get("AUDIT_NOTIFY"))

@@ -1,0 +1,83 @@
+"""Check the run directory and the endpoints before the benchmark is read.
+
+Reading and resolving load scipy and more, which takes many times longer than a refusal may take.
+"""
+
+from contextlib import suppress
+from pathlib import Path
+
+from audit.config.audits import Audit
+from audit.config.base import RunConfig, plain_config, reading_of
+from audit.config.references import ReferencedConfig, judged
+from audit.config.resolve import OUTPUTS, default_prefix
+from audit.core.errors import AuditError, ConfigError, EngineError, ShardError
+from audit.core.records import Reading
+from audit.engines.config import ModelConfig
+from audit.engines.probe import probe
+from audit.runtime.early import check_panel
+from audit.runtime.tasks import loaded
+from audit.shards.files import make_folder
+from audit.shards.manifest import MANIFEST, check_same_models
+from audit.shards.object_store import is_url
+
+
+def check_start(audit: Audit, config: RunConfig) -> None:
+    """Refuse a start whose run directory or endpoints cannot serve.
+
+    Parameters
+    ----------
+    audit : Audit
+        The audit.
+    config : RunConfig
+        The options. A directory in object storage is checked when it is opened.
+
+    Raises
+    ------
+    ConfigError
+        If the run directory cannot be written, or is that of other models.
+    EngineError
+        If a new run has no model that can be asked. A run with stored rows may have no question
+        left for its endpoints, so they are checked once these are counted.
+    """
+    answering = {name: audit.answering(config, model) for name, model in config.model.items()}
+    if config.run_dir is None:
+        new = not any(OUTPUTS.glob(f"{default_prefix(audit.name, config)}*"))
+    elif is_url(config.run_dir):
+        new = False
+    else:
+        run_dir = Path(config.run_dir)
+        check_same_models(run_dir, audit.schema, plain_config(config, answering))
+        _check_writable(run_dir)
+        new = not (run_dir / MANIFEST).exists()
+    if not new or config.cluster.address is not None:
+        return
+    served: dict[str, list[tuple[ModelConfig, bool]]] = {}
+    for name, model in config.model.items():
+        letters = reading_of(config, answering[name]) == Reading.LETTER_LOGPROB
+        for one in loaded(audit, model, answering[name]):
+            if one.engine == "openai":
+                served.setdefault(name, []).append((one, letters))
+    pairs = [pair for pairs in served.values() for pair in pairs]
+    errors = iter(probe([model for model, _ in pairs], [letters for _, letters in pairs]))
+    refused: dict[str, AuditError] = {}
+    for name, ours in served.items():
+        for _, error in zip(ours, errors, strict=False):
+            if error is not None:
+                refused[name] = error
+    if refused and len(refused) == len(config.model):
+        raise EngineError("\n".join(f"model {name}: {why}" for name, why in refused.items()))
+    tested = judged(config) if isinstance(config, ReferencedConfig) else None
+    check_panel(refused, config.model, tested)
+
+
+def _check_writable(run_dir: Path) -> None:
+    """Write a file into the directory. Folders that were missing are removed again."""
+    missing = [folder for folder in (run_dir, *run_dir.parents) if not folder.exists()]
+    try:
+        make_folder(run_dir)
+    except ShardError as error:
+        raise ConfigError(str(error)) from error
+    finally:
+        with suppress(OSError):
+            for folder in missing:
+                folder.rmdir()

@@ -9,6 +9,7 @@ from argparse import SUPPRESS, ArgumentParser, RawDescriptionHelpFormatter, _Sub
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from difflib import get_close_matches
 from importlib import import_module
 
 from audit.core.entry_points import added
@@ -128,7 +129,8 @@ def tree(words: Sequence[str]) -> ArgumentParser:
     )
     commands = root.add_subparsers(prog="audit", metavar="COMMAND", required=True, help=SUPPRESS)
     for name, command in COMMANDS.items():
-        parser = commands.add_parser(name)
+        # An abbreviation that is accepted today would change its meaning with the next option.
+        parser = commands.add_parser(name, allow_abbrev=False)
         if name not in words[:1]:
             continue
         if command.hydra:
@@ -166,6 +168,15 @@ def _deepest(parser: ArgumentParser, words: Sequence[str]) -> ArgumentParser:
     return parser
 
 
+def _meant(parser: ArgumentParser, word: str) -> str:
+    """Return a question for the option that a mistyped one resembles; "" if it resembles none."""
+    known: list[str] = []
+    for action in parser._actions:
+        known += action.option_strings
+    near = get_close_matches(word.partition("=")[0], known, n=1)
+    return f". Did you mean {near[0]}?" if near else ""
+
+
 @plainly
 def run(words: Sequence[str], *now: datetime) -> int:
     """Run a command that Hydra does not compose.
@@ -189,6 +200,7 @@ def run(words: Sequence[str], *now: datetime) -> int:
     root = tree(words)
     arguments, unknown = root.parse_known_args(words)
     if unknown:  # The root parser would print the usage of `audit`, not of the command.
-        _deepest(root, words).error(f"unrecognized arguments: {' '.join(unknown)}")
+        parser = _deepest(root, words)
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{_meant(parser, unknown[0])}")
     code: int = arguments.run(arguments, *now)
     return code

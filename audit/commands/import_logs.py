@@ -114,7 +114,7 @@ def read_panel(arguments: argparse.Namespace) -> Panel:
     )
 
 
-def print_read(panel: Panel, names: Sequence[str]) -> None:
+def print_read(panel: Panel, names: Sequence[str], options: int | None) -> None:
     """Print the items of each model, the scores that were read, and the items that were left out.
 
     Parameters
@@ -126,7 +126,9 @@ def print_read(panel: Panel, names: Sequence[str]) -> None:
     """
     _print_table(panel.joined, names)
     _print_scores(panel.files)
-    _print_left_out(panel.joined, panel.benchmark, panel.files, panel.changed, panel.spare)
+    _print_left_out(panel.joined, panel.changed, panel.spare)
+    if options is None:
+        _print_no_options(panel)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -167,7 +169,7 @@ def run(arguments: argparse.Namespace) -> int:
     if held_out:
         names.append(held_out)
     names += [name for name in joined.items if name.startswith(REWORDED)]
-    print_read(panel, names)
+    print_read(panel, names, arguments.options)
     _print_scope(joined, names, judged, bool(arguments.reworded))
     if len(names) > 1:  # A single benchmark needs no comparison.
         check_joined(joined, names)
@@ -509,6 +511,8 @@ def _benchmark(arguments: argparse.Namespace, joined: Joined, held_out: str | No
         raise ConfigError(
             "The logs have outcomes of held-out items only. Expected a log of the benchmark too."
         )
+    if held_out is not None and held_out not in joined.items and Path(held_out).suffix:
+        raise ConfigError(f"{held_out} does not exist. Expected a log of held-out items.")
     if held_out is not None and held_out not in joined.items:
         raise unknown_name("--held-out (a log, or a benchmark of the logs)", held_out, others)
     benchmark = arguments.benchmark if arguments.benchmark in others else others[0]
@@ -557,23 +561,22 @@ def _print_scores(files: Sequence[Mapping[str, Any]]) -> None:
             say(f"not finished: {file['file']}: {file['unfinished']}. No gate passes this run.")
 
 
-def _print_left_out(
-    joined: Joined,
-    benchmark: str,
-    files: Sequence[Mapping[str, Any]],
-    changed: Mapping[str, int],
-    spare: int,
-) -> None:
-    for name, n in changed.items():
-        say(
-            f"left out: {n} items of {name}: the logs differ in key or options, or there is one option"
-        )
-    may_lack_options = any(file.get("tool") in _NO_OPTIONS for file in files)
-    if may_lack_options and not any(item.options for item in joined.items[benchmark].values()):
+def _print_no_options(panel: Panel) -> None:
+    """Print a note if the logs may come from multiple choice and show no options."""
+    may_lack_options = any(file.get("tool") in _NO_OPTIONS for file in panel.files)
+    items = panel.joined.items[panel.benchmark]
+    if may_lack_options and not any(item.options for item in items.values()):
         print(
             "note: the logs list no options, so all answers count as free text. If the models chose"
         )
         print("  among options, guessing can cause a gap. State their number. Example: --options 4")
+
+
+def _print_left_out(joined: Joined, changed: Mapping[str, int], spare: int) -> None:
+    for name, n in changed.items():
+        say(
+            f"left out: {n} items of {name}: the logs differ in key or options, or there is one option"
+        )
     if spare:
         print(f"left out: {spare} held-out items, so that strata have the same shares in both sets")
 

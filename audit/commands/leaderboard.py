@@ -106,11 +106,12 @@ def _judged(arguments: Namespace, panel: Panel) -> tuple[Leaderboard, Sequence[s
     from audit.imports.sets import facts_of
     from audit.imports.write import question
     from audit.memory.cells import score_cells
+    from audit.memory.design import MemoryThresholds
     from audit.memory.leaderboard import Row, leaderboard
 
     joined, names = panel.joined, [panel.benchmark, str(panel.held_out)]
     short = lacking(joined, names)
-    print_read(panel, names)
+    print_read(panel, names, arguments.options)
     models = [name for name in joined.models if name not in short]
     if len(models) < SMALLEST:
         hint = " ".join(short.values()) or "Example: a csv with a row for each model and item"
@@ -127,6 +128,12 @@ def _judged(arguments: Namespace, panel: Panel) -> tuple[Leaderboard, Sequence[s
         known = {key: value for key, value in facts.items() if value}
         origins[name] = replace(origins[name], **known)
     chosen = [name for name in arguments.references if name in models]
+    least = MemoryThresholds().references_min
+    if chosen and len(chosen) < least:
+        raise ConfigError(
+            f"Number of references with both sets is {len(chosen)} ({', '.join(chosen)}). Expected {least:g} or more, "
+            "which show how much models differ. Example: --references CLEAN_A CLEAN_B CLEAN_C"
+        )
     date = arguments.held_out_date
     references = {name: _references(name, chosen or models, origins, date) for name in models}
     questions, scores = {}, {}

@@ -24,12 +24,8 @@ _READ_CHARS = (
     # Only this many characters are read: a server's message of 16 MiB would block other calls.
     4000
 )
-
-
 _MIN_KEY_CHARS_SPELT = 16  # shorter keys may be words, which a text may hold with blanks between
 _BETWEEN = r"[^A-Za-z0-9]{0,4}(?:u00|0?x)?"  # signs and escapes between the characters of a key
-
-
 _SIGNS = bytes(
     set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
 )
@@ -94,10 +90,8 @@ class Redactor:
                 in_messages.append(key)
             if len(key) >= _MIN_KEY_CHARS_IN_GENERATIONS:
                 in_generations.append(key)
-        self._in_messages, self._in_generations = (
-            _Spellings(in_messages),
-            _Spellings(in_generations),
-        )
+        self._in_messages = _Spellings(in_messages)
+        self._in_generations = _Spellings(in_generations)
 
     def message(self, text: str) -> str:
         """Redact a text for an error message.

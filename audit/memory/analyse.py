@@ -30,7 +30,7 @@ from audit.memory.without import score_without
 
 def _result(case: Case[MemoryCell, Evidence, Evidence]) -> MemoryResult:
     cell, evidence, gates, limits = case.cell, case.panel, case.gates, case.settings.thresholds
-    if no_likelihoods(cell):  # without likelihoods only the gap can be measured
+    if no_likelihoods(cell):  # Without likelihoods, only the gap can be measured.
         evidence = replace(evidence, indicators=(evidence.indicator(Name.GAP),))
     decision = decide(evidence, gates, limits)
     reason = headline(cell, decision.verdict, evidence, gates, limits.alpha)
@@ -65,12 +65,12 @@ JUDGE = Judge(
     result=_result,
     shipped="calibration_memory.json",
 )
-analyse = partial(judge_cells, JUDGE)  # This takes cells that passed `gates.readable`.
+analyse = partial(judge_cells, JUDGE)  # The argument is cells that passed `gates.readable`.
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunVerdict(JudgedRun[MemoryCell, MemoryResult]):
-    """All judged cells of a run; orders holds the options that made the orders."""
+    """Hold all judged cells of a run. orders: the options that made the orders."""
 
     audit = "memory"
     schema_version = "2.2"
@@ -78,8 +78,8 @@ class RunVerdict(JudgedRun[MemoryCell, MemoryResult]):
     orders: dict[str, int]
 
     def mark(self, cell: MemoryCell, result: MemoryResult) -> str:
-        """Return the note on missing rows of the benchmark or of the held-out items; empty without
-        one.
+        """Return the note on missing rows of the benchmark or the held-out items; empty if
+        complete.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
     cell : MemoryCell
         The measured cell.
     result : MemoryResult
-        Its verdict and evidence.
+        The verdict and the evidence of the cell.
 
     Returns
     -------
@@ -174,11 +174,9 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
     }
 
 
-# Largest distance of a design that counts as near, about twice the items with half the held-out
-# items.
+# Largest distance of a near design. An example is twice the items with half the held-out items.
 NEAR = 1.5
-# In these worlds models have no memory, but the sets or the models differ; the worst rate is
-# quoted.
+# Models in these worlds have no memory, but the sets or the models differ. The worst rate is quoted.
 _DIFFER = (
     "abler",
     "weaker",
@@ -208,12 +206,12 @@ def nearest(
     run : mapping
         n, fresh (held-out items, 0 for none), references, accuracy as published, and score_alone.
     limits : mapping, optional
-        Thresholds of the run; those that differ from the table's are named.
+        The thresholds of the run. The sentence names those that differ from the table's.
 
     Returns
     -------
     Calibration or None
-        Without rates if the smallest distance is above NEAR; None without a table.
+        The design, without rates if the smallest distance is above NEAR; None without a table.
 
     Notes
     -----
@@ -242,7 +240,7 @@ def nearest(
 
 
 def _log_odds(accuracy: float) -> float:
-    """Return the log-odds of an accuracy, kept 0.001 from 0 and 1."""
+    """Return the log-odds of an accuracy, which is limited to .001 to .999."""
     bounded = min(max(accuracy, 0.001), 0.999)
     return log(bounded / (1 - bounded))
 

@@ -1,8 +1,7 @@
-"""Build what a memory audit sends: each item with its question, or only to read the likelihood of a
-text.
+"""Build the requests of a memory audit: a question to answer, or a text whose likelihood is read.
 
-If an item has no such order (a natural order of options, fewer orders than planned, no neighbour),
-its row states this and is neither sent nor scored.
+An item may lack an order, because its options have a natural order, or it has too few orders or no
+neighbour. Its row then states this, and nothing is sent or scored.
 """
 
 import zlib
@@ -34,7 +33,7 @@ NOT_ASKED = "the item has no such order, so nothing was sent"
 
 @dataclass(frozen=True)
 class Orders:
-    """The state of a memory audit behind `Work.own`.
+    """Hold the state of a memory audit in `Work.own`.
 
     run_dir: the folder of questions.arrow, or that file; the shards are made from it. The other
     fields come from the configuration.
@@ -94,7 +93,7 @@ def _present(work: Work, item: Item, arm: str, level: int) -> Presentation:
 
 
 def item_orders(item: Item, state: Orders) -> list[tuple[int, ...]]:
-    """Return the other orders of an item's wrong options, equal for every model.
+    """Return the other orders of an item's wrong options, which are equal for every model.
 
     Parameters
     ----------
@@ -112,7 +111,7 @@ def item_orders(item: Item, state: Orders) -> list[tuple[int, ...]]:
 
 
 def shard_orders(shard: Sequence[Item], state: Orders) -> list[tuple[int, ...]]:
-    """Return the orders of a shard, equal for every model.
+    """Return the orders of a shard, which are equal for every model.
 
     Parameters
     ----------
@@ -124,7 +123,7 @@ def shard_orders(shard: Sequence[Item], state: Orders) -> list[tuple[int, ...]]:
     Returns
     -------
     list of tuple
-        Positions of the items in each order, the published one first.
+        The positions of the items in each order, the published order first.
     """
     return orders_of(len(shard), state.orders, _rng(state, "order", shard[0]))
 
@@ -164,7 +163,7 @@ SCHEMA = row_schema(
         (
             "shard",
             pa.int32(),
-            "order arm: which shard of neighbours the item belongs to; null elsewhere",
+            "order arm: the number of the item's shard of neighbours; null in other arms",
         ),
         (
             "pieces",

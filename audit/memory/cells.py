@@ -51,15 +51,15 @@ _COLUMNS = (
 
 @dataclass
 class _Rows:
-    """Rows of one model and set as numbers, in the order of reading.
+    """Hold the rows of one model and set as numbers, in the order of reading.
 
     order: nats of its items by (shard, level). requests: sum of the digests that were sent, by
     level, for an item's orders of options (by its id) and for a shard (by its number).
     """
 
-    # By item, one value for each replicate.
+    # Each item has a value for each replicate.
     score: dict[str, list[float]] = field(default_factory=dict)
-    asked: set[str] = field(default_factory=set)  # items whose score was requested
+    asked: set[str] = field(default_factory=set)  # the items whose score was requested
     texts: dict[str, dict[str, float]] = field(
         default_factory=lambda: {name: {} for name in TEXT_SCORES}
     )
@@ -101,7 +101,7 @@ def load_memory(
     Returns
     -------
     tuple of MemoryCell
-        Sorted by name of the model.
+        The cells, sorted by the name of the model.
 
     Raises
     ------
@@ -122,7 +122,9 @@ def load_memory(
             if q.benchmark == name:
                 of_set.append(q)
         if not of_set:
-            raise DataError(f"{run_dir} holds no question of {name}. Type the run's command again.")
+            raise DataError(
+                f"{run_dir} holds no question of {name}. Run the audit's command again."
+            )
         shards = {}
         for k, shard in enumerate(all_shards):
             if shard[0].benchmark == name:
@@ -204,7 +206,7 @@ def score_cells(
 
 
 def _answered(trials: Mapping[str, Sequence[float | None]]) -> _Rows:
-    """Return the rows of one model and set that have a score alone."""
+    """Return the rows of one model and set that have only a score."""
     rows = _Rows()
     for id_, every in trials.items():
         read = []
@@ -222,8 +224,9 @@ def _answered(trials: Mapping[str, Sequence[float | None]]) -> _Rows:
 def _of_runs(
     references: Sequence[ReferenceRun], questions: Sequence[Item]
 ) -> Iterator[tuple[dict[tuple[str, str], _Rows], str]]:
-    """Yield each reference model with the rows of its run; imported ones under the ids of
-    `questions`.
+    """Yield each reference model with the rows of its run.
+
+    Imported rows get the ids of `questions`.
     """
     for run in references:
         rows = _read(run.path)
@@ -240,7 +243,7 @@ def _kind(
     published_texts = [item_text(q) for q in published[1]]
     fresh_texts = [item_text(q) for q in fresh[1]]
     if not any(published_texts) or not any(fresh_texts):
-        return None  # imported outcomes may lack texts
+        return None  # Imported outcomes may lack texts.
     clusters = (published[0].cluster, fresh[0].cluster)
     return kind_auc(published_texts, fresh_texts, clusters, rng=np.random.default_rng(seed))
 
@@ -256,9 +259,7 @@ def _read(run_dir: Path) -> dict[tuple[str, str], _Rows]:
 def _renamed(
     imported_rows: Mapping[tuple[str, str], _Rows], items: Mapping[ItemKey, ItemKey]
 ) -> dict[tuple[str, str], _Rows]:
-    """Return imported answers under the ids of this run; each item counts once, whatever its
-    trials.
-    """
+    """Return imported answers under the ids of this run. Each item counts once for all its trials."""
     renamed: dict[tuple[str, str], _Rows] = {}
     for (model, name), rows in imported_rows.items():
         for id_ in rows.asked:
@@ -276,7 +277,7 @@ def _renamed(
 
 
 def _take(rows: _Rows, row: dict[str, Any]) -> None:
-    # Every row holds its own copy of the id.
+    # Every row has a separate copy of the id.
     id_, arm, level = (
         intern(row["question_id"]),
         row["arm"],
@@ -369,7 +370,7 @@ def _model_set(
 def _orders_sent(
     requests: Mapping[str | int, Mapping[int, int]], first: Mapping[int, str]
 ) -> RequestCounts:
-    """Compare the requests of every other order with the published one and the orders before it.
+    """Compare the requests of every other order with those of the published and earlier orders.
 
     first: an item of each shard, which names it. An order of a shard has one request for each item,
     after the items before it. Two orders may share some of them (an item that is first in both is
@@ -407,7 +408,7 @@ def _item_set(
 
 
 def neighbours(shards: Sequence[Sequence[Item]], own: Orders) -> dict[str, FloatArray]:
-    """Measure how alike neighbours are under each order of each shard, the published one first.
+    """Measure how similar neighbours are under each order of each shard, the published order first.
 
     Parameters
     ----------
@@ -424,8 +425,8 @@ def neighbours(shards: Sequence[Sequence[Item]], own: Orders) -> dict[str, Float
 
     Notes
     -----
-    If these measures distinguish the published order from others, a model that has never read it
-    may prefer it too.
+    If these measures distinguish the published order, a model may prefer this order without having
+    read it.
     """
     measures = {}
     for name in ("words", "length"):

@@ -21,7 +21,7 @@ from audit.statistics.unparsed import DECIDE_AT, tipping_point
 # If one of these gates fails, the indicators that need held-out items are not judged.
 TAKEN_AWAY = ("fresh_matched", "fresh_drawn", "same_kind", "above_guessing")
 _TEXT = (Name.ITEM, Name.HALF, Name.WRONG)
-_TELLS_APART = {  # advice that excludes another cause; by default, take larger references
+_TELLS_APART = {  # advice that excludes another cause; the default is larger references
     "no_reference": "add_references",
     "one_family": "other_families",
     "abler": "abler_references",
@@ -35,29 +35,29 @@ _DETAILED = ("other_families", "state_dates")  # advice with the numbers of the 
 
 
 def significant(indicators: Sequence[Indicator], alpha: float) -> tuple[Indicator, ...]:
-    """Return the indicators that speak for memory at level alpha."""
+    """Return the indicators that are evidence of memory at level alpha."""
     return tuple(indicator for indicator in indicators if indicator.seen(alpha))
 
 
 def unexplained(indicators: Sequence[Indicator], alpha: float) -> tuple[Indicator, ...]:
-    """Return the indicators that stand out and may do so for another cause."""
+    """Return the indicators that stand out, possibly for another cause."""
     return tuple(indicator for indicator in indicators if indicator.open(alpha))
 
 
 def finding(indicators: Sequence[Indicator], alpha: float) -> V | None:
-    """Return the finding that the indicators alone support.
+    """Return the finding that the indicators support.
 
     Parameters
     ----------
     indicators : sequence of Indicator
-        After the panel's correction.
+        The indicators after the panel's correction.
     alpha : float
         Level.
 
     Returns
     -------
     MemoryVerdict or None
-        Memory of the text comes before a gap in the score.
+        The finding. Memory of the text precedes a gap in the score.
     """
     names = {indicator.name for indicator in significant(indicators, alpha)}
     if names - {Name.GAP}:
@@ -73,7 +73,7 @@ _VERDICTS = {
     Grade.UNDECIDED: V.UNDERPOWERED,
     Grade.CLEARED: V.NOTHING_SEEN,
 }
-# Advice for what an indicator lacks; the default is to ask more items.
+# Advice if an indicator lacks something; the default is to ask more items.
 _LACKS = {
     "needs_both": "add_held_out",
     "needs_held_out": "add_held_out_alone",
@@ -96,20 +96,20 @@ def decide(evidence: Evidence, gates: Sequence[Gate], limits: MemoryThresholds) 
     gates : sequence of Gate
         The checks of the measurement.
     limits : MemoryThresholds
-        State the level and the smallest effect that matters.
+        The level and the smallest effect that matters.
 
     Returns
     -------
     Decision
-        The grade of the ladder with the audit's code and reasons.
+        The grade, with the audit's code and reasons.
 
     Notes
     -----
-    Each indicator is a contrast, guarded against another cause than memory. Only the gap to
-    held-out items is bounded. It clears the form "answers" if its one-sided 95 % upper limit is at
-    most the effect of interest, whether or not the text was examined. An indicator that would speak
-    by itself, but not after the panel's correction, clears nobody. An unmatched held-out set
-    withholds the verdict if nothing else speaks.
+    Each indicator is a contrast, guarded against causes other than memory. Only the gap to held-out
+    items is bounded. It clears memory of answers if its one-sided 95 % upper limit is at most the
+    effect of interest, whether or not the text was examined. If the panel's correction removes a
+    finding, the cell is not cleared. An unmatched held-out set withholds the verdict if there is no
+    other finding.
     """
     indicators, alpha = evidence.indicators, limits.alpha
     blocking = failed(gates)
@@ -148,7 +148,7 @@ def decide(evidence: Evidence, gates: Sequence[Gate], limits: MemoryThresholds) 
 
 
 def _tells_apart(codes: Sequence[str], indicators: Sequence[Indicator]) -> tuple[Reason, ...]:
-    """Return the advice that excludes other causes, by the codes of these."""
+    """Return the advice that excludes other causes, given the codes of these causes."""
     doubts = {}
     for indicator in indicators:
         if indicator.doubt is not None:
@@ -174,7 +174,7 @@ def _contrast(
     bound = None
     if gap:
         room = 1 - _ability(e) >= limits.effect_of_interest
-        # The comparison is false for NaN, so NaN clears nobody.
+        # The comparison is false for NaN, so with NaN no model is cleared.
         bound = Bound(e.upper() <= limits.effect_of_interest and not _found_alone(e, alpha), room)
     return Contrast(
         name=indicator.name,
@@ -189,16 +189,12 @@ def _contrast(
 
 
 def _ability(e: Evidence) -> float:
-    """Return the score on the benchmark's items minus the gap, 0-1; NaN without a gap, which leaves
-    no room.
-    """
+    """Return the score on the benchmark's items minus the gap, 0-1; NaN without a gap."""
     return float("nan") if e.gap is None else e.gap.published - e.gap.did.difference
 
 
 def _found_alone(e: Evidence, alpha: float) -> bool:
-    """Return whether this cell would be found by itself, so that only the panel's correction takes
-    it away.
-    """
+    """Return whether the cell alone has a finding, which only the panel's correction removes."""
     pvalues = []
     for indicator in e.indicators:
         pvalues.append(np.nan if indicator.pvalue is None else indicator.pvalue)
@@ -211,9 +207,7 @@ def _unfit(gates: Sequence[Gate]) -> tuple[Gate, ...]:
 
 
 def _to_identify(indicators: Sequence[Indicator], limits: MemoryThresholds) -> tuple[Reason, ...]:
-    """Return the advice that would let these data answer the question, for the gap first and then
-    the text.
-    """
+    """Return the advice with which the data could answer the question, first for the gap."""
     ordered = sorted(indicators, key=lambda indicator: indicator.name != Name.GAP)
     codes = []
     for indicator in ordered:
@@ -225,8 +219,7 @@ def _to_identify(indicators: Sequence[Indicator], limits: MemoryThresholds) -> t
 def _missing(
     evidence: Evidence, limits: MemoryThresholds
 ) -> tuple[tuple[Reason, ...], tuple[Reason, ...]]:
-    """Return the reasons that prevent a clearance and the advice; both are empty if nothing
-    does."""
+    """Return the reasons that prevent a clearance, and the advice; both are empty if none does."""
     reasons, advice = [], []
     if _found_alone(evidence, limits.alpha):
         reasons.append(because("found_alone"))
@@ -243,16 +236,17 @@ def _missing(
 
 
 def tipping(evidence: Evidence, verdict: V, limits: MemoryThresholds) -> float | None:
-    """Return the largest odds ratio of unparsed answers under which the statement on the gap holds.
+    """Return the largest odds ratio of unparsed answers at which the statement on the gap holds.
 
     Parameters
     ----------
     evidence : Evidence
-        Imputes unparsed answers at several odds ratios (`audit.statistics.unparsed`).
+        The statistics, which impute unparsed answers at several odds ratios
+        (`audit.statistics.unparsed`).
     verdict : MemoryVerdict
         A clearance, or a verdict that may rest on a gap.
     limits : MemoryThresholds
-        State the level and the effect of interest.
+        The level and the effect of interest.
 
     Returns
     -------
@@ -312,9 +306,9 @@ def headline(
     Parameters
     ----------
     cell : MemoryCell
-        Names model and benchmark.
+        The cell, which names model and benchmark.
     verdict : MemoryVerdict
-        Its verdict.
+        The verdict of the cell.
     evidence : Evidence
         The indicators.
     gates : sequence of Gate
@@ -359,13 +353,13 @@ def headline(
 
 
 def cannot_exclude(cell: MemoryCell, evidence: Evidence, alpha: float) -> tuple[Reason, ...]:
-    """Return what stays open whatever the verdict, and what stays open because a control was not
-    run.
+    """Return the explanations that no verdict excludes, and those that a missing control leaves
+    open.
 
     Parameters
     ----------
     cell : MemoryCell
-        Its references and held-out items.
+        The cell, with its references and held-out items.
     evidence : Evidence
         The judged indicators.
     alpha : float
@@ -374,7 +368,7 @@ def cannot_exclude(cell: MemoryCell, evidence: Evidence, alpha: float) -> tuple[
     Returns
     -------
     tuple of Reason
-        One for each open explanation.
+        A reason for each open explanation.
     """
     judged = set()
     for indicator in evidence.indicators:

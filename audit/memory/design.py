@@ -14,12 +14,12 @@ ORDERS_MAX = 1000
 
 
 class Arm(StrEnum):
-    """Name what is measured on an item."""
+    """Name the measurements on an item."""
 
     SCORE = "score"  # the answer to the question
-    PUBLISHED = "published"  # the likelihood of the item as it was published
+    PUBLISHED = "published"  # the likelihood of the item as published
     OPTIONS = "options"  # the likelihood of the item with its wrong options in another order
-    ORDER = "order"  # the likelihood of the item after its neighbours, in the published order and in others
+    ORDER = "order"  # the likelihood of the item after its neighbours, in the published and in other orders
 
 
 def make_design(shard_items: int, orders: int, option_orders: int, *, whole: bool) -> Design:
@@ -65,10 +65,10 @@ def make_design(shard_items: int, orders: int, option_orders: int, *, whole: boo
 
 @dataclass(frozen=True)
 class MemoryThresholds(Thresholds):
-    """Thresholds of the memory audit.
+    """Define the thresholds of the memory audit.
 
-    matched_*, drawn_alpha: see `gates`. kind_auc_max: see `gates.same_kind`. *_min: fewer units
-    carry no test.
+    matched_*, drawn_alpha, kind_auc_max: the limits of `gates`. *_min: the least number of units
+    for a test.
     """
 
     answered_share_min: float = 0.95

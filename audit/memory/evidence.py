@@ -50,7 +50,7 @@ _STANDARD_ERRORS = (
     2.0
 )
 _MORE_LIKELY = (
-    # If texts are likelier to the model than to the best reference by this share of nats a byte,
+    # If texts are likelier to the model than to the best reference by this the share of nats a byte,
     # references do not bracket it.
     0.05
 )
@@ -398,7 +398,7 @@ def unmatched(e: Evidence, limits: MemoryThresholds) -> bool:
     e : Evidence
         The gap on all scales.
     limits : MemoryThresholds
-        State the levels and the least share of matched items.
+        The levels and the least share of matched items.
 
     Returns
     -------
@@ -434,7 +434,7 @@ def selected(alike: float | None, limits: MemoryThresholds) -> bool:
     alike : float or None
         `fresh_gap.agreement`; None without references.
     limits : MemoryThresholds
-        State the level.
+        The level.
 
     Returns
     -------
@@ -453,7 +453,7 @@ def of_another_kind(kind: Auc | None, limits: MemoryThresholds) -> bool:
     kind : Auc or None
         AUC of a classifier of words.
     limits : MemoryThresholds
-        State the largest AUC.
+        The largest AUC.
 
     Returns
     -------
@@ -516,7 +516,7 @@ def told_by_words(evidence: Evidence, limits: MemoryThresholds) -> bool:
     evidence : Evidence
         p of each measure.
     limits : MemoryThresholds
-        State the level, with Bonferroni's correction over the measures.
+        The level, with Bonferroni's correction over the measures.
 
     Returns
     -------

@@ -1,9 +1,9 @@
-"""Check the measurement: each gate is a function of one cell and its evidence.
+"""Check the measurement. Each gate is a function of one cell and its evidence.
 
-`withholds` says whether a failure alone withholds the verdict. If `fresh_*`, `same_kind`,
-`order_exchangeable` or, with likelihoods, `above_guessing` fails, the indicators that rest on it
-are not judged: see `decide`. A reference with too few readable answers is left out (`readable`). A
-share fails only if the data show that it is below its limit, not by its estimate alone.
+`withholds` is whether a failure alone withholds the verdict. Some indicators are not judged if a
+gate fails on which they rest (see `decide`). These gates are `fresh_*`, `same_kind`,
+`order_exchangeable` and, with likelihoods, `above_guessing`. A reference with too few readable
+answers is left out (`readable`). A share fails only if it is significantly below its limit.
 """
 
 from collections.abc import Sequence
@@ -28,11 +28,11 @@ from audit.memory.texts import TEXTS
 from audit.statistics.between_models import repeats
 
 FREE_ANSWER = 0.05  # assumed rate of right guesses without options
-_READ = {  # gates of readable rows: the arms, what is read there, and the advice after a failure
+_READ = {  # gates of readable rows, with their arms, what is read, and the advice after a failure
     "likelihoods_read": (
         (Arm.PUBLISHED, Arm.OPTIONS, Arm.ORDER),
         "of the given texts have a likelihood",
-        "Look at the errors of these rows: texts longer than max_model_len, above all.",
+        "Look at the errors of these rows. Most common are texts longer than max_model_len.",
     ),
     "parseability": ((Arm.SCORE,), "of the answers are parsed", READ_ADVICE),
 }
@@ -46,14 +46,14 @@ def all_gates(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds) ->
     cell : MemoryCell
         The measured cell.
     evidence : Evidence
-        Its statistics.
+        The statistics of the cell.
     limits : MemoryThresholds
         The thresholds.
 
     Returns
     -------
     tuple of Gate
-        With the checks of an imported log first.
+        The gates, with the checks of an imported log first.
     """
     score_alone = no_likelihoods(cell)
     compared = cell.tested[0].reads[Arm.SCORE].asked > 0 and cell.fresh is not None
@@ -72,27 +72,26 @@ def all_gates(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds) ->
 
 
 def no_likelihoods(cell: MemoryCell) -> bool:
-    """Return whether only the score was measured, as for imported answers and chat endpoints."""
+    """Return whether only scores were measured, as for imported answers and chat endpoints."""
     reads = cell.tested[0].reads
     return reads[Arm.SCORE].asked == sum(one.asked for one in reads.values()) > 0
 
 
 def above_guessing(cell: MemoryCell, *, withholds: bool) -> Gate:
-    """Check that a score compared with held-out items is above guessing, as a guesser shows
-    nothing.
+    """Check that a score that is compared with held-out items is above guessing.
 
     Parameters
     ----------
     cell : MemoryCell
         The scores on both sets.
     withholds : bool
-        Whether the score is all that was measured (imported outcomes).
+        Whether only the score was measured (imported outcomes).
 
     Returns
     -------
     Gate
-        number: accuracy on the set where it is further above guessing. threshold: chance and two
-        standard errors there.
+        Its number is the accuracy on the set where it is further above guessing. Its threshold is
+        chance plus two standard errors on this set.
     """
     found = []
     for one, items in _sides(cell, cell.tested):
@@ -101,13 +100,13 @@ def above_guessing(cell: MemoryCell, *, withholds: bool) -> Gate:
         limit = chance + 2.0 * float(np.sqrt(chance * (1 - chance) / max(values.size, 1)))
         found.append((float(values.mean()) if values.size else 0.0, limit, items.name, values.size))
     mean, limit, name, n = max(found, key=lambda one: one[0] - one[1])
-    source = "ours; chance and two standard errors; a free answer is guessed once in 20"
-    advice = "Take a benchmark on which this model is better than guessing."
+    source = "ours; chance plus two standard errors; a free answer is guessed once in 20"
+    advice = "Choose a benchmark on which this model is better than guessing."
     if limit >= 1.0:
         advice = (
-            f"Take more items: {n:,} cannot tell any score from guessing."
+            f"Add items: with {n:,} no score can be told from guessing."
             if n
-            else "See why no answer was parsed."
+            else "Find out why no answer was parsed."
         )
     return Rule("above_guessing", limit, source).checked(
         mean > limit,
@@ -119,14 +118,16 @@ def above_guessing(cell: MemoryCell, *, withholds: bool) -> Gate:
 
 
 def same_guessing(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds) -> Gate:
-    """Check that a gap is no work of items with other numbers of options; only where these numbers
-    differ.
+    """Check that different numbers of options do not explain a gap.
 
-    number: the difference in guesses that are right, 0-1. It fails if a gap is seen in points and
-    is gone with held-out scores as they would be at the benchmark's chance of a guess."""
+    The gate applies if these numbers differ. Its number is the difference in the chance of a guess,
+    0-1. It fails if a gap is seen in points, and vanishes when the held-out scores are adjusted to
+    the benchmark's chance of a guess."""
     published, held_out = cell.chance
     rule = Rule(
-        "same_guessing", limits.alpha, "ours; scores at one chance of a guess (mean of 1 / options)"
+        "same_guessing",
+        limits.alpha,
+        "ours; scores at the same chance of a guess (mean of 1 / options)",
     )
     means = []
     for a, b in cell.references:
@@ -140,23 +141,24 @@ def same_guessing(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds
     return rule.checked(
         passed=not by_points <= limits.alpha < (evidence.same_chance or 0.0),
         number=published - held_out,
-        detail=f"A guess is right in {percent(published)} of the benchmark's items and {percent(held_out)} of the "
-        f"held-out ones.{theirs}",
-        advice="Take held-out items with as many options as the benchmark's, or references as able as this model.",
+        detail=f"A guess is right in {percent(published)} of the benchmark's items and "
+        f"{percent(held_out)} of the held-out items.{theirs}",
+        advice="Choose held-out items with as many options as the benchmark's, or references as "
+        "able as this model.",
         withholds=False,
         numbers={"published": published, "held_out": held_out},
     )
 
 
 def readable(cell: MemoryCell, limits: MemoryThresholds) -> MemoryCell:
-    """Leave out the references that were not read well enough, and repeats of another model.
+    """Leave out references with too few readable answers, and repeats of another model.
 
     Parameters
     ----------
     cell : MemoryCell
         The cell with all its references.
     limits : MemoryThresholds
-        State the least share of readable rows in any arm.
+        The least share of readable rows in any arm.
 
     Returns
     -------
@@ -192,7 +194,7 @@ def readable(cell: MemoryCell, limits: MemoryThresholds) -> MemoryCell:
 
 
 def was_read(name: str, cell: MemoryCell, limits: MemoryThresholds, *, withholds: bool) -> Gate:
-    """Check the share of the tested model's rows that could be read, by set and arm.
+    """Check the share of the tested model's rows that are readable, by set and arm.
 
     Parameters
     ----------
@@ -201,14 +203,14 @@ def was_read(name: str, cell: MemoryCell, limits: MemoryThresholds, *, withholds
     cell : MemoryCell
         The numbers of rows.
     limits : MemoryThresholds
-        State the least share.
+        The least share.
     withholds : bool
         Whether a failure alone withholds the verdict.
 
     Returns
     -------
     Gate
-        number: the lowest share.
+        Its number is the lowest share.
     """
     (arms, what, advice), limit = _READ[name], limits.answered_share_min
     rule = Rule(name, limit, "li2026, gate G1 (at least 0.95); conf/verdict: answered_share_min")
@@ -244,19 +246,20 @@ def was_read(name: str, cell: MemoryCell, limits: MemoryThresholds, *, withholds
 
 
 def orders_reach_model(cell: MemoryCell, limits: MemoryThresholds) -> Gate:
-    """Check that other orders were sent as other requests.
+    """Check that different orders were sent as different requests.
 
     Parameters
     ----------
     cell : MemoryCell
         The hashes of its requests.
     limits : MemoryThresholds
-        State the largest share of repeated requests.
+        The largest share of repeated requests.
 
     Returns
     -------
     Gate
-        number: share of orders whose requests equal those of the published order or of another.
+        Its number is the share of orders whose requests equal those of the published order or of
+        another.
     """
     requests = []
     for answers in cell.tested:
@@ -268,28 +271,29 @@ def orders_reach_model(cell: MemoryCell, limits: MemoryThresholds) -> Gate:
         limits.noop_share_max,
         "Of {compared} other orders of options and items, {same} were sent as the published order and {repeated} as "
         "another.",
-        "Look at the texts that were sent: options with the same text, or texts that are cut off before they differ.",
+        "Look at the texts that were sent. Options may have the same text, or texts may be cut off "
+        "before they differ.",
         nothing="No other order was compared with a published one.",
         must=False,
     )
 
 
 def fresh_matched(evidence: Evidence, limits: MemoryThresholds) -> Gate:
-    """Check that the held-out items match the benchmark in difficulty well enough to judge the gap.
+    """Check that the difficulty of the held-out items is close enough to judge the gap.
 
     Parameters
     ----------
     evidence : Evidence
         The references' gap.
     limits : MemoryThresholds
-        State the level of the test and the least share of matched items.
+        The level of the test and the least share of matched items.
 
     Returns
     -------
     Gate
-        Passes if enough items of the benchmark have held-out items that are as hard, and all scales
-        agree on the gap where the references find the sets unequally hard. number: the p-value of
-        the references' own gap.
+        Passes if enough items of the benchmark have held-out items of equal difficulty. If the sets
+        are not equally hard for the references, all scales must also agree on the gap. Its number
+        is the p-value of the references' gap.
     """
     source = "ours; the references' own gap and the scales; conf/verdict: matched_alpha, matched_share_min"
     rule = Rule("fresh_matched", limits.matched_alpha, source)
@@ -300,11 +304,15 @@ def fresh_matched(evidence: Evidence, limits: MemoryThresholds) -> Gate:
         or gap.reference_gap is None
         or gap.reference_pvalue is None
     ):
-        detail = "Without held-out items, or references above chance, nothing says how hard the held-out items are."
+        detail = (
+            "Without held-out items, or references above chance, the difficulty of the held-out "
+            "items is unknown."
+        )
         return rule.absent(detail, withholds=False)
     bad, uneven = unmatched(evidence, limits), gap.reference_pvalue <= limits.matched_alpha
     scales = (
-        f" The sets are not as hard; the scales {'disagree' if bad else 'agree'} about a gap."
+        f" The sets are not equally hard, and the scales {'disagree' if bad else 'agree'} about a "
+        "gap."
         if uneven
         else ""
     )
@@ -314,31 +322,30 @@ def fresh_matched(evidence: Evidence, limits: MemoryThresholds) -> Gate:
         detail=f"The references score {signed_points(gap.reference_gap)} on the benchmark against the held-out items "
         f"({pvalue(gap.reference_pvalue)}). {percent(gap.matched.share)} of its items have held-out ones as hard."
         f"{scales}",
-        advice="Draw held-out items as hard as the benchmark's, matched on other models than the references; or take "
-        "references as able as this model, for which the scales agree.",
+        advice="Draw held-out items as hard as the benchmark's, matched on models other than the "
+        "references. Or choose references as able as this model, for which the scales agree.",
         withholds=False,
         numbers={"reference_gap": gap.reference_gap, "matched_share": gap.matched.share},
     )
 
 
 def fresh_drawn(evidence: Evidence, limits: MemoryThresholds) -> Gate:
-    """Check that the references' answers to both sets agree no better than those to independent
-    draws.
+    """Check that the references' answers to both sets agree no more than with independent draws.
 
-    Items chosen by the answers that judge them later are harder, or easier, for the tested model
-    alone, as scores regress to the mean.
+    If the references' answers choose the items, these are harder or easier only for the tested
+    model, since scores regress to the mean.
 
     Parameters
     ----------
     evidence : Evidence
         The agreement of the answers.
     limits : MemoryThresholds
-        State the level.
+        The level.
 
     Returns
     -------
     Gate
-        number: how often independent draws agree as well.
+        Its number is the share of independent draws that agree as well or better.
     """
     source = "ours; lower tail of chi-squared over numbers of right references; conf/verdict: drawn_alpha"
     rule = Rule("fresh_drawn", limits.drawn_alpha, source)
@@ -349,8 +356,8 @@ def fresh_drawn(evidence: Evidence, limits: MemoryThresholds) -> Gate:
         number=evidence.alike,
         detail="By how many references were right, benchmark and held-out items agree. Independent draws agree as well "
         f"or better in {percent(evidence.alike)} of cases.",
-        advice="Do not choose held-out items by the references' answers: match them on other models, or take others as "
-        "references.",
+        advice="Do not choose held-out items by the references' answers. Match them on other "
+        "models, or choose other references.",
         withholds=False,
     )
 
@@ -358,22 +365,21 @@ def fresh_drawn(evidence: Evidence, limits: MemoryThresholds) -> Gate:
 def order_exchangeable(
     evidence: Evidence, limits: MemoryThresholds, *, recorded: bool = False
 ) -> Gate:
-    """Check that the words and lengths of neighbours do not give away the published order within
-    shards.
+    """Check that words and lengths of neighbours do not reveal the published order within shards.
 
     Parameters
     ----------
     evidence : Evidence
-        p of each measure.
+        The p-value of each measure.
     limits : MemoryThresholds
-        State the level.
+        The level.
     recorded : bool
         Whether the order was drawn at random and recorded.
 
     Returns
     -------
     Gate
-        number: the smallest p, after Bonferroni over the measures.
+        Its number is the smallest p, after Bonferroni over the measures.
     """
     source = "Oren et al. 2023 assume that items are exchangeable; conf/verdict: exchangeable_alpha"
     rule = Rule("order_exchangeable", limits.exchangeable_alpha, source)
@@ -396,7 +402,8 @@ def order_exchangeable(
         number=smallest,
         detail=f"The words and lengths of neighbours {'give' if bad else 'do not give'} the published order away: "
         f"{pvalue(smallest)}.",
-        advice=f"{lacking}It counts only where it is likelier to this model than to the references.",
+        advice=f"{lacking}The order counts only if it is likelier to this model than to the "
+        "references.",
         withholds=False,
         numbers=dict(pvalues),
     )
@@ -410,12 +417,12 @@ def same_kind(evidence: Evidence, limits: MemoryThresholds) -> Gate:
     evidence : Evidence
         The classifier of words.
     limits : MemoryThresholds
-        State the largest AUC.
+        The largest AUC.
 
     Returns
     -------
     Gate
-        number: the AUC.
+        Its number is the AUC.
     """
     source = "ours; cross-validated naive Bayes over words; conf/verdict: kind_auc_max"
     rule = Rule("same_kind", limits.kind_auc_max, source)
@@ -427,18 +434,18 @@ def same_kind(evidence: Evidence, limits: MemoryThresholds) -> Gate:
     return rule.checked(
         passed=not of_another_kind(kind, limits),
         number=kind.auc,
-        detail=f"A classifier of words ranks a benchmark item above a held-out one in {percent(kind.auc)} of pairs "
+        detail="A classifier of words ranks a benchmark item above a held-out item in "
+        f"{percent(kind.auc)} of pairs "
         f"(95 % interval {percent(kind.low)} to {percent(kind.high)}); 50 % is no difference.",
-        advice="Take held-out items of the benchmark's own kind: the same subjects, authors, length and layout.",
+        advice="Choose held-out items of the benchmark's kind, with the same subjects, authors, "
+        "length and layout.",
         withholds=False,
         numbers={"auc": kind.auc, "low": kind.low, "high": kind.high},
     )
 
 
 def _surely_below(reads: Reads, limit: float) -> bool:
-    """Return whether the upper end of the exact 95 % interval of a share (Clopper-Pearson) is below
-    the limit.
-    """
+    """Return whether the upper limit of a share (exact 95 %, Clopper-Pearson) is below the limit."""
     return bool(reads.asked) and read_limits(reads.read, reads.asked)[1] < limit
 
 
@@ -456,7 +463,7 @@ def _sides(
 def _rows(
     cell: MemoryCell, pair: tuple[ModelSet, ModelSet | None], arms: Sequence[Arm]
 ) -> list[tuple[str, Arm, Reads]]:
-    """Return (set, arm, rows) of one model for the arms with rows."""
+    """Return (set, arm, rows) of one model, for each arm that has rows."""
     rows = []
     for answers, items in _sides(cell, pair):
         for arm in arms:

@@ -1,5 +1,4 @@
-"""Decide a cell from its evidence and gates: a grade, its code and its reasons, and how robust it
-is.
+"""Decide the grade, the code and the reasons of a cell, and how robust they are.
 
 The ladder of grades is in `audit.judging`.
 """
@@ -22,7 +21,7 @@ from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.statistics.unparsed import tipping_point
 
 Reasons = tuple[Reason, ...]
-REFERENCES = 5  # with fewer references, the advice asks for more
+REFERENCES = 5  # With fewer references, the advice asks for more.
 _COMPARED = ("difference", "low", "high", "pvalue")
 BEYOND = (V.DROP_BEYOND_REFERENCE, V.DROP_SUGGESTS_MEMORY)
 COUNTED = (*BEYOND, V.CAUSE_UNKNOWN)  # verdicts under which a drop counts
@@ -36,14 +35,14 @@ def finding(alpha: float, found_p: float, beyond_p: float | None) -> V | None:
     alpha : float
         Level.
     found_p : float
-        p of a drop that counts.
-    beyond_p : float or None
-        p of a drop beyond reference; None if it was not tested. NaN supports nothing.
+        The p-value of a drop that counts.
+        beyond_p : float or None
+        The p-value of a drop beyond reference; None if not tested. NaN supports no finding.
 
     Returns
     -------
     PerturbVerdict or None
-        None if there is no finding.
+        The finding; None if there is none.
     """
     if beyond_p is not None and beyond_p <= alpha:
         return V.DROP_BEYOND_REFERENCE
@@ -51,12 +50,12 @@ def finding(alpha: float, found_p: float, beyond_p: float | None) -> V | None:
 
 
 def standing(tests: Tests, alpha: float, found_p: float, beyond_p: float | None) -> V | None:
-    """Return the finding that stands with unparsed answers imputed against it.
+    """Return the finding that remains if unparsed answers are imputed against it.
 
     Parameters
     ----------
     tests : Tests
-        The tests as parsed, and with imputed answers.
+        The tests with parsed answers only, and with imputed answers.
     alpha : float
         Level.
     found_p, beyond_p : float
@@ -65,12 +64,12 @@ def standing(tests: Tests, alpha: float, found_p: float, beyond_p: float | None)
     Returns
     -------
     PerturbVerdict or None
-        None if no finding stands.
+        The finding; None if none remains.
 
     Notes
     -----
-    The panel's correction scales a cell's p as parsed; the same factor is applied to the adverse
-    one.
+    The panel's correction multiplies the p-value of a cell by a factor. The p-value with imputed
+    answers is multiplied by the same factor.
     """
     verdict = finding(alpha, found_p, beyond_p)
     if verdict is None or (held := tests.adverse) is None:
@@ -112,32 +111,33 @@ def decide(
     gates : sequence of Gate
         The checks of the measurement.
     limits : PerturbThresholds
-        State the level and the smallest effect that matters.
+        The level and the smallest effect that matters.
     found_p, beyond_p : float, optional
-        p-values after correction over the panel; without them the evidence's own.
+        The p-values after correction over the panel; by default those of the evidence.
 
     Returns
     -------
     Decision
-        The grade of the ladder with the audit's code and reasons.
+        The grade, with the audit's code and reasons.
 
     Notes
     -----
     A drop counts if the permutation test rejects, its 95 % interval excludes zero, and it is larger
     than broken variants could cause.
 
-    It is beyond reference under these conditions. The references bracket the tested model and are
-    not all of one other family. It is larger than theirs on all three scales, and off their curve
-    if there are ten or more. A model that is sensitive to wording would not lose as much
-    (`Tests.own_p`).
+    A drop is beyond reference under four conditions. The references bracket the tested model and
+    are not all of one other family. The drop is larger than theirs on all three scales. With ten or
+    more references, it is also off their curve. A model that is sensitive to wording would not lose
+    as much (`Tests.own_p`).
 
-    It is strong if it is more than any such model loses, or more than this one loses on reworded
-    held-out items. Else it is suggestive, as sensitivity on hard items alone gives the same data.
-    Held-out items alone do not make this finding: easier rewordings of them would cause it.
+    The finding is strong if the drop is more than any such model loses, or more than this model
+    loses on reworded held-out items. Else it is suggestive, since sensitivity on hard items has the
+    same pattern. Held-out items alone are not enough for this finding, since easier rewordings of
+    them have the same effect.
 
-    A model is cleared by its data alone: a drop of the smallest effect that matters must be refuted
-    (Schuirmann 1987). With references, such a drop beyond theirs must be refuted too, as easier
-    rewordings hide memory.
+    A model is cleared if its data exclude the smallest drop that matters (Schuirmann 1987). With
+    references, the data must also exclude such a drop beyond theirs, since easier rewordings hide
+    memory.
     """
     blocking = failed(gates)
     if evidence is None or blocking:
@@ -166,7 +166,7 @@ def decide(
 
 
 def _unmeasured(evidence: Grounds | None, blocking: Sequence[Gate]) -> Decision:
-    """Return the decision of a cell without anything to compare, or with a failed check."""
+    """Return the decision on a cell that has a failed check or nothing to compare."""
     code = "" if evidence is not None else "nothing_to_compare"
     graded = grade((), [g.name for g in blocking] or [code])
     why = (because(code),) if code else gate_reasons(blocking, GATES)
@@ -176,7 +176,7 @@ def _unmeasured(evidence: Grounds | None, blocking: Sequence[Gate]) -> Decision:
 def _lost(
     verdict: V | None, tests: Tests, alpha: float, found_p: float, beyond_p: float | None
 ) -> str:
-    """Return which finding unparsed answers take away, as a code; "" if none."""
+    """Return the code of the finding that unparsed answers remove; "" if they remove none."""
     left = verdict and standing(tests, alpha, found_p, beyond_p)
     if left == verdict:
         return ""
@@ -195,7 +195,7 @@ def _contrast(
         Guard("beyond_references", excluded=verdict == V.DROP_BEYOND_REFERENCE),
         Guard("hard_items", excluded=strong(evidence.tests, limits.alpha, beyond_p), stated=True),
     )
-    alone = evidence.equivalence.p_no_larger <= limits.alpha  # The comparison is false for NaN.
+    alone = evidence.equivalence.p_no_larger <= limits.alpha  # This comparison is false for NaN.
     beside = evidence.beside is None or evidence.beside <= limits.alpha
     room = 1 - evidence.drop.variants >= limits.effect_of_interest
     return Contrast("drop", verdict is not None, guards, Bound(not few and alone and beside, room))
@@ -217,8 +217,7 @@ def _of_few(few: Gate, tests: Tests) -> Said:
 
 
 def _of_drop(evidence: Grounds, limits: PerturbThresholds, found_p: float, graded: Graded) -> Said:
-    """Return what is said of a drop that counts: of its grade, and of its cause if that is
-    unknown."""
+    """Return the reasons and advice on a drop that counts, and its cause if known."""
     tests = evidence.tests
     broken = because("variants_not_read")
     if tests.broken_p is not None:
@@ -239,22 +238,21 @@ def _of_drop(evidence: Grounds, limits: PerturbThresholds, found_p: float, grade
 
 
 def strong(tests: Tests, alpha: float, beyond_p: float | None) -> bool:
-    """Return whether a drop beyond reference is more than any model loses that is sensitive to
-    wording.
+    """Return whether a drop beyond reference exceeds the loss of any model sensitive to wording.
 
     Parameters
     ----------
     tests : Tests
-        The tests; unparsed answers are imputed against the drop too.
+        The tests, also with unparsed answers imputed against the drop.
     alpha : float
         Level.
     beyond_p : float or None
-        After the panel's correction, whose factor is applied here as well.
+        The p-value after the panel's correction, whose factor applies here too.
 
     Returns
     -------
     bool
-        False if it was not tested.
+        The result; False if not tested.
     """
     if tests.strong_p is None or beyond_p is None:
         return False
@@ -272,7 +270,7 @@ def _not_found(
     gates: Sequence[Gate],
     graded: Graded,
 ) -> Said:
-    """Return what is said if no drop counts: is one of the smallest effect that matters refuted?"""
+    """Return the reasons and advice if no drop counts, such as whether the smallest is excluded."""
     tests, alpha, equivalence = evidence.tests, limits.alpha, evidence.equivalence
     doubt = ""  # why an apparent drop does not count
     if tests.exchange.pvalue <= alpha and tests.broken_p is not None and tests.broken_p > alpha:
@@ -312,7 +310,7 @@ def _not_found(
 
 
 def _more(gates: Sequence[Gate]) -> Reason:
-    """Return the advice to ask more, with numbers if the plan needs more questions than were
+    """Return the advice to ask more questions, with numbers if the plan needs more than were
     asked."""
     size = next((g.numbers for g in gates if g.name == "enough_data"), {})
     asked, needed = size.get("asked") or 0.0, size.get("needed") or 0.0
@@ -368,12 +366,12 @@ def _doubt(tests: Tests, alpha: float) -> str:
         return "not_bracketed"
     if tests.family:
         return "one_family"
-    # Only the correction over the panel prevents a finding.
+    # Only the correction over the panel removes the finding.
     return "common_fall" if tests.own_p > alpha else "not_clearly_more"
 
 
 def _held_out(tests: Tests) -> Reasons:
-    """Return the results on held-out items whatever the verdict, or why they were not asked."""
+    """Return the results on held-out items, or why they decide nothing."""
     control = tests.control
     if control is None:
         return ()
@@ -442,8 +440,8 @@ def headline(
 
 
 def cannot_exclude(cell: PerturbCell, e: Evidence | None) -> Reasons:
-    """Return what stays open whatever the verdict, and what stays open because a control was not
-    run.
+    """Return the explanations that no verdict excludes, and those that a missing control leaves
+    open.
 
     Parameters
     ----------
@@ -455,7 +453,7 @@ def cannot_exclude(cell: PerturbCell, e: Evidence | None) -> Reasons:
     Returns
     -------
     tuple of Reason
-        One for each open explanation.
+        A reason for each open explanation.
     """
     if e is None:
         return (because("answers_as_facts"),)
@@ -476,7 +474,7 @@ def cannot_exclude(cell: PerturbCell, e: Evidence | None) -> Reasons:
         ),
         (many > 1, because("references_remember")),
         (control is not None and not asked, because("held_out_not_asked")),
-        # No data can show that rewordings of two sets are equally hard.
+        # No data can show that the rewordings of two sets are equally hard.
         (
             asked,
             because("held_out_easier"),
@@ -498,7 +496,7 @@ def unparsed(
     pvalues: tuple[float, float | None],
     rng: np.random.Generator,
 ) -> Unparsed | None:
-    """Return how robust the verdict on a cell is against unparsed answers.
+    """Return how much the verdict on a cell depends on unparsed answers.
 
     Parameters
     ----------
@@ -507,7 +505,7 @@ def unparsed(
     evidence : Evidence
         The statistics as parsed.
     decision : Decision
-        The verdict. A finding that is withheld for its unparsed answers has a tipping point, too.
+        The verdict. A finding that is withheld because of unparsed answers has a tipping point too.
     limits : PerturbThresholds
         The thresholds.
     pvalues : tuple
@@ -518,7 +516,7 @@ def unparsed(
     Returns
     -------
     Unparsed or None
-        None if all answers were parsed, those of the references too.
+        The result; None if all answers were parsed, also those of the references.
     """
     if all(w.parsed for w in (cell.tested, *cell.references)):
         return None
@@ -536,7 +534,7 @@ def unparsed(
             return max(no_larger(cell, limits, gamma)[0].p_no_larger, beside) <= alpha
         try:
             held = adverse(cell, tests, limits, gamma, rng)
-        except DataError:  # with imputed answers a reference is not above chance
+        except DataError:  # With imputed answers, a reference is not above chance.
             return False
         return standing(replace(tests, adverse=held), alpha, *pvalues) == verdict
 

@@ -635,7 +635,7 @@ def no_larger(
     cell : PerturbCell
         The answers.
     limits : PerturbThresholds
-        State the smallest effect that matters.
+        The smallest effect that matters.
     gamma : float
         Odds ratio at which unparsed answers are imputed for a drop.
 
@@ -666,7 +666,7 @@ def beside_references(
     cell : PerturbCell
         The answers.
     limits : PerturbThresholds
-        State the smallest effect that matters.
+        The smallest effect that matters.
     gamma : float, optional
         Odds ratio at which unparsed answers are imputed for a drop; as parsed if None.
 

@@ -1,7 +1,6 @@
-"""Check the measurement: each gate is a function of one cell.
+"""Check the measurement. Each gate is a function of one cell.
 
-`withholds` says whether a failure alone withholds the verdict; `enough_data` does not: see
-`decide`.
+`withholds` is whether a failure alone withholds the verdict. `enough_data` does not (see `decide`).
 """
 
 import numpy as np
@@ -32,7 +31,7 @@ def all_gates(cell: PerturbCell, limits: PerturbThresholds) -> tuple[Gate, ...]:
     Returns
     -------
     tuple of Gate
-        With the checks of an imported log first.
+        The gates, with the checks of an imported log first.
     """
     return (
         *log_checks(cell.log_checks),
@@ -48,20 +47,20 @@ def all_gates(cell: PerturbCell, limits: PerturbThresholds) -> tuple[Gate, ...]:
 
 
 def above_chance(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
-    """Check that the original accuracy beats guessing by a number of standard errors of a guesser.
+    """Check that the original accuracy is above guessing by some standard errors of a guesser.
 
     Parameters
     ----------
     cell : PerturbCell
-        The answers. Free answers have no useful chance level; there the standard error is the
-        accuracy's own.
+        The answers. Free answers have no useful chance level, so the standard error is that of the
+        accuracy.
     limits : PerturbThresholds
-        State the standard errors needed.
+        The standard errors needed.
 
     Returns
     -------
     Gate
-        number: the z score.
+        Its number is the z score.
     """
     limit = limits.above_chance_standard_errors
     values = first_answered(cell.tested.original)
@@ -85,14 +84,14 @@ def above_chance(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
 
 
 def parseability(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
-    """Check the share of answered wordings by arm.
+    """Check the share of parsed answers by arm.
 
     Parameters
     ----------
     cell : PerturbCell
         The answers.
     limits : PerturbThresholds
-        State the least share. A reference below it is left out of the comparison, and named.
+        The least share. A reference below it is left out of the comparison, and named.
 
     Returns
     -------
@@ -136,20 +135,19 @@ def parseability(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
 
 
 def noise_floor(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
-    """Check that replicates of the original, which differ only in their seeds, are equally
-    accurate.
+    """Check that replicates of the original, which differ only in seeds, are equally accurate.
 
     Parameters
     ----------
     cell : PerturbCell
         The answers.
     limits : PerturbThresholds
-        State the level of the test.
+        The level of the test.
 
     Returns
     -------
     Gate
-        number: p of Cochran's Q.
+        Its number is the p-value of Cochran's Q.
     """
     limit = limits.noise_floor_alpha
     source = "ours; Cochran's Q between replicates of the original; conf/verdict: noise_floor_alpha"
@@ -157,16 +155,17 @@ def noise_floor(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     noise = run_noise(cell.tested.original, cell.cluster)
     if np.isnan(noise.pvalue):
         return rule.absent(
-            "The original has no two replicates that share an answered question: no noise floor."
+            "No two replicates of the original share an answered question, so the noise floor is "
+            "unknown."
         )
     return rule.checked(
         noise.pvalue > limit,
         noise.pvalue,
         f"The {noise.replicates} replicates of the original differ "
         f"{'by no more' if noise.pvalue > limit else 'more'} than chance explains ({pvalue(noise.pvalue)}); "
-        f"{percent(noise.flipped)} of outcomes change from one to the next.",
-        "Something other than the seed changed between runs of the same prompt: compare their shards (engine, prompts, "
-        "truncated replies), and repeat the run.",
+        f"{percent(noise.flipped)} of outcomes change between replicates.",
+        "Runs of the same prompt differ in more than the seed. Compare their shards (engine, "
+        "prompts, truncated replies), and repeat the run.",
         numbers={
             "replicates": float(noise.replicates),
             "flipped": noise.flipped,
@@ -176,7 +175,7 @@ def noise_floor(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
 
 
 def exact_values(cell: PerturbCell) -> Gate:
-    """Check for values that real data rarely give.
+    """Check for values that are rare in real data.
 
     Parameters
     ----------
@@ -196,48 +195,52 @@ def exact_values(cell: PerturbCell) -> Gate:
     return exact(
         arms,
         np.concatenate([cell.tested.original, cell.tested.variants]),
-        "no answer differs between any two wordings: every interval has zero width" if same else "",
+        "no answer differs between any two wordings, so every interval has zero width"
+        if same
+        else "",
         "No accuracy is exactly 0 or 1, and answers differ between wordings.",
-        "Look at the raw replies: such values usually come from unparsed answers, wrong labels or variants that never "
-        "reached the model.",
+        "Look at the raw replies. Such values usually come from unparsed answers, wrong labels or "
+        "variants that did not reach the model.",
     )
 
 
 def variants_reached_model(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
-    """Check that variants reached the model as requests of their own.
+    """Check that variants reached the model as different requests.
 
     Parameters
     ----------
     cell : PerturbCell
         The hashes of its requests.
     limits : PerturbThresholds
-        State the largest share of repeated requests.
+        The largest share of repeated requests.
 
     Returns
     -------
     Gate
-        number: that share.
+        Its number is this share.
     """
     return reached_model(
         "variants_reached_model",
         [cell.requests] if cell.requests else [],
         limits.noop_share_max,
         "Of {compared} requests with a variant, {same} were the original's and {repeated} another variant's.",
-        "Look at the prompts that were sent: the variant is dropped by the template, cut off, or the same text.",
-        nothing="No hashes of requests were kept, so that the variants reached the model is not shown.",
+        "Look at the prompts that were sent. The template may drop the variant, or the variant may "
+        "be cut off or equal the original.",
+        nothing="The hashes of requests are missing, so it is unknown whether the variants reached "
+        "the model.",
         must=cell.requests is not None,
     )
 
 
 def broken_share(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
-    """Check the upper 95 % limit of the share of variants whose gold answer is lost.
+    """Check the upper 95 % limit of the share of variants that lost their gold answer.
 
     Parameters
     ----------
     cell : PerturbCell
         The sample that a person read.
     limits : PerturbThresholds
-        State the largest limit.
+        The largest limit.
 
     Returns
     -------
@@ -250,7 +253,7 @@ def broken_share(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     broken = cell.broken
     if broken is None:
         return rule.absent(
-            "No person read a sample of the variants: broken ones cannot be ruled out."
+            "No person read a sample of the variants, so broken variants cannot be ruled out."
         )
     return rule.checked(
         broken.upper <= limit,
@@ -274,17 +277,17 @@ def enough_data(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     cell : PerturbCell
         The answers.
     limits : PerturbThresholds
-        State the fewest items.
+        The fewest items.
 
     Returns
     -------
     Gate
-        A failure alone means `underpowered`.
+        The gate. With its failure alone, the verdict is `underpowered`.
 
     Notes
     -----
-    If one item in twenty drops, fewer than 59 items show no drop with a probability of over 5 %.
-    Such a design could find a drop, but never clear a model.
+    If one item in twenty drops, a sample of fewer than 59 items contains no such item with a
+    probability of over 5 %. So such a design could find a drop, but never clear a model.
     """
     limit = limits.units_min
     has_pair = ~np.isnan(item_means(*cell.tested.pair)[0])
@@ -299,14 +302,14 @@ def enough_data(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
         "independent.",
         "Take more questions."
         if needed is None
-        else f"Take about {needed:,} questions ({n:,} were asked).",
+        else f"Ask about {needed:,} questions ({n:,} were asked).",
         withholds=False,
         numbers=sizes(n, needed),
     )
 
 
 def order_of_items(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
-    """Check that an item is the same item in every arm.
+    """Check that an id belongs to the same item in every arm.
 
     Right and wrong originals must agree with the variants of the same items.
 
@@ -315,13 +318,13 @@ def order_of_items(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     cell : PerturbCell
         The answers.
     limits : PerturbThresholds
-        State the standard errors and items needed.
+        The standard errors and items needed.
 
     Returns
     -------
     Gate
-        number: z = correlation x sqrt(n - 1) of the original with the mean of the variants. It is
-        judged if the variants agree well enough among themselves to predict a clear one
+        Its number is z = correlation x sqrt(n - 1) of the original with the mean of the variants.
+        It is judged if the agreement between variants predicts a clear correlation
         (Spearman-Brown).
     """
     name, limit = "order_of_items", limits.order_z_min
@@ -333,26 +336,28 @@ def order_of_items(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     x, v = first[complete], variants[:, complete]
     if x.size < limits.order_items_min or len(v) < 2 or x.std() == 0:
         return rule.absent(
-            f"{x.size} items are complete, with {len(v)} variants. Expected {limits.order_items_min:g} with two "
-            "variants, right and wrong ones."
+            f"{x.size} items are complete, with {len(v)} variants. Expected "
+            f"{limits.order_items_min:g} with two variants, and both right and wrong answers."
         )
     varying = v[v.std(axis=1) > 0]
     pairs = (
         np.corrcoef(varying)[np.triu_indices(len(varying), 1)] if len(varying) > 1 else np.zeros(0)
     )
     between = max(float(pairs.mean()), 0.0) if pairs.size else 0.0
-    # This is the expected correlation of one wording with the mean of N others.
+    # the expected correlation of one wording with the mean of N others
     expected = between / np.sqrt((1 + (len(v) - 1) * between) / len(v)) if between else 0.0
     measured = agreement(x, v.mean(axis=0), expected, limit)
     if measured is None:
         return rule.absent(
-            "The variants agree too little among themselves to check the order of items."
+            "The variants agree too little with each other to check the order of items."
         )
     return Rule(name, measured.limit, source).checked(
         measured.z >= measured.limit,
         measured.z,
-        f"Right and wrong originals agree with the variants of the same items {measured.z:.1f} standard errors better "
-        f"than with shuffled ones; {measured.expected:.0f} are expected from the variants among themselves.",
-        "The rows of the originals seem to belong to other items than those of the variants: compare one id in both.",
+        f"Right and wrong originals agree with the variants of the same items {measured.z:.1f} "
+        f"standard errors better than with shuffled items; {measured.expected:.0f} are expected "
+        "from the agreement between variants.",
+        "The rows of the originals seem to belong to other items than those of the variants. "
+        "Compare the rows of one id.",
         numbers={"expected_z": measured.expected, "items": float(x.size)},
     )

@@ -1,7 +1,8 @@
 """Build the page of a perturbation audit, its figures and tables, in the layout of the other
 audits.
 
-Every text of a benchmark, a library or a model is escaped by jinja2; the one script sets no markup.
+jinja2 escapes every text of a benchmark, a library or a model. The script of the page sets no
+markup.
 """
 
 from __future__ import annotations
@@ -40,14 +41,13 @@ from audit.variants.record import Library
 
 ERRORS = {
     "clean_beyond": "A clean model is called a drop beyond reference (false positive)",
-    "clean_unknown": "A clean model is said to lose points, cause unknown (false positive)",
+    "clean_unknown": "A clean model is reported to lose points, cause unknown (false positive)",
     "memorised_beyond": "A model that remembers 15 % of the items is found",
-    "memorised_unknown": "A model that remembers 15 % of the items is said to lose points, cause unknown",
+    "memorised_unknown": "A model that remembers 15 % of the items is reported to lose points, "
+    "cause unknown",
     "memorised_5_cleared": "A model that loses 5 points by memory is cleared (false negative)",
 }
-HARDEST = (
-    10  # number of listed variants that most models fail although they answer the original right
-)
+HARDEST = 10  # listed variants that most models fail although they answer the original right
 
 
 Interval = tuple[float, float, float]  # accuracy and its 95 % limits, 0-1
@@ -61,12 +61,12 @@ def page(verdict: RunVerdict, behind: Behind) -> Page:
     verdict : RunVerdict
         The judged run.
     behind : Behind
-        Its shards and libraries.
+        The run's shards and libraries.
 
     Returns
     -------
     Page
-        Tables, figures, and a function that renders it.
+        The tables, the figures, and the function that renders the page.
     """
     verdict = verdict.found_first()
     read, cells, results = behind.read, verdict.cells, verdict.results
@@ -84,7 +84,7 @@ def page(verdict: RunVerdict, behind: Behind) -> Page:
         )
         if trend is not None:
             trends.append((result.model, trend))
-    for c in cells[:1]:  # All cells are of the run's one benchmark.
+    for c in cells[:1]:  # All cells have the same benchmark.
         drawn[f"original_against_variants_{c.benchmark}"] = original_against_variants(
             _bars(cells), c.chance
         )
@@ -172,7 +172,7 @@ def render(
         gates=GATES,
         labels=LABELS,
         gated=gated,
-        title=verdict.title("Does the score hang on the wording?"),
+        title=verdict.title("Does the score depend on the wording?"),
         subtitle=say(subtitle),
         say=say,
         words=VERDICTS,
@@ -222,8 +222,7 @@ def _reach(verdict: RunVerdict) -> dict[str, Figure]:
 
 
 def _bars(cells: Sequence[PerturbCell]) -> list[tuple[str, Interval | None, Interval | None, bool]]:
-    """Return (label, original, variants, is a reference) of the judged models, then their
-    references.
+    """Return (label, original, variants, is a reference) of judged models, then of references.
 
     Accuracies are None without an answer.
     """
@@ -248,11 +247,10 @@ def _levels(cell: PerturbCell) -> list[tuple[str, list[Interval | None], bool]]:
 
 
 def _hardest(cell: PerturbCell) -> list[tuple[str, int, float, float, int]]:
-    """Return (question, variant, share right under the original, under the variant, models),
-    largest loss first.
+    """Return (question, variant, share right with the original, with the variant, models).
 
-    Shares are over the judged model and its references. Empty with fewer than three models, whose
-    share is not informative.
+    The largest loss is first. Shares are over the judged model and its references. With fewer than
+    three models shares are not informative, and the result is empty.
     """
     models = (cell.tested, *cell.references)
     if len(models) < 3:
@@ -383,10 +381,11 @@ def accuracy_by_distance(bins: dict[str, list[tuple[float, Interval]]]) -> Figur
     return figure
 
 
-# The rest lists items for the page and as csv: the original beside its variants, the most
-# conspicuous first.
+# The following functions list items for the page and as csv, the most conspicuous first.
 
-MAX_ITEMS_ON_PAGE = 400  # most items on the page, over all judged models; items.csv has every item
+MAX_ITEMS_ON_PAGE = (
+    400  # most items on the page, for all judged models together; items.csv has every item
+)
 _COLUMNS = (
     "model",
     "benchmark",
@@ -414,8 +413,9 @@ Key = tuple[str, str, str]  # model, benchmark, question id
 
 @dataclass(frozen=True)
 class Shown:
-    """One wording on the page. said: the answer in words; state: correct, wrong, none (no answer),
-    absent.
+    """Hold one wording on the page.
+
+    said: the answer in words. state: correct, wrong, none (no answer) or absent.
     """
 
     label: str
@@ -427,7 +427,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class PageItem:
-    """One item of one judged model. marks: values of the page's filters. drop: 0-1."""
+    """Hold one item of one judged model. marks: values of the page's filters. drop: 0-1."""
 
     model: str
     benchmark: str
@@ -442,12 +442,13 @@ class PageItem:
 
     @property
     def has_text(self) -> bool:
-        """Return whether the words of the original are known, which an imported log may lack."""
+        """Return whether the text of the original is known. An imported log may lack it."""
         return any(text for text, _ in self.wordings[0].segments)
 
     @property
     def example(self) -> tuple[Shown, Shown]:
-        """Return the original, and the first variant with another outcome, or else the last."""
+        """Return the original, and the first variant with another outcome or else the last
+        variant."""
         first = self.wordings[0]
         variants = []
         for wording in self.wordings:
@@ -477,7 +478,7 @@ def top_items(
     Returns
     -------
     list of PageItem
-        As many of each model as fit on the page.
+        The items, as many of each model as fit on the page.
     """
     wanted: dict[Key, tuple[PerturbResult, int]] = {}
     for cell, result in zip(cells, results, strict=True):
@@ -519,7 +520,7 @@ def _item(key: Key, rows: list[dict[str, Any]], result: PerturbResult, i: int) -
         if key[2] in g.items:
             marks[f"gate-{g.name}"] = True
     options = tuple(first["options"])
-    # A numeric answer has no options, so its target is shown.
+    # Numeric answers have no options, so the target is shown.
     if not options and first["target"] is not None:
         options = (f"{first['target']:g}",)
     gold = int(first["gold"]) if first["options"] else 0
@@ -548,7 +549,7 @@ def _shown(row: dict[str, Any], original: str) -> Shown:
         state = "correct" if row["correct"] else "wrong"
         if row["answer"] is not None:
             said = str(row["options"][row["answer"]])
-        else:  # Of an imported answer, only the reply may be known.
+        else:  # For an imported answer, possibly only the reply is known.
             said = (
                 row["response"] or state
                 if row["answer_number"] is None
@@ -558,7 +559,7 @@ def _shown(row: dict[str, Any], original: str) -> Shown:
 
 
 def items_csv(cells: Sequence[PerturbCell], results: Sequence[PerturbResult]) -> str:
-    """Return a table of every item of every judged model, the most conspicuous first.
+    """Return a csv of all items of all judged models, the most conspicuous first.
 
     Parameters
     ----------
@@ -570,7 +571,7 @@ def items_csv(cells: Sequence[PerturbCell], results: Sequence[PerturbResult]) ->
     Returns
     -------
     str
-        csv; shares are 0-1, and an empty field was not computed.
+        The csv. Shares are 0-1, and a field is empty if it was not computed.
     """
     header = (
         "model",

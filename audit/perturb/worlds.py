@@ -1,5 +1,4 @@
-"""Models of known truth: what the calibration simulates. `World` says what the facts of a world
-mean.
+"""Simulate models of known truth for the calibration. `World` defines the facts of a world.
 
 A simulated benchmark has n items, easy for most models or hard for most. The first worlds (WORLDS)
 are those of the test's own null: chances are Beta distributed over items
@@ -7,11 +6,11 @@ are those of the test's own null: chances are Beta distributed over items
 variants cost every model the same share of its accuracy. The drop of `harder`, and of those named
 memorised_5, is the smallest effect that matters: to clear these is wrong.
 
-The others (OTHERS) are made otherwise: an item's log-odds are normal and a model's ability is added
-to them (`logit`), so harder variants, which take the same log-odds from every model, cost an abler
-model another share of its accuracy. What happens in LIKE_MEMORY looks like memory. Names tell that
-the references of `family` are of one, and do not tell it of `family_unnamed`. A person found in a
-random sample what was broken, but in `broken_unseen`.
+In the others (OTHERS), an item's log-odds are normal, and a model's ability is added to them
+(`logit`). Harder variants reduce the log-odds of every model equally, so an abler model loses
+another share of its accuracy. The effects in LIKE_MEMORY look like memory. The names show that the
+references of `family` are of one family, but not those of `family_unnamed`. A person found broken
+variants in a random sample, except in `broken_unseen`.
 
 With a control the same models answer held-out items, too, whose variants cost what the benchmark's
 do; where those of the benchmark cost more (`fresh_easier`) the control is broken."""
@@ -42,11 +41,13 @@ N_OPTIONS = 4
 
 @dataclass(frozen=True)
 class PerturbDesign:
-    """What is simulated. checked: variants a person read. replicates: of every model's originals,
-    sampled. accuracy, flip (two wordings disagree), item_correlation (of latent difficulties
-    between models) and reference_spread (half the range of the references' accuracies): 0-1.
-    control: held-out items; not in the name that a design's random numbers come from, so that its
-    models are the same with and without."""
+    """Define a simulated design.
+
+    checked: the number of variants that a person read. replicates: the number of sampled answers to
+    each original. accuracy, flip (the share of wordings that disagree), item_correlation (of latent
+    difficulties between models) and reference_spread (half the range of the references' accuracies)
+    are 0-1. control: held-out items. The control does not change a design's random numbers, so its
+    models are the same with and without it."""
 
     n: int
     variants: int
@@ -60,7 +61,7 @@ class PerturbDesign:
     control: int = field(default=0, repr=False)
 
 
-# Share of the wrong answers that is remembered.
+# share of the wrong answers that is remembered
 _OF_INTEREST = PerturbThresholds().effect_of_interest / (1 - PerturbDesign.accuracy)
 WORLDS: Mapping[str, World] = {
     "clean": World(),
@@ -130,7 +131,7 @@ def _accuracies(design: PerturbDesign, world: World) -> FloatArray:
 
 
 def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> PerturbCell:
-    """One tested model and its references in a world."""
+    """Simulate one tested model and its references in a world."""
     n, r = design.n, design.references
     accuracies = _accuracies(design, world)
     taste = tastes((r + 1, n), design.item_correlation, rng)
@@ -164,7 +165,7 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
     cell = cell_of(models, BrokenShare(design.checked, found), group=world.group)
     if not design.control:
         return cell
-    # A separate random stream leaves the models the same with and without a control.
+    # The control has a separate random stream, so the models do not depend on it.
     rng = rng.spawn(1)[0]
     taste = tastes((1, design.control), design.item_correlation, rng)
     broken = rng.random((design.variants, design.control)) < world.broken
@@ -174,7 +175,7 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
 
 
 def _costs(design: PerturbDesign, world: World, rng: np.random.Generator) -> list[float]:
-    """Points that variants cost each model, if its accuracy were the design's."""
+    """Return the loss from variants of each model, if it had the accuracy of the design."""
     between = [world.uneven] + [
         world.uneven if world.uneven_references is None else world.uneven_references
     ] * design.references
@@ -187,10 +188,10 @@ def _costs(design: PerturbDesign, world: World, rng: np.random.Generator) -> lis
 def _chances(
     design: PerturbDesign, world: World, accuracy: float, cost: float, taste: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """(n,) chances of a right answer to the originals and to the variants of one model."""
+    """Return the chances (n,) of right answers to the originals and variants, of one model."""
     if world.logit:
         items = logistic_items(design.accuracy, design.flip)
-        # `lost` is the ability that costs a model of the design's accuracy `cost` points.
+        # Losing the ability `lost` costs `cost` points at the accuracy of the design.
         left = float(np.clip(design.accuracy - cost, 0.02, 0.98))
         lost = items.ability(design.accuracy) - items.ability(left)
         ability = items.ability(accuracy)
@@ -203,13 +204,12 @@ def _chances(
 def _broken(
     world: World, theta: Sequence[FloatArray], variants: int, rng: np.random.Generator
 ) -> BoolArray:
-    """(N, n) variants that lost their answer: the same share of all, of the items where they
-    are."""
+    """Return the variants that lost their answer, (N, n)."""
     n = theta[0].size
     if world.broken_where == "any":
         return rng.random((variants, n)) < world.broken
     easy = np.mean(theta, axis=0)
-    # The other choice is items that the tested model knows and the others do not.
+    # Else they are on items that the tested model knows and the others do not.
     order = np.argsort(-easy if world.broken_where == "easy" else easy - 2 * theta[0])
     hit = np.zeros(n, dtype=bool)
     hit[order[: round(min(2.5 * world.broken, 1.0) * n)]] = (
@@ -227,7 +227,7 @@ def _answers(
     group: int = 1,
     shift: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Draw one model's originals and variants.
+    """Simulate one model's answers to originals and variants.
 
     chances: (n,) of the originals, of the variants. remembered: share of the items, as published
     and in any words. broken: (N, n). shift: (N, n), what each variant takes from the log-odds of
@@ -251,7 +251,7 @@ def cell_of(
     benchmark: str = "simulated",
     group: int = 1,
 ) -> PerturbCell:
-    """Return a cell. models: the tested one first. group: neighbours that are one cluster."""
+    """Return a cell. models: the tested model first. group: the number of items in a cluster."""
     n = models[0].variants.shape[1]
     return PerturbCell(
         benchmark=benchmark,

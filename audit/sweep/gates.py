@@ -335,7 +335,7 @@ def answer_leak(texts: TextMeasures | None, limits: SweepThresholds, options: bo
     texts : TextMeasures or None
         The number of these messages.
     limits : SweepThresholds
-        State the largest share of them.
+        The largest share of them.
     options : bool
         Whether the questions have options.
 

@@ -28,7 +28,7 @@ def needed(limits: SweepThresholds, tests: int) -> int:
     Parameters
     ----------
     limits : SweepThresholds
-        State the effect, the level and the power.
+        The effect, the level and the power.
     tests : int
         Router counts times cells of the panel.
 
@@ -55,7 +55,7 @@ def needed_of(limits: SweepThresholds, tests: int, runs: tuple[int, int]) -> int
     Parameters
     ----------
     limits : SweepThresholds
-        State the effect, the level and the power.
+        The effect, the level and the power.
     tests : int
         Router counts times cells of the panel.
     runs : tuple of int
@@ -125,7 +125,7 @@ def detectable(
     Parameters
     ----------
     limits : SweepThresholds
-        State the level and the power.
+        The level and the power.
     questions : int
         Questions of each cell.
     tests : int

@@ -57,7 +57,7 @@ def test_a_wrong_router_range_is_refused_with_an_example(value):
     with pytest.raises(ConfigError) as caught:
         parse_routers(value)
     assert "Invalid r" in str(caught.value)
-    assert "1..9" in str(caught.value) or "At most" in str(caught.value)
+    assert "1..9" in str(caught.value) or "at most" in str(caught.value)
 
 
 def test_the_papers_design_and_the_messages_that_nested_draws_spare():

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from audit.commands import run
-from audit.judging.simulated import add_words
+from audit.judging.simulated import add_arguments
 
 
 def _command(name: str) -> Callable[..., int]:
@@ -20,7 +20,7 @@ def _command(name: str) -> Callable[..., int]:
 def options_of(audit: Any, words: Sequence[str]) -> Namespace:
     """Of a calibration, as its command reads them."""
     parser = ArgumentParser()
-    add_words(parser, audit)
+    add_arguments(parser, audit)
     return parser.parse_args(words)
 
 

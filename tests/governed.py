@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from audit_here import undrawn
 from commands_here import gate, review
@@ -17,6 +18,8 @@ from synthetic import synthetic_outcomes
 
 from audit.governance.keys import create_key, load_signer
 from audit.governance.serve import Reviewing
+from audit.shards.complete import table_hashes
+from audit.shards.questions import QUESTIONS
 from audit.sweep.report import build_report
 
 Capsys = pytest.CaptureFixture[str]
@@ -105,6 +108,14 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if name != "mallory":
             shutil.copy(public, folder / "trusted")
     return folder
+
+
+def asked(run: Path, listed: bool) -> None:
+    """Questions beside the shards, which the manifest lists or not."""
+    with pa.ipc.new_file(str(run / QUESTIONS), pa.schema([("id", pa.string())])) as file:
+        file.write_table(pa.table({"id": ["q1"]}))
+    if listed:
+        rewrite(run / "manifest.json", lambda plain: plain.update(tables=table_hashes(run)))
 
 
 def flip(path: Path, at: int | None = None) -> None:

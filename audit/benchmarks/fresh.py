@@ -82,21 +82,18 @@ def check_origin(
             notes.append(
                 f"{items} was written by {written_by}, the family of reference {name}, and may suit it."
             )
-    unknown = [
-        name
-        for name, model in {**tested, **references}.items()
-        if date is not None and not model.released
-    ]
+    unknown = []
+    if date is not None:
+        models = {**tested, **references}
+        unknown = [name for name, model in models.items() if not model.released]
     if unknown:
         notes.append(
             f"It is not known when {', '.join(unknown)} was released (model.{unknown[0]}.released), so not whether "
             f"{items} is as new to all models."
         )
-    nameless = [
-        name
-        for name, model in tested.items()
-        if written_by not in (None, "people") and not model.family
-    ]
+    nameless = []
+    if written_by not in (None, "people"):
+        nameless = [name for name, model in tested.items() if not model.family]
     if nameless:
         notes.append(
             f"It is not known of which family {', '.join(nameless)} is (model.{nameless[0]}.family)."
@@ -226,6 +223,22 @@ def check_date(date: str | None) -> None:
     """Raise ConfigError unless a text is a date, or None for unknown."""
     if date is not None:
         _span(date)
+
+
+def is_span(dates: str | None) -> bool:
+    """Return whether dates are FIRST..LAST or FIRST.., and not a single date."""
+    return _TO in (dates or "")
+
+
+def within(date: str, dates: str) -> bool:
+    """Return whether all of a year, month or day lies in FIRST..LAST, ends included.
+
+    >>> within("2023-11-30", "2023-09..2023-11"), within("2023", "2023-09..2023-11")
+    (True, False)
+    """
+    start, end = _span(date)
+    first, last = _span(dates)
+    return first <= start and end <= last
 
 
 def _span(dates: str) -> tuple[str, str]:

@@ -1,4 +1,7 @@
-"""What several commands share, and what the gate and the review hand to governance."""
+"""Share arguments and functions among commands, and connect `audit.governance` with other packages.
+
+`audit.governance` must not import the suite and the registry, so it gets functions from here.
+"""
 
 from __future__ import annotations
 
@@ -11,67 +14,145 @@ from typing import TYPE_CHECKING, Any
 from audit.config.audits import AUDITS
 from audit.core.errors import ConfigError
 
-if TYPE_CHECKING:  # These modules are loaded only if there is a decision, a suite or a registry.
+if TYPE_CHECKING:  # Most commands do not need these modules.
     from audit.governance.reviews import Bound
     from audit.judging.document import AuditVerdict
     from audit.judging.together import Document
 
 
 def verdict_again(folder: Path, read: Document) -> tuple[Document | None, str]:
-    """The verdict of a folder from its answers, and why the stored one is another
-    (`governance.recompute`)."""
+    """Recompute the verdict of a run from its answers (`audit.governance.recompute`).
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of a run, suite or panel.
+    read : Document
+        The stored verdict of this folder.
+
+    Returns
+    -------
+    tuple[Document | None, str]
+        The recomputed verdict and "". If a stored verdict differs: None and the difference.
+    """
     from audit.governance import recompute
 
     return recompute.verdict_again(folder, read, suite_section)
 
 
 def suite_section(folder: Path) -> Callable[[Mapping[str, AuditVerdict[Any]]], dict[str, Any]]:
-    """What verdict.json says of the suite in a folder (`suite.judge`)."""
+    """Return the function that makes the suite's section of verdict.json (`audit.suite.judge`).
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of a suite.
+
+    Returns
+    -------
+    Callable
+        A function from the verdict of each audit to the suite's section.
+    """
     from audit.suite.judge import section_of
 
     return section_of(folder)
 
 
 def audit_named(words: Sequence[str]) -> tuple[str, list[str]]:
-    """(the audit of `audit=NAME` among the words, the sweep where none is named; the other
-    words)."""
+    """Separate `audit=NAME` from the other words of a command line.
+
+    Parameters
+    ----------
+    words : Sequence[str]
+        The words after the command's name.
+
+    Returns
+    -------
+    tuple[str, list[str]]
+        The name of the audit (`sweep` if the words name no audit), and the other words.
+
+    Examples
+    --------
+    >>> audit_named(["n=100", "audit=memory"])
+    ('memory', ['n=100'])
+    """
     named = [word for word in words if word.startswith("audit=")]
     name = named[-1].removeprefix("audit=") if named else AUDITS[0]
     return name, [word for word in words if word not in named]
 
 
 def pair_of(option: str, text: str, form: str) -> tuple[str, str]:
-    """What stands on each side of the equals sign in an option's word; ConfigError with its form
-    where one is empty."""
+    """Split the value of an option at the equals sign.
+
+    Parameters
+    ----------
+    option : str
+        The option, such as `--models`. The error message names it.
+    text : str
+        The value that was typed.
+    form : str
+        The expected form of the value. The error message quotes it.
+
+    Returns
+    -------
+    tuple[str, str]
+        The text before and the text after the first equals sign.
+
+    Raises
+    ------
+    ConfigError
+        If either side is empty.
+
+    Examples
+    --------
+    >>> pair_of("--models", "v1=v2", "OLD=NEW")
+    ('v1', 'v2')
+    """
     first, _, second = text.partition("=")
     if not first or not second:
-        raise ConfigError(f"{option} {text}: expected {form}")
+        raise ConfigError(f"{option} is {text!r}. Expected {form}")
     return first, second
 
 
-def add_deciders(parser: argparse.ArgumentParser) -> None:
-    """The options of every command that reads people's decisions: whose count, how many, and who
-    notices a loss."""
+def add_decision_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of every command that reads signed decisions.
+
+    The options name the keys that count, the number of people that an override needs, and the
+    registry that notices a deleted decision.
+    """
     from audit.governance.keys import TRUSTED_VARIABLE
     from audit.governance.ruling import REGISTRY_VARIABLE
 
     trusted, registry = os.environ.get(TRUSTED_VARIABLE), os.environ.get(REGISTRY_VARIABLE)
     add, keys = parser.add_argument, Path(trusted) if trusted else None
-    whose = f"folder of the public keys whose decisions count (default: {TRUSTED_VARIABLE})"
-    add("--keys", type=Path, default=keys, help=whose)
+    keys_help = f"folder of the public keys whose decisions count (default: {TRUSTED_VARIABLE})"
+    add("--keys", type=Path, default=keys, help=keys_help)
     add(
         "--approvals",
         type=int,
         default=1,
-        help="people that an override needs (default: what the suite says, else 1)",
+        help="number of people that an override needs (default: the suite's number, else 1)",
     )
-    knows = f"it knows whether a decision was deleted (default: {REGISTRY_VARIABLE}; without either nobody is asked)"
-    add("--registry", default=registry, help=knows)
+    registry_help = (
+        "registry that notices deleted decisions; without a registry this is not checked "
+    )
+    registry_help += f"(default: {REGISTRY_VARIABLE})"
+    add("--registry", default=registry, help=registry_help)
 
 
-def known_to(place: str | None) -> Callable[[Path, Bound], None] | None:
-    """What checks a run and its decisions against the registry at a place; None without a
-    registry."""
+def registry_check(place: str | None) -> Callable[[Path, Bound], None] | None:
+    """Return a function that checks a run and its decisions against a registry.
+
+    Parameters
+    ----------
+    place : str or None
+        The file or address of the registry.
+
+    Returns
+    -------
+    Callable or None
+        The function, or None if `place` is empty.
+    """
     if not place:
         return None
 
@@ -79,8 +160,8 @@ def known_to(place: str | None) -> Callable[[Path, Bound], None] | None:
         from audit.registry.database import open_registry
         from audit.registry.store import check_decisions, check_hashes
 
-        opened = open_registry(place, make=False)
-        check_hashes(opened, run_dir)
-        check_decisions(opened, run_dir, bound)
+        registry = open_registry(place, make=False)
+        check_hashes(registry, run_dir)
+        check_decisions(registry, run_dir, bound)
 
     return check

@@ -1,7 +1,7 @@
-"""How often is an audit itself wrong? `audit calibrate [audit=sweep|perturb|memory|validity|suite]
-[OPTIONS]`.
+"""Simulate how often an audit is wrong: `audit calibrate [audit=NAME] [OPTIONS]`.
 
-`suite` puts one simulated model through several audits.
+NAME is sweep, perturb, memory, validity or suite. `suite` runs several audits on one simulated
+model.
 """
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
@@ -13,11 +13,11 @@ from audit.commands.completion import offer
 from audit.config.audits import every_audit, part_of
 from audit.core.errors import ConfigError
 
-OTHERS = {"suite": "audit.suite.calibrate"}  # calibrations that belong to no single audit
+OTHERS = {"suite": "audit.suite.calibrate"}  # calibrations of several audits together
 
 
-def add_words(parser: ArgumentParser) -> None:
-    """The options of the audit that is named; the sweep's where none is."""
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the options of the named audit, or of the sweep if the words name no audit."""
     from audit.judging import simulated
 
     named = parser.add_argument(
@@ -26,25 +26,31 @@ def add_words(parser: ArgumentParser) -> None:
     offer(named, lambda typed: [f"audit={name}" for name in (*every_audit(), *OTHERS)])
     chosen, _ = audit_named(parser.get_default("typed"))
     parser.set_defaults(calibrated=_calibrated(chosen))
-    simulated.add_words(parser, parser.get_default("calibrated"))
+    simulated.add_arguments(parser, parser.get_default("calibrated"))
 
 
-def run(asked: Namespace) -> int:
-    """The calibration of one audit."""
+def run(arguments: Namespace) -> int:
+    """Simulate the error rates of one audit and print them.
+
+    Returns
+    -------
+    int
+        Exit code 0.
+    """
     from audit.judging.simulated import run_calibration
 
-    return run_calibration(asked.calibrated, asked)
+    return run_calibration(arguments.calibrated, arguments)
 
 
 def _named(word: str) -> str:
     if not word.startswith("audit="):
-        raise ArgumentTypeError(f"{word}: expected audit=NAME")
+        raise ArgumentTypeError(f"Word is {word!r}. Expected audit=NAME. Example: audit=memory")
     return word
 
 
 def _calibrated(name: str) -> Any:
-    """An audit's module `calibrate`. ConfigError where it has none."""
+    """Return the module `calibrate` of an audit. Raises ConfigError if it has no such module."""
     try:
         return import_module(OTHERS[name]) if name in OTHERS else part_of(name, "calibrate")
     except ConfigError as error:
-        raise ConfigError(f"{error} Besides: {', '.join(OTHERS)}.") from None
+        raise ConfigError(f"{error} {', '.join(OTHERS)} can be calibrated too.") from None

@@ -9,12 +9,15 @@ from audit.core.exits import refused
 from audit.governance.chronology import NAME, append, missing_tests, read_chronology, render
 
 
-def add_words(parser: ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the subcommands add, check and render."""
     commands = parser.add_subparsers(dest="command", required=True)
     adding = commands.add_parser("add", help="append one entry")
     adding.add_argument("entry", help="a JSON file, or - for standard input")
-    checking = commands.add_parser("check", help="every entry is whole, and its test exists")
-    rendering = commands.add_parser("render", help="markdown")
+    checking = commands.add_parser(
+        "check", help="check that every entry is complete and that its test exists"
+    )
+    rendering = commands.add_parser("render", help="print the entries as markdown")
     checking.add_argument("--json", action="store_true")
     for command in (adding, checking, rendering):
         command.add_argument(
@@ -26,29 +29,35 @@ def add_words(parser: ArgumentParser) -> None:
         )
 
 
-def run(options: Namespace) -> int:
-    """Return 0, or 1 if a named test is missing or the file or entry cannot be used."""
+def run(arguments: Namespace) -> int:
+    """Add an entry, check the entries, or print them as markdown.
+
+    Returns
+    -------
+    int
+        Exit code 1 if a test is missing, or if the file or the entry cannot be used. Otherwise 0.
+    """
     try:
-        if options.command == "add":
+        if arguments.command == "add":
             text = (
                 sys.stdin.read()
-                if options.entry == "-"
-                else Path(options.entry).read_text(encoding="utf-8")
+                if arguments.entry == "-"
+                else Path(arguments.entry).read_text(encoding="utf-8")
             )
-            print(f"added {append(options.path, json.loads(text)).id}")
+            print(f"added {append(arguments.path, json.loads(text)).id}")
             return 0
-        chronology = read_chronology(options.path)
+        chronology = read_chronology(arguments.path)
     except (OSError, ValueError) as problem:
         return refused(problem)
-    if options.command == "render":
+    if arguments.command == "render":
         print(render(chronology), end="")
         return 0
-    folder = options.path if options.path.is_dir() else options.path.parent
+    folder = arguments.path if arguments.path.is_dir() else arguments.path.parent
     tests = folder / "tests"
     absent = missing_tests(chronology, tests) if tests.is_dir() else []
     for name in absent:
-        refused(f"no test {name} below {tests}: the fix is not guarded.")
-    if options.json:
+        refused(f"Test {name} is missing in {tests}. Expected a test that guards the fix.")
+    if arguments.json:
         print(json.dumps({"sentence": chronology.sentence, "missing_tests": absent}, indent=1))
     else:
         print(chronology.sentence)

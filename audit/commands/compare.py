@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _REVISION = len("sha256:") + 12  # characters of a version that are printed
 
 
-def add_words(parser: ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "before",

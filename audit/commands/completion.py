@@ -1,4 +1,4 @@
-"""Completion of commands, keys, models and benchmarks.
+"""Print the script by which a shell completes commands, keys, models and benchmarks.
 
 ~/.bashrc: eval "$(audit completion bash)"; ~/.zshrc: eval "$(audit completion zsh)"; fish: audit
 completion fish > ~/.config/fish/completions/audit.fish"""
@@ -18,9 +18,14 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def complete(parser_of: Callable[[Sequence[str]], ArgumentParser]) -> NoReturn:
-    """Answer the shell with what the command in COMP_LINE takes; the shell adds names of files.
+    """Print the completions of the command line in COMP_LINE, and exit.
 
-    parser_of: returns the parser of the words typed so far.
+    The shell itself completes names of files.
+
+    Parameters
+    ----------
+    parser_of : Callable
+        Returns the parser for the words that were typed so far.
     """
     words = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])].split(" ")
     argcomplete.autocomplete(parser_of(words[1:-1]))
@@ -28,14 +33,30 @@ def complete(parser_of: Callable[[Sequence[str]], ArgumentParser]) -> NoReturn:
 
 
 def offer(action: Action, words: Callable[[str], Sequence[str]]) -> None:
-    """Have an argument completed with `words` of what is typed of it, looked up when the shell
-    asks."""
-    action.completer = lambda prefix, **asked: words(prefix)  # type: ignore[attr-defined]
+    """Set the completions of one argument.
+
+    Parameters
+    ----------
+    action : Action
+        The argument, as `add_argument` returned it.
+    words : Callable
+        Returns the completions of a typed prefix. It is called when the shell asks.
+    """
+    action.completer = lambda prefix, **_: words(prefix)  # type: ignore[attr-defined]
 
 
 def add_keys(parser: ArgumentParser, name: str, typed: Sequence[str]) -> None:
-    """For completion, of a command that Hydra composes: the keys of its configuration, and what
-    they may be."""
+    """Declare the keys of a command that Hydra composes, so that the shell can complete them.
+
+    Parameters
+    ----------
+    parser : ArgumentParser
+        The parser of the command.
+    name : str
+        The command, such as `sweep` or `plan`.
+    typed : Sequence[str]
+        The words that were typed after the command. `plan` looks there for `audit=NAME`.
+    """
     parser.add_argument("--cfg", choices=["job"])
     words = parser.add_argument("words", nargs="*")
     if name != "plan":
@@ -43,32 +64,51 @@ def add_keys(parser: ArgumentParser, name: str, typed: Sequence[str]) -> None:
         return
     from audit.commands import plan
 
-    plan.add_words(parser)
-    audits = [f"audit={one}" for one in every_audit()]
-    planned = [*(audit for audit in every_audit() if f"audit={audit}" in typed), AUDITS[0]][0]
+    plan.add_arguments(parser)
+    audits = [f"audit={name}" for name in every_audit()]
+    named = [name for name in every_audit() if f"audit={name}" in typed]
+    planned = named[0] if named else AUDITS[0]
     offer(words, lambda word: [*(audits if "=" in word else ["audit="]), *overrides(planned, word)])
 
 
 def overrides(config: str, typed: str) -> list[str]:
-    """The keys of conf/<config>.yaml, or with `key=` typed the values of the key."""
-    key, found, _ = typed.partition("=")
-    if found:
+    """Return the completions of a `key=value` word.
+
+    Parameters
+    ----------
+    config : str
+        The name of a configuration, such as `sweep` for conf/sweep.yaml.
+    typed : str
+        The part of the word that was typed.
+
+    Returns
+    -------
+    list[str]
+        The keys of the configuration. If `typed` has an equals sign: the values of its key.
+    """
+    key, equals, _ = typed.partition("=")
+    if equals:
         return [f"{key}={value}" for value in _values(key, config)]
     return [f"{key}=" for key in _settings(config)]
 
 
 def _settings(config: str) -> dict[str, object]:
-    """Top-level keys of a configuration with their defaults; its groups with None."""
+    """Return the top-level keys of a configuration with their defaults; groups have None."""
     from omegaconf import OmegaConf
 
     composed: Any = OmegaConf.to_container(
         OmegaConf.load(conf_of(config) / f"{config}.yaml"), resolve=False
     )
-    groups = [str(next(iter(one))) for one in composed.get("defaults", []) if isinstance(one, dict)]
-    found: dict[str, object] = {name: None for name in groups if not name.startswith("override ")}
-    return found | {
-        str(key): value for key, value in composed.items() if key not in ("defaults", "hydra")
-    }
+    settings: dict[str, object] = {}
+    for default in composed.get("defaults", []):
+        if isinstance(default, dict):
+            group = str(next(iter(default)))
+            if not group.startswith("override "):
+                settings[group] = None
+    for key, value in composed.items():
+        if key not in ("defaults", "hydra"):
+            settings[str(key)] = value
+    return settings
 
 
 def _values(key: str, config: str) -> list[str]:
@@ -79,11 +119,18 @@ def _values(key: str, config: str) -> list[str]:
     return ["true", "false"] if isinstance(default, bool) else []
 
 
-def add_words(parser: ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the name of the shell."""
     parser.add_argument("shell", choices=SHELLS)
 
 
-def run(asked: Namespace) -> int:
-    """Print a shell's script."""
-    print(argcomplete.shellcode(["audit"], shell=asked.shell))
+def run(arguments: Namespace) -> int:
+    """Print the completion script of a shell.
+
+    Returns
+    -------
+    int
+        Exit code 0.
+    """
+    print(argcomplete.shellcode(["audit"], shell=arguments.shell))
     return 0

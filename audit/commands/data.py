@@ -1,4 +1,4 @@
-"""Show how a question file is read: columns, three questions as a model sees them, what is wrong.
+"""Show how a question file is read: columns, problems, and three questions as a model sees them.
 
 examples: audit data show exam.csv; corrected: audit data show exam.csv benchmark.answer_column=Key
 """
@@ -31,88 +31,103 @@ from audit.core.json_types import attributes
 from audit.core.prompting import direct_prompt, load_protocol
 from audit.core.records import Item, Reading
 
-_LOOKED_AT = 200  # rows from which the columns are guessed
-_SHOWN = 3  # questions, and rows that cannot be read, that are shown
-_WIDTH = 1200  # characters of a shown question
+_GUESSED_ROWS = 200  # number of rows from which the columns are guessed
+_SHOWN = 3  # number of questions, and of unreadable rows, that are printed
+_WIDTH = 1200  # characters of a printed question
 Counts = dict[str, Counter[Any]]
 
 
-def add_words(parser: ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the subcommand show."""
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     show = commands.add_parser(
-        "show", help="the guess of all columns at once, and the options to type"
+        "show", help="print how every column is read, and the options that correct it"
     )
     show.add_argument(
-        "file", metavar="FILE", help="csv, tsv, jsonl, json, parquet, arrow; or a folder of them"
+        "file",
+        metavar="FILE",
+        help="a csv, tsv, jsonl, json, parquet or arrow file, or a folder of such files",
     )
-    show.add_argument("--json", action="store_true")
+    show.add_argument("--json", action="store_true", help="print one JSON object, for programs")
     show.add_argument(
-        "overrides", nargs="*", metavar="benchmark.KEY=VALUE", help="where the guess is wrong"
+        "overrides",
+        nargs="*",
+        metavar="benchmark.KEY=VALUE",
+        help="settings that replace a wrong guess",
     )
 
 
-def run(asked: Namespace) -> int:
-    """Print what is read of a file."""
-    config = _guessed(asked.file, asked.overrides)
+def run(arguments: Namespace) -> int:
+    """Print how a question file is read, and the command that follows.
+
+    Returns
+    -------
+    int
+        Exit code 0, or 1 if a row cannot be read.
+    """
+    config = _guessed(arguments.file, arguments.overrides)
     benchmark = open_benchmark(config)
-    questions, problems, read = _read(benchmark)
-    if asked.json:
-        print(
-            json.dumps(_as_json(benchmark, questions, read, problems), indent=1, ensure_ascii=False)
-        )
-        return FAILED if problems else OK
-    print(
-        lines(
-            "\n".join(
-                [
-                    *_columns(benchmark, read),
-                    *_questions(questions),
-                    *_counts(benchmark, read, problems),
-                ]
-            )
-        )
-    )
+    questions, problems, counts = _read(benchmark)
+    code = FAILED if problems else OK
+    if arguments.json:
+        content = _as_json(benchmark, questions, counts, problems)
+        print(json.dumps(content, indent=1, ensure_ascii=False))
+        return code
+    report = [
+        *_columns(benchmark, counts),
+        *_questions(questions),
+        *_counts(benchmark, counts, problems),
+    ]
+    print(lines("\n".join(report)))
     words = " ".join(benchmark_words(config))
-    rows = [row for _, row, _ in islice(benchmark.located_rows(), _LOOKED_AT)]
-    for setting, n in ({} if problems else other_keys(rows, config)).items():
+    if problems:
+        _print_problems(words, arguments, counts)
+        return code
+    rows = _first_rows(benchmark)
+    for setting, n in other_keys(rows, config).items():
         print(
             f"\nCOMPARE THE KEYS ABOVE: with benchmark.{setting} {n} of {len(rows)} rows have another key."
         )
-    print(
-        lines(
-            f"\nTried with:  {words}"
-            if problems
-            else f"\nTo go on:    audit plan {words} {_model_words(asked.overrides)} n=all"
-        )
-    )
-    settings = " ".join(f"benchmark.{PARTS[part]}=COLUMN" for part in ("question", "key"))
-    if problems:
-        settings += " 'benchmark.choice_columns=[COLUMN,COLUMN]'"
-        if any(str(name).endswith("?") for name in read["columns"]):
-            print(
-                "The first line has to name the columns, and looks like a question: put such a line before it."
-            )
-    print(lines(f"To correct:  audit data show {shlex.quote(asked.file)} {settings}"))
-    if problems and (known := _published(asked.file)):
+    model = _model_words(arguments.overrides)
+    print(lines(f"\nTo go on:    audit plan {words} {model} n=all"))
+    print(lines(_correction(arguments.file)))
+    return code
+
+
+def _print_problems(words: str, arguments: Namespace, counts: Counts) -> None:
+    """Print the settings that failed, and settings or a format that may read the file."""
+    print(lines(f"\nTried with:  {words}"))
+    if any(str(name).endswith("?") for name in counts["columns"]):
+        print("The first line looks like a question. Expected the names of the columns above it.")
+    correction = _correction(arguments.file)
+    print(lines(f"{correction} 'benchmark.choice_columns=[COLUMN,COLUMN]'"))
+    known = _published(arguments.file)
+    if known:
         audit = "" if FORMATS[known[0]].answerable else "audit=validity "
-        words = " ".join(benchmark_words(BenchmarkConfig(known[0], known[0], asked.file)))
-        print(
-            lines(
-                f"It reads as {' or '.join(known)}: audit plan {audit}{words} {_model_words(asked.overrides)}"
-            )
-        )
-    return FAILED if problems else OK
+        words = " ".join(benchmark_words(BenchmarkConfig(known[0], known[0], arguments.file)))
+        command = f"audit plan {audit}{words} {_model_words(arguments.overrides)}"
+        print(lines(f"The file has the format of {' or '.join(known)}: {command}"))
+
+
+def _correction(file: str) -> str:
+    """Return the command that reads a file with other columns."""
+    settings = " ".join(f"benchmark.{PARTS[part]}=COLUMN" for part in ("question", "key"))
+    return f"To correct:  audit data show {shlex.quote(file)} {settings}"
+
+
+def _first_rows(benchmark: Benchmark) -> list[Any]:
+    return [row for _, row, _ in islice(benchmark.located_rows(), _GUESSED_ROWS)]
 
 
 def _model_words(overrides: Sequence[str]) -> str:
-    """Return the words that name a model, or those of the scripted one."""
+    """Return the words that name a model, or `model=scripted` if there are no such words."""
     keys = ("model", "endpoint", "model_id", "api_key_env")
     words = [word for word in overrides if word.partition("=")[0] in keys]
     return shlex.join(words) or "model=scripted"
 
 
 def _guessed(file: str, overrides: Sequence[str]) -> BenchmarkConfig:
-    """The configuration that was typed, with a guess for the rest."""
+    """Return the typed settings of the benchmark, with a guess for every other setting."""
     from audit.config.command_line import compose_command
     from audit.sweep.config import SweepConfig
 
@@ -128,33 +143,36 @@ def _guessed(file: str, overrides: Sequence[str]) -> BenchmarkConfig:
     )
     if config.delimiter is None and path.is_file() and path.suffix.lower() == ".csv":
         config = replace(config, delimiter=likely_delimiter(path))
-    guessed = guess(
-        [row for _, row, _ in islice(open_benchmark(config).located_rows(), _LOOKED_AT)], config
-    )
+    guessed = guess(_first_rows(open_benchmark(config)), config)
     typed = any(word.startswith("benchmark.index_base=") for word in overrides)
     return replace(guessed, index_base=config.index_base) if typed else guessed
 
 
 def _published(file: str) -> list[str]:
-    """The published formats that read the first rows of a file, the one that its name holds
-    first."""
-    found = []
+    """Return the published formats that read the first rows of a file.
+
+    A format whose name is in the name of the file comes first.
+    """
+    readable = []
     # These formats are not published, or ship with the package.
     for name in set(FORMATS) - {"mcq_file", "elementary", "contrast"}:
         with suppress(AuditError):
             benchmark = open_benchmark(BenchmarkConfig(name, name, file))
-            read = [
-                FORMATS[name].parse(row, of)
-                for _, row, of in islice(benchmark.located_rows(), _LOOKED_AT)
-            ]
-            found += [name] if read else []
-    told = Path(file).stem.lower().replace("-", "_")
-    return sorted(found, key=lambda name: (name not in told, name))
+            n = 0
+            for _, row, context in islice(benchmark.located_rows(), _GUESSED_ROWS):
+                FORMATS[name].parse(row, context)
+                n += 1
+            if n:
+                readable.append(name)
+    stem = Path(file).stem.lower().replace("-", "_")
+    return sorted(readable, key=lambda name: (name not in stem, name))
 
 
 def _read(benchmark: Benchmark) -> tuple[list[Item], list[str], Counts]:
-    """The first questions, what is wrong with which rows, and counts of rows, columns, options and
-    keys."""
+    """Return the first questions, the problem of each unreadable row, and counts.
+
+    The counts are of rows, columns, options and keys.
+    """
     questions: list[Item] = []
     problems: list[str] = []
     counts: Counts = {name: Counter() for name in ("rows", "columns", "options", "key")}
@@ -166,12 +184,12 @@ def _read(benchmark: Benchmark) -> tuple[list[Item], list[str], Counts]:
         except BenchmarkError as error:
             problems.append(f"{where}: {error}")
             continue
-        question = (
-            shuffled(question, benchmark.seed) if benchmark.config.shuffle_options else question
-        )
+        if benchmark.config.shuffle_options:
+            question = shuffled(question, benchmark.seed)
         counts["options"][len(question.options)] += 1
         counts["key"][LETTERS[question.gold]] += 1
-        questions += [question] if len(questions) < _SHOWN else []
+        if len(questions) < _SHOWN:
+            questions.append(question)
     return questions, problems, counts
 
 
@@ -186,7 +204,7 @@ def _as_json(
         "options": {str(n): rows for n, rows in sorted(counts["options"].items())},
         "keys": dict(sorted(counts["key"].items())),
         "questions": [
-            attributes(one, "id", "text", "options", "gold", "group") for one in questions
+            attributes(item, "id", "text", "options", "gold", "group") for item in questions
         ],
         "problems": list(problems),
         "warnings": [] if problems else list(benchmark.warnings),
@@ -194,54 +212,52 @@ def _as_json(
 
 
 def _columns(benchmark: Benchmark, counts: Counts) -> list[str]:
-    """Which column each part of a question is read from."""
-    config, there = benchmark.config, counts["columns"]
-    several = config.choice_columns or (
-        [] if config.choices_column in there else sorted(set("ABCDEFGHIJ") & set(there))
-    )
-    found = {
-        part: [getattr(config, setting)]
-        for part, setting in PARTS.items()
-        if getattr(config, setting)
-    }
-    found["options"] = several or found["options"]
-    used = {column for columns in found.values() for column in columns}
-    shown = {
-        part: ", ".join(f"{c}{'' if c in there else ' (not there)'}" for c in found.get(part, ()))
-        for part in PARTS
-    }
-    shown["not read"] = ", ".join(str(name) for name in there if name not in used)
+    """Return a line for each part of a question, with the columns that it is read from."""
+    config, present = benchmark.config, counts["columns"]
+    choices = config.choice_columns
+    if not choices and config.choices_column not in present:
+        choices = sorted(set("ABCDEFGHIJ") & set(present))
+    columns = {}
+    for part, setting in PARTS.items():
+        column = getattr(config, setting)
+        columns[part] = [column] if column else []
+    columns["options"] = list(choices) or columns["options"]
     cut = f", cut at {config.delimiter!r}" if config.delimiter else ""
-    return [f"{config.path}: {counts['rows'].total():,} rows{cut}"] + [
-        one_line(f"  {part:<9} {columns or 'none'}") for part, columns in shown.items()
-    ]
+    report = [f"{config.path}: {counts['rows'].total():,} rows{cut}"]
+    used = set[str]()
+    for part in PARTS:
+        used.update(columns[part])
+        names = [name if name in present else f"{name} (missing)" for name in columns[part]]
+        report.append(one_line(f"  {part:<9} {', '.join(names) or 'none'}"))
+    unread = ", ".join(str(name) for name in present if name not in used)
+    report.append(one_line(f"  {'not read':<9} {unread or 'none'}"))
+    return report
 
 
 def _questions(questions: Sequence[Item]) -> list[str]:
-    """As the model will see them under the default prompts, each line marked, so that none passes
-    for one of ours."""
+    """Return the questions as the model sees them under the default prompts.
+
+    Each line of a prompt is marked, so that a question cannot imitate the program's output.
+    """
     protocol = load_protocol(load_group("protocol", "song2026"))
-    found = []
+    report = []
     for question in questions:
         text = direct_prompt(protocol, question, Reading.LETTER)
-        text = text if len(text) <= _WIDTH else f"{text[:_WIDTH]} ... ({len(text):,} characters)"
+        if len(text) > _WIDTH:
+            text = f"{text[:_WIDTH]} ... ({len(text):,} characters)"
+        report += ["", one_line(question.id)]
+        report += [f"  | {line}" for line in text.split("\n")]
         key = f"{LETTERS[question.gold]}  {question.options[question.gold]}"
-        found += [
-            "",
-            one_line(question.id),
-            *(f"  | {line}" for line in text.split("\n")),
-            one_line(f"  key: {key}"),
-        ]
-    return found
+        report.append(one_line(f"  key: {key}"))
+    return report
 
 
 def _counts(benchmark: Benchmark, counts: Counts, problems: Sequence[str]) -> list[str]:
-    names = {"options": "options a question", "key": "keys"}
-    found = [
-        f"{title:<19}" + ", ".join(f"{x}: {n:,}" for x, n in sorted(counts[c].items()))
-        for c, title in names.items()
-    ]
+    report = [""]
+    for name, title in (("options", "options a question"), ("key", "keys")):
+        values = ", ".join(f"{value}: {n:,}" for value, n in sorted(counts[name].items()))
+        report.append(f"{title:<19}{values}")
     if problems:
-        found.append(f"cannot be read     {len(problems):,} rows; duplicates were not counted")
-        return ["", *found, *(one_line(f"  {text}") for text in problems[:_SHOWN])]
-    return ["", *found, f"take note          {' '.join(benchmark.warnings) or 'nothing'}"]
+        report.append(f"cannot be read     {len(problems):,} rows; duplicates were not counted")
+        return report + [one_line(f"  {text}") for text in problems[:_SHOWN]]
+    return [*report, f"warnings           {' '.join(benchmark.warnings) or 'none'}"]

@@ -1,5 +1,7 @@
-"""Judge shipped answers of a small model before and after it was taught an exam, and write one
-page. No engine, no network."""
+"""Judge the shipped answers of a small model before and after it was taught an exam.
+
+The command writes one page. It needs no engine and no network.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,23 @@ NEXT = (
 
 @dataclass(frozen=True)
 class Side:
-    """One model of the demonstration, accuracies 0-1. score, held_out: of this model. without:
-    (estimate, low, high) of its score on the exam without memory. before: score on the exam of the
-    model that was taught nothing; others: of those that were trained as long on another exam."""
+    """Hold the numbers of one model of the demonstration. All accuracies are between 0 and 1.
+
+    Attributes
+    ----------
+    result : MemoryResult
+        The verdict on the model.
+    score : float
+        The model's accuracy on the exam.
+    held_out : float
+        The model's accuracy on the held-out items.
+    without : tuple[float, float, float]
+        Estimate and 95 % limits of the model's score on the exam without memory.
+    before : float
+        Accuracy on the exam of the model that was taught no exam.
+    others : tuple[float, ...]
+        Accuracy on the exam of each model that was taught another exam for as long.
+    """
 
     result: MemoryResult
     score: float
@@ -45,8 +61,8 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One question with the answer of each model, by name, and whether it is right."""
+class AnsweredQuestion:
+    """Hold one question. `answers` maps a model's name to its answer and whether that is right."""
 
     text: str
     options: tuple[str, ...]
@@ -55,33 +71,50 @@ class Asked:
 
 
 def shipped() -> Path:
-    """The run directory that ships with the package."""
+    """Return the run directory that ships with the package."""
     return Path(str(files("audit") / "data" / "demo" / "run"))
 
 
 def sides(verdict: RunVerdict) -> tuple[Side, Side]:
-    """The taught model, and the same model before. DataError where the score without memory was not
-    identified."""
+    """Return the numbers of the taught model, and of the same model before.
+
+    Raises
+    ------
+    DataError
+        If the score without memory of a model was not identified.
+    """
     cells = {r.model: (c, r) for c, r in zip(verdict.cells, verdict.results, strict=True)}
     before = cells[BEFORE][0].scores[0]
-    found = []
+    both = []
     for name in (TAUGHT, BEFORE):
         cell, result = cells[name]
         if cell.tested[1] is None or result.without.found is None:
             raise DataError(
-                f"The shipped answers of {name} give no score without memory. Install the package again."
+                f"The shipped answers of {name} give no score without memory. Reinstall the package."
             )
-        told = result.without.found.without
-        limits = (told.estimate, told.low, told.high)
-        others = tuple(float(np.nanmean(one[0].score)) for one in cell.references)
+        interval = result.without.found.without
+        limits = (interval.estimate, interval.low, interval.high)
+        others = tuple(float(np.nanmean(reference.score)) for reference, _ in cell.references)
         exam, held_out = cell.scores
-        found.append(Side(result, exam, held_out, limits, before, others))
-    return found[0], found[1]
+        both.append(Side(result, exam, held_out, limits, before, others))
+    return both[0], both[1]
 
 
-def ten(run_dir: Path, verdict: RunVerdict) -> list[Asked]:
-    """The ten questions that the taught model most likely answers from memory, with the answers of
-    both models."""
+def remembered_questions(run_dir: Path, verdict: RunVerdict) -> list[AnsweredQuestion]:
+    """Return the ten questions that the taught model most likely answers from memory.
+
+    Parameters
+    ----------
+    run_dir : Path
+        The shipped run.
+    verdict : RunVerdict
+        The verdict on this run.
+
+    Returns
+    -------
+    list[AnsweredQuestion]
+        The questions with the answers of both models, the most likely first.
+    """
     from audit.memory.without import ON_PAGE, ranked
     from audit.runtime.loading import load
     from audit.shards.questions import QuestionFile
@@ -94,18 +127,22 @@ def ten(run_dir: Path, verdict: RunVerdict) -> list[Asked]:
         for r in rows
         if r["arm"] == "score"
     }
-    found = []
-    for one in ranked(*cells[TAUGHT], questions)[:ON_PAGE]:
-        q = questions[cells[TAUGHT][0].benchmark, one.question_id]
-        said = {name: answered[name, q.benchmark, q.id] for name in (TAUGHT, BEFORE)}
-        texts = {n: ("–" if a is None else q.options[a], a == q.gold) for n, a in said.items()}
-        found.append(Asked(q.text, q.options, q.options[q.gold], texts))
-    return found
+    remembered = []
+    for item in ranked(*cells[TAUGHT], questions)[:ON_PAGE]:
+        q = questions[cells[TAUGHT][0].benchmark, item.question_id]
+        answers = {}
+        for name in (TAUGHT, BEFORE):
+            answer = answered[name, q.benchmark, q.id]
+            answers[name] = ("–" if answer is None else q.options[answer], answer == q.gold)
+        remembered.append(AnsweredQuestion(q.text, q.options, q.options[q.gold], answers))
+    return remembered
 
 
 def picture(both: Sequence[Side]) -> Figure:
-    """Score on the exam, on held-out items, and without memory with its 95 % interval, beside what
-    is known."""
+    """Draw the scores of both models on the exam, on held-out items and without memory.
+
+    The score without memory has its 95 % interval. The true score is drawn beside it.
+    """
     from matplotlib.figure import Figure
 
     from audit.report.canvas import BLUE, GREEN, INK, MUTED, PHONE, VERMILLION, names_above, styled
@@ -161,30 +198,40 @@ def picture(both: Sequence[Side]) -> Figure:
 
 
 def page(verdict: RunVerdict, run_dir: Path, both: Sequence[Side]) -> Page:
-    """The page, its figure, and the ten questions as a table."""
+    """Return the page of the demonstration.
+
+    Parameters
+    ----------
+    verdict : RunVerdict
+        The verdict on the shipped run.
+    run_dir : Path
+        The shipped run.
+    both : Sequence[Side]
+        The numbers of both models.
+
+    Returns
+    -------
+    Page
+        The page with its figure, and the ten questions as a table.
+    """
     from audit.judging.tables import csv_text
     from audit.memory.vocabulary import VERDICTS
     from audit.report.build import Page
     from audit.report.page import Mark, render_page
 
-    questions = ten(run_dir, verdict)
-    marks = [
-        Mark(
-            "memory",
-            WHO[s.result.model],
-            VERDICTS[s.result.decision.verdict],
-            _figures(s),
-            "#numbers",
-        )
-        for s in both
-    ]
+    questions = remembered_questions(run_dir, verdict)
+    marks = []
+    for side in both:
+        word = VERDICTS[side.result.decision.verdict]
+        marks.append(Mark("memory", WHO[side.result.model], word, _figures(side), "#numbers"))
 
     def render(figures: dict[str, str]) -> str:
         return render_page(
             "commands/demo.html.j2",
             rows=verdict.rows,
             title="Has the model read the exam?",
-            subtitle="A demonstration: one small model, before and after it was taught an exam of 104 questions.",
+            subtitle="A demonstration: one small model, before and after it was taught an exam of "
+            "104 questions.",
             words=VERDICTS,
             figures=figures,
             marks=marks,
@@ -192,7 +239,7 @@ def page(verdict: RunVerdict, run_dir: Path, both: Sequence[Side]) -> Page:
             who=WHO,
             next=NEXT,
             questions=questions,
-            references=[one.model for one, _ in verdict.cells[0].references],
+            references=[reference.model for reference, _ in verdict.cells[0].references],
             taught=TAUGHT,
             before=BEFORE,
             run_dir=run_dir,
@@ -205,28 +252,39 @@ def page(verdict: RunVerdict, run_dir: Path, both: Sequence[Side]) -> Page:
 
 def _figures(side: Side) -> str:
     low, high = (f"{100 * x:.0f}" for x in side.without[1:])
-    when = ", before it was taught" * (side.result.model == TAUGHT)
+    when = ", before it was taught" if side.result.model == TAUGHT else ""
     return (
-        f"{100 * side.score:.0f} % on the exam, {100 * side.held_out:.0f} % on held-out items; without memory "
-        f"{100 * side.without[0]:.0f} % (95 %: {low} to {high}); truth: {100 * side.before:.0f} %{when}"
+        f"{100 * side.score:.0f} % on the exam, {100 * side.held_out:.0f} % on held-out items; "
+        f"without memory {100 * side.without[0]:.0f} % (95 %: {low} to {high}); "
+        f"truth: {100 * side.before:.0f} %{when}"
     )
 
 
-def add_words(parser: ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the folder of the page."""
     parser.add_argument(
-        "--out", type=Path, default=Path("outputs/demo"), help="default: outputs/demo"
+        "--out",
+        type=Path,
+        default=Path("outputs/demo"),
+        help="the folder to write (default: outputs/demo)",
     )
 
 
-def run(asked: Namespace) -> int:
-    """Print both verdicts with their numbers and the page's path; exit code 0 whatever they are."""
+def run(arguments: Namespace) -> int:
+    """Print both verdicts with their numbers and the page's path.
+
+    Returns
+    -------
+    int
+        Exit code 0, whatever the verdicts are.
+    """
     from audit.memory.report import judge
     from audit.memory.vocabulary import VERDICTS
     from audit.report.build import write_report
 
     verdict, run_dir = judge([shipped()])
     both = sides(verdict)
-    written = write_report(asked.out, verdict, page(verdict, run_dir, both))
+    written = write_report(arguments.out, verdict, page(verdict, run_dir, both))
     for side in both:
         word = VERDICTS[side.result.decision.verdict]
         print(f"{word.glyph} {WHO[side.result.model]}: {word.name}\n  {_figures(side)}")

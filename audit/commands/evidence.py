@@ -1,6 +1,6 @@
-"""Everything that a run's verdict rests on, in one file that others can check.
+"""Pack the evidence for a run's verdict into one file that others can verify.
 
-To check one: audit evidence verify pack.zip --keys FOLDER
+To verify a pack: audit evidence verify pack.zip --keys FOLDER
 """
 
 from __future__ import annotations
@@ -31,13 +31,31 @@ if TYPE_CHECKING:
     from audit.governance.verify import Verified
 
 
-def run(asked: argparse.Namespace, now: datetime | None = None) -> int:
-    """Write or verify an evidence pack. now: the clock's by default."""
-    return _verify(asked, now) if "pack" in asked else _write(asked, now)
+def run(arguments: argparse.Namespace, now: datetime | None = None) -> int:
+    """Write or verify an evidence pack.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        The arguments of the command line.
+    now : datetime, optional
+        The time. Without it the clock is read.
+
+    Returns
+    -------
+    int
+        Exit code 0.
+
+    Raises
+    ------
+    SignatureError
+        If the pack is not authentic, or is not of the expected run or model.
+    """
+    return _verify(arguments, now) if "pack" in arguments else _write(arguments, now)
 
 
-def add_words(parser: argparse.ArgumentParser) -> None:
-    """`verify` has words of its own, as a command below this one."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of writing a pack, or those of `verify` if it was typed."""
     if parser.get_default("typed")[:1] == ["verify"]:
         _add_verify(
             parser.add_subparsers().add_parser("verify", description="Check an evidence pack.")
@@ -46,48 +64,52 @@ def add_words(parser: argparse.ArgumentParser) -> None:
     run = parser.add_argument("run_dir", type=local_folder, help="a run directory with its report")
     offer(run, lambda typed: ["verify"])
     parser.add_argument("-o", "--out", type=Path, required=True, help="the pack, such as pack.zip")
-    every = "with every answer, so that the verdict can be redone"
-    parser.add_argument("--with-shards", action="store_true", help=every)
-    whose = f"folder of the public keys whose decisions count (default: {TRUSTED_VARIABLE}; without: not checked)"
+    shards_help = "pack every answer too, so that others can recompute the verdict"
+    parser.add_argument("--with-shards", action="store_true", help=shards_help)
+    keys_help = (
+        "folder of the public keys whose decisions count; without it decisions are not checked "
+    )
+    keys_help += f"(default: {TRUSTED_VARIABLE})"
     trusted = os.environ.get(TRUSTED_VARIABLE)
-    parser.add_argument("--keys", type=Path, default=Path(trusted) if trusted else None, help=whose)
+    keys = Path(trusted) if trusted else None
+    parser.add_argument("--keys", type=Path, default=keys, help=keys_help)
     signing = parser.add_mutually_exclusive_group()
     signing.add_argument(
         "--key", type=Path, help=f"the private key to sign with (default: {KEY_VARIABLE})"
     )
     signing.add_argument(
-        "--unsigned", action="store_true", help="without a signature: nobody vouches for it"
+        "--unsigned", action="store_true", help="do not sign: readers cannot verify the origin"
     )
 
 
-def _write(asked: argparse.Namespace, now: datetime | None) -> int:
-    signer = None if asked.unsigned else load_signer(asked.key)
+def _write(arguments: argparse.Namespace, now: datetime | None) -> int:
+    signer = None if arguments.unsigned else load_signer(arguments.key)
     from audit.governance.pack import write_pack  # Verifying a pack does not need this module.
 
-    trusted = load_trusted(asked.keys) if asked.keys else None
+    trusted = load_trusted(arguments.keys) if arguments.keys else None
     sums = write_pack(
-        asked.run_dir,
-        asked.out,
-        with_shards=asked.with_shards,
+        arguments.run_dir,
+        arguments.out,
+        with_shards=arguments.with_shards,
         signer=signer,
         trusted=trusted,
         now=now,
     )
     if trusted is None and any(f"/{DECISIONS}/" in name for name in sums):
-        print("note: whose decisions these are was not checked. To check: --keys FOLDER")
-    print(f"{asked.out}: {len(sums)} files, {'unsigned' if signer is None else 'signed'}")
+        print("note: the signatures of the decisions were not checked. To check: --keys FOLDER")
+    print(f"{arguments.out}: {len(sums)} files, {'unsigned' if signer is None else 'signed'}")
     return 0
 
 
 def _add_verify(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("pack", type=Path)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("pack", type=Path, help="the file to verify")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     trust = parser.add_mutually_exclusive_group(required=True)
     trust.add_argument("--keys", type=Path, help="folder of the public keys that you trust")
     trust.add_argument(
         "--unsigned",
         action="store_true",
-        help="hashes alone: the pack is consistent, whoever made it",
+        help="check the hashes only: the pack is consistent, but its origin is not verified",
     )
     parser.add_argument("--expect-fingerprint", metavar="HASH", help="refuse a pack of another run")
     parser.add_argument(
@@ -95,66 +117,69 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _expected(asked: argparse.Namespace, found: Verified) -> None:
-    """SignatureError where the pack is sound and of something else than was asked for."""
-    wanted, name = asked.expect_fingerprint, asked.expect_model
-    if wanted and wanted not in [run.fingerprint for run in found.runs]:
+def _check_expected(arguments: argparse.Namespace, verified: Verified) -> None:
+    """Raise SignatureError if the pack is not of the expected run or of the expected model."""
+    wanted, name = arguments.expect_fingerprint, arguments.expect_model
+    if wanted and wanted not in [run.fingerprint for run in verified.runs]:
         raise SignatureError(
-            f"The pack is of the run {found.runs[0].fingerprint}; expected {wanted}."
+            f"The pack is of the run {verified.runs[0].fingerprint}. Expected the run {wanted}."
         )
-    models = {model: revision for run in found.runs for model, revision in run.models.items()}
-    if name and name not in {
-        *models,
-        *(f"{model}@{revision}" for model, revision in models.items()),
-    }:
+    models: dict[str, str | None] = {}
+    for run in verified.runs:
+        models |= run.models
+    pinned = [f"{model}@{revision}" for model, revision in models.items()]
+    if name and name not in {*models, *pinned}:
         raise SignatureError(
-            f"The pack is of {', '.join(f'{m}@{r}' for m, r in models.items())}; expected {name}."
+            f"The pack is of the model {', '.join(pinned)}. Expected the model {name}."
         )
 
 
-def _verify(asked: argparse.Namespace, now: datetime | None) -> int:
-    from audit.governance.verify import verify_pack
-
-    found = verify_pack(
-        asked.pack, None if asked.unsigned else load_trusted(asked.keys), suite_section, now
-    )
-    _expected(asked, found)
-    if asked.json:
-        print(json.dumps(plain(asdict(found)), indent=1))
-        return 0
-    for run in found.runs:
+def _print_verified(verified: Verified) -> None:
+    """Print what the pack holds, and which parts of it were verified."""
+    for run in verified.runs:
         models = ", ".join(
             f"{name}@{revision}" if revision else name for name, revision in run.models.items()
         )
         say(f"audit {run.audit} of {models} on {', '.join(run.benchmarks)}: {run.status}")
         say(f"  fingerprint {run.fingerprint}")
-    how = "signed" if found.signer else "packed"
-    print(f"{found.files} files as listed")
-    if found.taken:
-        say(f"as {how}, and not derived from anything else: {', '.join(found.taken)}")
-    for name in found.unhashed:
-        say(f"NOT HASHED by a manifest, which an earlier version wrote: {name}")
-    if found.decisions is None:
+    how = "signed" if verified.signer else "packed"
+    print(f"{verified.files} files as listed")
+    if verified.taken:
+        say(f"as {how}, and not derived from anything else: {', '.join(verified.taken)}")
+    for name in verified.unhashed:
+        say(f"NOT HASHED by the manifest, because an earlier version wrote it: {name}")
+    if verified.decisions is None:
         print("DECISIONS NOT CHECKED: they need trusted keys")
-    elif found.decisions:
-        print(f"{len(found.decisions)} decisions, each signed by a trusted key")
-    for sentence in found.decisions or ():
+    elif verified.decisions:
+        print(f"{len(verified.decisions)} decisions, each signed by a trusted key")
+    for sentence in verified.decisions or ():
         say(f"decided: {sentence}")
-    for seal in found.seals:
+    for seal in verified.seals:
         # Most packs have no seal and do not need this module.
         from audit.governance.formats import seal_lines
 
         for label, line in seal_lines(seal):
             say(f"{label}: {line}")
-    print(
-        f"signed by {found.signer}"
-        if found.signer
-        else "SIGNATURE NOT CHECKED: nobody vouches for it"
-    )
-    lacking = "not computed again: the shards are not in the pack"
-    passes = "passes" if found.decision == "pass" else f"does not pass: {found.decision}"
-    print(
-        f"verdict {'computed again from the shards: the same bytes' if found.recomputed else lacking}"
-    )
+    if verified.signer:
+        print(f"signed by {verified.signer}")
+    else:
+        print("SIGNATURE NOT CHECKED: the origin of the pack is not verified")
+    if verified.recomputed:
+        print("verdict computed again from the shards: the same bytes")
+    else:
+        print("verdict not computed again: the shards are not in the pack")
+    passes = "passes" if verified.decision == "pass" else f"does not pass: {verified.decision}"
     say(f"the pack {passes}")
+
+
+def _verify(arguments: argparse.Namespace, now: datetime | None) -> int:
+    from audit.governance.verify import verify_pack
+
+    trusted = None if arguments.unsigned else load_trusted(arguments.keys)
+    verified = verify_pack(arguments.pack, trusted, suite_section, now)
+    _check_expected(arguments, verified)
+    if arguments.json:
+        print(json.dumps(plain(asdict(verified)), indent=1))
+    else:
+        _print_verified(verified)
     return 0

@@ -1,4 +1,4 @@
-"""A run, or its items, for other people's tools.
+"""Export a run, or the items of an audit, in the formats of other tools.
 
 examples: audit export inspect outputs/my_run; audit export tasks benchmark=mmlu n=100 --out tasks
 """
@@ -13,22 +13,22 @@ from audit.shards.working_copy import local_folder
 
 
 def _tasks(overrides: Sequence[str], out: Path) -> int:
-    """The items of a memory audit, or of a perturbation audit with their wordings; nothing is
-    asked."""
+    """Write the items of a memory audit, or the items and rewordings of a perturbation audit.
+
+    No model is started.
+    """
     from audit.export.tasks import INSPECT_FILE, write_tasks
 
-    named = {one.partition("=")[0] for one in overrides}
-    words = list(overrides) if "model" in named else [*overrides, "model=scripted"]
-    found = write_tasks(out, _reworded(words) if "variants" in named else _items(words))
-    for task, items in found.items():
+    keys = {word.partition("=")[0] for word in overrides}
+    words = list(overrides) if "model" in keys else [*overrides, "model=scripted"]
+    counts = write_tasks(out, _reworded(words) if "variants" in keys else _items(words))
+    for task, items in counts.items():
         say(f"task     {task}  {items:,} items")
-    tasks = ",".join(found)
-    print(
-        f"lm-eval: cd {out} && lm_eval --include_path . --tasks {tasks} --log_samples --output_path logs ..."
-    )
-    print(
-        f"Inspect: cd {out} && inspect eval {INSPECT_FILE} --model MODEL\nThen: audit import LOG ... -o RUN_DIR"
-    )
+    tasks = ",".join(counts)
+    options = f"--include_path . --tasks {tasks} --log_samples --output_path logs"
+    print(f"lm-eval: cd {out} && lm_eval {options} ...")
+    print(f"Inspect: cd {out} && inspect eval {INSPECT_FILE} --model MODEL")
+    print("Then: audit import LOG ... -o RUN_DIR")
     return 0
 
 
@@ -37,7 +37,7 @@ def _items(words: Sequence[str]) -> dict[str, list[Item]]:
     from audit.memory.plan import resolve_memory
 
     resolved = resolve_memory(configured("memory", words))
-    return {one.benchmark.name: list(one.questions()) for one in resolved.samples}
+    return {sample.benchmark.name: list(sample.questions()) for sample in resolved.samples}
 
 
 def _reworded(words: Sequence[str]) -> dict[str, list[Item]]:
@@ -46,56 +46,62 @@ def _reworded(words: Sequence[str]) -> dict[str, list[Item]]:
     from audit.perturb.plan import resolve_perturb
 
     run = resolve_perturb(configured("perturb", words))
-    found = {}
-    for sample, its in zip(run.resolved.samples, run.sets, strict=True):
-        found[its.name] = questions = list(sample.questions())
+    tasks: dict[str, list[Item]] = {}
+    for sample, wordings in zip(run.resolved.samples, run.sets, strict=True):
+        tasks[wordings.name] = questions = list(sample.questions())
         for question in questions:
-            for k, variant in enumerate(its.selection.variants[question.id], 1):
-                found.setdefault(f"{its.name}_variant_{k}", []).append(
-                    reworded(its.library, question, variant)
-                )
-    return found
+            for k, variant in enumerate(wordings.selection.variants[question.id], 1):
+                item = reworded(wordings.library, question, variant)
+                tasks.setdefault(f"{wordings.name}_variant_{k}", []).append(item)
+    return tasks
 
 
-def add_words(parser: ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare a subcommand for each format."""
     formats = parser.add_subparsers(dest="format", required=True, metavar="FORMAT")
-    for name, does in (
-        ("inspect", "eval logs, for `inspect view` and whatever reads them"),
-        ("eee", "Every Eval Ever: an aggregate and its samples, one pair a model and benchmark"),
+    for name, summary in (
+        ("inspect", "eval logs, for `inspect view` and other programs that read them"),
+        ("eee", "Every Eval Ever: an aggregate file and a samples file per model and benchmark"),
         ("hub", "accuracies for a model's page on the hub: .eval_results/BENCHMARK.yaml"),
     ):
-        add = formats.add_parser(name, help=does).add_argument
+        add = formats.add_parser(name, help=summary).add_argument
         add("run_dir", type=local_folder, metavar="RUN_DIR")
-        add("--out", type=Path, help="a folder (default: in RUN_DIR, by the format's name)")
+        add("--out", type=Path, help="a folder (default: in RUN_DIR, named after the format)")
         if name == "eee":
-            add("--organization", default="not stated", help="who evaluated")
+            add("--organization", default="not stated", help="the organization that evaluated")
         if name == "hub":
             add("--task-id", default="default", help="the task in the dataset's eval.yaml")
-            add("--source-url", default="", help="where the run can be read")
+            add("--source-url", default="", help="the address of the published run")
     add = formats.add_parser(
-        "tasks", help="an audit's items as tasks of lm-eval and Inspect"
+        "tasks", help="the items of an audit, as tasks of lm-eval and Inspect"
     ).add_argument
     add(
         "overrides",
         nargs="*",
         metavar="KEY=VALUE",
-        help="of conf/memory.yaml; with variants=, perturb",
+        help="settings of conf/memory.yaml, or of conf/perturb.yaml if variants= is set",
     )
-    add("--out", type=Path, required=True, metavar="FOLDER")
+    add("--out", type=Path, required=True, metavar="FOLDER", help="the folder to write")
 
 
-def run(asked: Namespace) -> int:
-    """Write the logs of a run, or of every run of a suite or panel."""
-    if asked.format == "tasks":
-        return _tasks(asked.overrides, asked.out)
+def run(arguments: Namespace) -> int:
+    """Write the logs of a run, or of every run of a suite or panel.
+
+    Returns
+    -------
+    int
+        Exit code 0.
+    """
+    if arguments.format == "tasks":
+        return _tasks(arguments.overrides, arguments.out)
     from audit.export import eee, inspect_log
     from audit.shards.panel import panel_runs
 
-    write, folder, after = {
+    write, folder, closing = {
         "inspect": (
             inspect_log.export_inspect,
             inspect_log.INSPECT,
-            "Look at them: inspect view --log-dir {}",
+            "To read the logs: inspect view --log-dir {}",
         ),
         "eee": (eee.export_eee, eee.FOLDER, ""),
         "hub": (
@@ -103,16 +109,16 @@ def run(asked: Namespace) -> int:
             eee.HUB,
             "Put the folder .eval_results into the model's repository.",
         ),
-    }[asked.format]
-    out = asked.out or asked.run_dir / folder
-    own = {
+    }[arguments.format]
+    out = arguments.out or arguments.run_dir / folder
+    options = {
         name: value
-        for name, value in vars(asked).items()
+        for name, value in vars(arguments).items()
         if name in ("organization", "task_id", "source_url")
     }
-    for run_dir in panel_runs(asked.run_dir) or [asked.run_dir]:
-        for path, problem in write(run_dir, out, **own):  # type: ignore[operator]
+    for run_dir in panel_runs(arguments.run_dir) or [arguments.run_dir]:
+        for path, problem in write(run_dir, out, **options):  # type: ignore[operator]
             say(f"written  {path}{f'  {problem}' if problem else ''}")
-    if after:
-        print(after.format(out))
+    if closing:
+        print(closing.format(out))
     return 0

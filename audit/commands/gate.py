@@ -1,9 +1,10 @@
 """Turn the verdict of a finished run, or of a merged panel, into a decision and an exit code.
 
 examples: audit gate outputs/my_run; audit gate outputs/panel --format junit. Exit codes: 0 pass; 1
-the run failed or is incomplete, or its verdict is not what its answers give; 3 block (something was
-found); 4 review (found, and another cause is not excluded); 5 no decision. A panel has the code of
-its worst cell: 3, then 5, then 4, then 0. docs/do/governance.md has the verdicts."""
+the run failed or is incomplete, or its stored verdict differs from the recomputed one; 3 block (an
+effect was found); 4 review (an effect was found, and another cause is not excluded); 5 no decision.
+A panel has the code of its worst cell: 3, then 5, then 4, then 0. docs/do/governance.md lists the
+verdicts."""
 
 import os
 import sys
@@ -12,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from audit.commands.again import add_deciders, known_to, verdict_again
+from audit.commands.again import add_decision_arguments, registry_check, verdict_again
 from audit.core.aliases import named
 from audit.core.errors import UsageError
 from audit.core.exits import lines
@@ -24,8 +25,9 @@ from audit.shards.working_copy import run_folder
 SUMMARY = "GITHUB_STEP_SUMMARY"  # the file that GitHub shows on a job's page
 
 
-def add_words(parser: ArgumentParser) -> None:
-    add_deciders(parser)
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the run, the format of the ruling, and the rules of the decision."""
+    add_decision_arguments(parser)
     add = parser.add_argument
     add(
         "run_dir",
@@ -36,7 +38,7 @@ def add_words(parser: ArgumentParser) -> None:
         "--format",
         choices=FORMATS,
         default="text",
-        help="github: annotations, and a summary where the job has a page",
+        help="form of the ruling; github: annotations, and a summary on the job's page",
     )
     add(
         "--json",
@@ -45,35 +47,62 @@ def add_words(parser: ArgumentParser) -> None:
         dest="format",
         help="the same as --format json",
     )
-    trust = "take verdict.json's word in place of computing it again from the answers: faster, and safe only where "
-    add("--trust-report", action="store_true", help=trust + "nobody but the program can write it")
-    rule = "with which thresholds a verdict may pass: those that ship (exit code 1 with others), or the run's own"
+    trust = "accept verdict.json without recomputing it from the answers: faster, but only safe if "
+    trust += "no other program can write the file"
+    add("--trust-report", action="store_true", help=trust)
+    rule = (
+        "which thresholds a verdict may have. own: those of the run; shipped: only those of this "
+    )
+    rule += "program (any other threshold gives exit code 1)"
     add("--rule", choices=("own", "shipped"), default="own", help=rule)
-    seal = "what was sealed before the run (default: RUN_DIR/seal.dsse.json); each field that differs is printed"
+    seal = "the plan that was sealed before the run; each field that differs is printed "
+    seal += "(default: RUN_DIR/seal.dsse.json)"
     add("--seal", type=Path, metavar="FILE", help=seal)
 
 
-def run(asked: Namespace, now: datetime | None = None) -> int:
-    """Print the ruling on a run or a merged panel, and return its exit code. now: the clock's by
-    default."""
-    if asked.approvals < 1:
-        raise UsageError(f"--approvals {asked.approvals}: expected at least 1")
+def run(arguments: Namespace, now: datetime | None = None) -> int:
+    """Print the ruling on a run or a merged panel.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        The arguments of the command line.
+    now : datetime, optional
+        The time, for decisions that expire. Without it the clock is read.
+
+    Returns
+    -------
+    int
+        The exit code of the ruling: 0, 1, 3, 4 or 5.
+
+    Raises
+    ------
+    UsageError
+        If --approvals is below 1.
+    """
+    if arguments.approvals < 1:
+        raise UsageError(f"--approvals is {arguments.approvals}. Expected at least 1")
     from audit.governance.sealed import with_seals  # The help text does not need these modules.
     from audit.registry.tried import tries
 
     now = now or datetime.now(UTC)
-    run_dir = run_folder(asked.run_dir)
-    again = None if asked.trust_report else verdict_again
+    run_dir = run_folder(arguments.run_dir)
+    recompute = None if arguments.trust_report else verdict_again
     ruling = ruling_with_decisions(
-        run_dir, asked.keys, asked.approvals, now, known_to(asked.registry), again
+        run_dir,
+        arguments.keys,
+        arguments.approvals,
+        now,
+        registry_check(arguments.registry),
+        recompute,
     )
-    ruling = with_seals(ruling, home_of(run_dir), asked.seal, asked.keys)
-    if asked.rule == "shipped":
+    ruling = with_seals(ruling, home_of(run_dir), arguments.seal, arguments.keys)
+    if arguments.rule == "shipped":
         ruling = shipped_alone(ruling)
     if not ruling.problem:
-        ruling = replace(ruling, tries=tries(run_dir, asked.registry))
-    print(FORMATS[asked.format](ruling), end="", flush=True)
-    if asked.format == "github" and os.environ.get(SUMMARY):
+        ruling = replace(ruling, tries=tries(run_dir, arguments.registry))
+    print(FORMATS[arguments.format](ruling), end="", flush=True)
+    if arguments.format == "github" and os.environ.get(SUMMARY):
         with Path(os.environ[SUMMARY]).open("a", encoding="utf-8") as summary:
             summary.write(as_markdown(ruling))
     if ruling.problem:

@@ -1,8 +1,10 @@
-"""Import finished evaluations: lm-eval, Inspect, HELM, Every Eval Ever, lighteval, OpenCompass,
-openai/evals, EvalPlus, promptfoo, runs of this program, tables; and folders of logs.
+"""Import finished evaluations of other tools as a run, and judge them.
+
+The command reads logs of lm-eval, Inspect, HELM, Every Eval Ever, lighteval, OpenCompass,
+openai/evals, EvalPlus, promptfoo and of this program, tables, and folders of logs.
 
 example: audit import base.eval tuned.eval --held-out base_new.eval tuned_new.eval --judge tuned -o
-outputs/imported. NAME=LOG gives the model of one log another name."""
+outputs/imported. NAME=LOG gives the model of a log another name."""
 
 from __future__ import annotations
 
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
     from audit.imports.record import Imported
     from audit.judging.document import Cell
 
-# Verdict that is withheld; number of such verdicts that are printed one by one.
-WITHHELD, MAX_TOLD = "withheld", 5
-# Tools whose logs may not hold the options.
+WITHHELD = "withheld"  # the code of a verdict that is not given
+MAX_WITHHELD = 5  # More withheld verdicts than this are only counted.
+# The logs of these tools may lack the options of an item.
 _NO_OPTIONS = (
     "table",
     "opencompass",
@@ -38,9 +40,31 @@ HELD_OUT = "held_out"  # name of the held-out items' benchmark in the run
 
 @dataclass(frozen=True)
 class Panel:
-    """Logs as they were read and joined. known: what sets tell of their models. files: facts of
-    every log. changed: items that differ between logs, by benchmark; spare: held-out items beyond
-    the strata. released: dates by model, with that of the judged ones under ""."""
+    """Hold the logs after they were read and joined.
+
+    Attributes
+    ----------
+    joined : Joined
+        The outcomes of all models.
+    benchmark : str
+        The benchmark to judge.
+    held_out : str or None
+        The benchmark of the held-out items.
+    judged : list[str]
+        The models to judge.
+    files : list[dict]
+        Facts about every log, such as its hash.
+    known : dict[str, Origin]
+        Dates and families of the models of reference sets.
+    columns : dict[str, str]
+        Column of a table by field (`--map`).
+    released : dict[str, str]
+        Release dates by model. The key "" has the date of the judged models.
+    changed : dict[str, int]
+        Number of items that differ between the logs, by benchmark.
+    spare : int
+        Number of held-out items that were left out to balance the strata.
+    """
 
     joined: Joined
     benchmark: str
@@ -54,35 +78,68 @@ class Panel:
     spare: int
 
 
-def read_panel(asked: argparse.Namespace) -> Panel:
-    """Read and join the logs of the arguments, and choose the benchmark and the judged models."""
-    check_seed(asked.seed)
-    _check_forms(asked)
-    form = "FIELD=COLUMN, such as --map model=name,item=id,correct=score"
-    columns = dict(pair_of("--map", one, form) for one in asked.map.split(",")) if asked.map else {}
-    released = _released(asked)
-    joined, held_out, files, known = _read(asked, columns, released)
+def read_panel(arguments: argparse.Namespace) -> Panel:
+    """Read and join the logs, and choose the benchmark and the judged models.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        The arguments that `add_reading` declares, with `judge` and `reworded`.
+
+    Returns
+    -------
+    Panel
+        The joined logs.
+
+    Raises
+    ------
+    ConfigError
+        If an argument does not fit the logs.
+    """
+    check_seed(arguments.seed)
+    _check_forms(arguments)
+    form = "FIELD=COLUMN. Example: --map model=name,item=id,correct=score"
+    fields = arguments.map.split(",") if arguments.map else []
+    columns = dict(pair_of("--map", field, form) for field in fields)
+    released = _released(arguments)
+    joined, held_out, files, known = _read(arguments, columns, released)
     from audit.imports.join import leave_out_changed, match_strata, rejoin_by_text
 
     rejoin_by_text(joined)
     changed = leave_out_changed(joined)
-    benchmark, judged, joined = _chosen(asked, joined, held_out, released)
+    benchmark, judged, joined = _chosen(arguments, joined, held_out, released)
     spare = match_strata(joined, benchmark, held_out) if held_out else 0
     return Panel(
         joined, benchmark, held_out, judged, files, known, columns, released, changed, spare
     )
 
 
-def print_read(panel: Panel, names: Sequence[str]) -> None:
-    """Print what was read of each model and set, which scores, and what was left out."""
+def print_read(panel: Panel, names: Sequence[str], options: int | None) -> None:
+    """Print the items of each model, the scores that were read, and the items that were left out.
+
+    Parameters
+    ----------
+    panel : Panel
+        The joined logs.
+    names : Sequence[str]
+        The benchmarks to print.
+    """
     _print_table(panel.joined, names)
     _print_scores(panel.files)
-    _print_left_out(panel.joined, panel.benchmark, panel.files, panel.changed, panel.spare)
+    _print_left_out(panel.joined, panel.changed, panel.spare)
+    if options is None:
+        _print_no_options(panel)
 
 
-def run(asked: argparse.Namespace) -> int:
-    """Read, join, write, judge; a table of what was imported and one line a verdict."""
-    panel = read_panel(asked)
+def run(arguments: argparse.Namespace) -> int:
+    """Import the logs as a run and judge it. Print a table of the items and a line per verdict.
+
+    Returns
+    -------
+    int
+        Exit code 0, whatever the verdicts are.
+    """
+    panel = read_panel(arguments)
     joined, benchmark, held_out, judged = (
         panel.joined,
         panel.benchmark,
@@ -90,73 +147,86 @@ def run(asked: argparse.Namespace) -> int:
         panel.judged,
     )
     released, known, files = panel.released, panel.known, panel.files
-    from audit.benchmarks.fresh import Origin, check_origin
+    from audit.benchmarks.fresh import Origin, check_origin, is_span
     from audit.imports.chance import check_above_guessing
     from audit.imports.checks import check_logs
     from audit.imports.join import check_joined
     from audit.imports.reworded import REWORDED, write_reworded
     from audit.imports.write import Asked, write_run
 
-    known |= dict.fromkeys(judged, Origin(released.get(""), asked.family or None))
+    known |= dict.fromkeys(judged, Origin(released.get(""), arguments.family or None))
     tested: dict[str, Origin] = {}
     references: dict[str, Origin] = {}
     for name in joined.models:
-        one = known.get(name, Origin())
-        one = replace(one, released=released.get(name, one.released))
-        (tested if name in judged else references)[name] = one
-    told: dict[str, list[str]] = {"held_out": []}
+        origin = known.get(name, Origin())
+        origin = replace(origin, released=released.get(name, origin.released))
+        (tested if name in judged else references)[name] = origin
+    origin_facts: dict[str, list[str]] = {"held_out": []}
     if held_out:
-        told = check_origin(held_out, asked.held_out_date, None, tested, references)
-        told["dates_missing"] = date_words(told["dates_missing"], judged)
-    names = [
-        benchmark,
-        *filter(None, [held_out]),
-        *(one for one in joined.items if one.startswith(REWORDED)),
-    ]
-    print_read(panel, names)
-    _print_scope(joined, names, judged, bool(asked.reworded))
-    if len(names) > 1:  # A single benchmark is compared with nothing.
+        origin_facts = check_origin(held_out, arguments.held_out_date, None, tested, references)
+        origin_facts["dates_missing"] = date_words(origin_facts["dates_missing"], judged)
+    names = [benchmark]
+    if held_out:
+        names.append(held_out)
+    names += [name for name in joined.items if name.startswith(REWORDED)]
+    print_read(panel, names, arguments.options)
+    _print_scope(joined, names, judged, bool(arguments.reworded))
+    if len(names) > 1:  # A single benchmark needs no comparison.
         check_joined(joined, names)
-    if not asked.below_chance_is_real:
+    if not arguments.below_chance_is_real:
         check_above_guessing(joined, names)
-    checks = check_logs(joined, names, asked.options)
+    checks = check_logs(joined, names, arguments.options)
     for check in checks:
         if not check.passed:
             say(f"no verdict: {check.name}: {check.detail}")
     options = {
         "columns": panel.columns,
-        "joined_by": asked.key,
-        "metric": asked.metric,
-        "references": asked.references,
+        "joined_by": arguments.key,
+        "metric": arguments.metric,
+        "references": arguments.references,
         "left_out": {"changed": panel.changed, "of_strata": panel.spare},
-        "filter": asked.filter,
-        "options": asked.options,
-        "below_chance_is_real": asked.below_chance_is_real,
+        "filter": arguments.filter,
+        **({"held_out_date": arguments.held_out_date} if is_span(arguments.held_out_date) else {}),
+        "options": arguments.options,
+        "below_chance_is_real": arguments.below_chance_is_real,
     }
     from audit.judging.together import parts_of
     from audit.memory.report import REPORT as MEMORY
     from audit.perturb.report import REPORT as PERTURB
 
-    write, report = (write_reworded, PERTURB) if asked.reworded else (write_run, MEMORY)
+    write, report = (write_reworded, PERTURB) if arguments.reworded else (write_run, MEMORY)
     origins = references | tested
     write(
-        asked.out,
+        arguments.out,
         joined,
-        Asked(judged, benchmark, held_out, files, options, asked.seed, told, checks, origins),
+        Asked(
+            judged,
+            benchmark,
+            held_out,
+            files,
+            options,
+            arguments.seed,
+            origin_facts,
+            checks,
+            origins,
+        ),
     )
-    paths = report.build([asked.out], asked.out / "report")
-    alone = len(judged) == len(joined.models) and not asked.reworded
+    paths = report.build([arguments.out], arguments.out / "report")
+    alone = len(judged) == len(joined.models) and not arguments.reworded
     cells = [cell for _, part in parts_of(paths.content) for cell in part.cells]
-    _print_verdicts(cells, together=("not_identified",) if alone and len(judged) > 1 else ())
-    place = shlex.quote(str(asked.out))
-    become = f"references build {place} --name NAME --source WHO --licence WHICH --facts CSV   # model,released,family"
-    print(
-        f"report   {paths.html}\nNext: audit {become if alone and len(judged) > 2 else f'gate {place}'}"
-    )
+    _print_verdicts(cells, counted=("not_identified",) if alone and len(judged) > 1 else ())
+    next_command = f"gate {shlex.quote(str(arguments.out))}"
+    if alone and len(judged) > 2:
+        next_command = (
+            f"references build {shlex.quote(str(arguments.out))} --name NAME --source WHO "
+        )
+        next_command += "--licence WHICH --facts CSV   # model,released,family"
+    print(f"report   {paths.html}\nNext: audit {next_command}")
     return 0
 
 
-def add_words(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the logs, the run to write, and the models to judge."""
     add = parser.add_argument
     add_reading(parser)
     add("-o", "--out", type=Path, required=True, metavar="RUN", help="the run directory to write")
@@ -167,15 +237,15 @@ def add_words(parser: argparse.ArgumentParser) -> None:
         metavar="LOG",
         help="logs of the same items in other words",
     )
-    add(
-        "--judge", nargs="+", default=[], metavar="MODEL", help="default: every model, no reference"
-    )
+    judge = "the models to judge (default: every model that is not a reference)"
+    add("--judge", nargs="+", default=[], metavar="MODEL", help=judge)
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that say which logs are read, and how."""
+    """Declare the arguments that name the logs and how they are read."""
     add = parser.add_argument
-    add("logs", nargs="+", metavar="LOG", help="a log or a folder of logs, or NAME=LOG")
+    logs = "a log or a folder of logs; NAME=LOG names the log's model"
+    add("logs", nargs="+", metavar="LOG", help=logs)
     add(
         "--held-out",
         nargs="+",
@@ -188,172 +258,191 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="MODEL",
-        help="or set:NAME; default: all others",
+        help="reference models, or set:NAME (default: all models that are not judged)",
     )
-    add("--family", default="", help="of the judged models: a set's models of it are left out")
-    add(
-        "--held-out-date",
-        metavar="DATE",
-        help="when the held-out items were written, such as 2024-05 or 2024-05..2024-08",
+    family = "family of the judged models; models of a set that have this family are left out"
+    add("--family", default="", help=family)
+    held_out_date = "when the held-out items were written: 2024-05 or 2024-05..2024-08"
+    add("--held-out-date", metavar="DATE", help=held_out_date)
+    released = "release date of the judged models, or MODEL=DATE; training ended before this date"
+    add("--released", nargs="+", default=[], metavar="DATE", help=released)
+    add("--model", default="", help="name of the model, if a log does not have it")
+    benchmark = (
+        "name of the benchmark, if a log does not have it; if it has several: which to judge"
     )
-    newest = "of the judged models, or MODEL=DATE: nothing newer was in their training"
-    add("--released", nargs="+", default=[], metavar="DATE", help=newest)
-    add("--model", default="", help="where a log does not tell")
-    add("--benchmark", default="", help="where a log does not tell; of several, the one to judge")
-    add(
-        "--map",
-        default="",
-        metavar="FIELD=COLUMN,...",
-        help="of a table: model, item, correct, ...; a nested column is a path: item=doc.id",
+    add("--benchmark", default="", help=benchmark)
+    columns = (
+        "columns of a table: model, item, correct, ...; a nested column is a path: item=doc.id"
     )
-    add("--key", default="", metavar="FIELD", help="names an item in every log; text: its words")
-    add(
-        "--metric",
-        "--scorer",
-        default="",
-        help="the score to read; SCORER.PART of an Inspect score that has parts",
-    )
-    add("--filter", default="", help="the filter of lm-eval to read, where a log has several")
-    add(
-        "--options",
-        type=int,
-        metavar="N",
-        help="options of an item where no log lists them; 0: free answers",
-    )
-    add(
-        "--below-chance-is-real",
-        action="store_true",
-        help="a score far below guessing is no error of the logs",
-    )
-    forms = "letter, from0, from1, text, number, truth or word, where a table can be read in several ways"
-    add(
-        "--answer-as",
-        default="",
-        metavar="FORM",
-        help=f"how the answers of a table are written: {forms}",
-    )
-    add("--gold-as", default="", metavar="FORM", help="how its keys are written")
+    add("--map", default="", metavar="FIELD=COLUMN,...", help=columns)
+    key = "the field that identifies an item in every log; text: the item's text"
+    add("--key", default="", metavar="FIELD", help=key)
+    metric = "the score to read; SCORER.PART for an Inspect score that has parts"
+    add("--metric", "--scorer", default="", help=metric)
+    add("--filter", default="", help="the lm-eval filter to read, if a log has several")
+    options = "number of options of an item, if no log lists them; 0: free answers"
+    add("--options", type=int, metavar="N", help=options)
+    real = "accept scores far below guessing: they are not an error of the logs"
+    add("--below-chance-is-real", action="store_true", help=real)
+    answers = "how a table writes its answers, if several ways are possible: "
+    answers += "letter, from0, from1, text, number, truth or word"
+    add("--answer-as", default="", metavar="FORM", help=answers)
+    add("--gold-as", default="", metavar="FORM", help="how a table writes its keys")
     add("--seed", type=int, default=0)
 
 
-def _check_forms(asked: argparse.Namespace) -> None:
+def _check_forms(arguments: argparse.Namespace) -> None:
     from audit.imports.typed import KINDS
 
-    for value in filter(None, (asked.answer_as, asked.gold_as)):
+    for value in filter(None, (arguments.answer_as, arguments.gold_as)):
         check_known("form of answers or keys", value, KINDS)
 
 
 def _read(
-    asked: argparse.Namespace, columns: dict[str, str], released: Mapping[str, str]
+    arguments: argparse.Namespace, columns: dict[str, str], released: Mapping[str, str]
 ) -> tuple[Joined, str | None, list[dict[str, Any]], dict[str, Origin]]:
-    """(outcomes joined, the held-out benchmark, facts of every file, what a set tells of its
-    models). Every log is read whole before anything is written. released: dates by model, that of
-    the judged models under ""."""
-    from audit.benchmarks.fresh import Origin, last_date
+    """Return the joined outcomes, the held-out benchmark, facts of every file, and model origins.
+
+    Every log is read completely before the run is written. `released` has dates by model, and the
+    date of the judged models under "".
+    """
+    from audit.benchmarks.fresh import Origin, is_span, last_date
     from audit.imports.chance import with_options
     from audit.imports.folder import is_folder, read_logs
     from audit.imports.join import Joined
     from audit.imports.record import Wanted
 
-    joined, words = Joined(), asked.held_out
-    by_name = len(words) == 1 and not any(
-        Path(one).exists() for one in (words[0], words[0].partition("=")[2] or "?")
-    )
-    held_out = words[0] if by_name else HELD_OUT if words else None
-    dates = [released.get(name, released.get("")) for name in asked.judge or ("", *released)]
-    before = last_date(asked.held_out_date, map(Origin, dates))
-    files, told = _take_sets(asked, joined, held_out, before)
-    for word, benchmark, prefix in _given(asked, by_name):
+    joined, words = Joined(), arguments.held_out
+    by_name = _names_benchmark(words)
+    held_out = None
+    if words:
+        held_out = words[0] if by_name else HELD_OUT
+    dates = [released.get(name, released.get("")) for name in arguments.judge or ("", *released)]
+    before = last_date(arguments.held_out_date, map(Origin, dates))
+    window = None
+    if held_out and is_span(arguments.held_out_date):
+        window = (held_out, arguments.held_out_date)
+    files, origins = _take_sets(arguments, joined, held_out, before)
+    for word, benchmark, prefix in _given(arguments, by_name):
         name, equals, rest = word.partition("=")
-        path, model = (
-            (Path(rest), name) if equals and not Path(word).exists() else (Path(word), asked.model)
-        )
-        # A folder holds several benchmarks, of which --benchmark chooses one.
-        several = benchmark == asked.benchmark and is_folder(path)
+        path, model = Path(word), arguments.model
+        if equals and not path.exists():
+            path, model = Path(rest), name
+        # A folder may hold several benchmarks. --benchmark then selects one after all were read.
+        several = benchmark == arguments.benchmark and is_folder(path)
         wanted = Wanted(
             model,
             "" if several else benchmark,
-            asked.key,
-            asked.metric,
+            arguments.key,
+            arguments.metric,
             columns,
-            asked.answer_as,
-            asked.gold_as,
-            asked.filter,
+            arguments.answer_as,
+            arguments.gold_as,
+            arguments.filter,
+            window,
         )
         for place, log in read_logs(path, wanted):
             shown = str(place.relative_to(path)) if place != path else path.name
             if isinstance(log, str):
                 say(f"left out: {shown}: {log}")
                 continue
-            outcomes = with_options(log.outcomes, asked.options) if asked.options else log.outcomes
+            outcomes = (
+                with_options(log.outcomes, arguments.options) if arguments.options else log.outcomes
+            )
             joined.add(
                 shown,
                 _prefixed(outcomes, prefix) if prefix else outcomes,
                 log.unfinished,
                 log.sampling,
             )
-            about = {
-                "tool": log.tool,
-                "version": log.version,
-                "score": log.score,
-                "unfinished": log.unfinished,
-                "notes": list(log.notes),
-            }
-            about = {
-                name: value for name, value in about.items() if value or name in ("tool", "version")
-            }
-            files += [{**one, **about} for one in _hashes(place, "" if place == path else shown)]
-    return joined, held_out, files, told
+            facts: dict[str, Any] = {"tool": log.tool, "version": log.version}
+            for name, value in (
+                ("score", log.score),
+                ("unfinished", log.unfinished),
+                ("notes", list(log.notes)),
+            ):
+                if value:
+                    facts[name] = value
+            hashes = _hashes(place, "" if place == path else shown)
+            files += [{**entry, **facts} for entry in hashes]
+    return joined, held_out, files, origins
 
 
-def _given(asked: argparse.Namespace, by_name: bool) -> list[tuple[str, str, str]]:
-    """(log, name of its benchmark, prefix of that) of each log; "" leaves the log's own name.
-    by_name: the held-out items are a benchmark of the logs."""
+def _names_benchmark(words: Sequence[str]) -> bool:
+    """Return True if the words of --held-out are the name of a benchmark, not logs."""
+    if len(words) != 1:
+        return False
+    path = words[0].partition("=")[2] or "?"
+    return not Path(words[0]).exists() and not Path(path).exists()
+
+
+def _given(arguments: argparse.Namespace, by_name: bool) -> list[tuple[str, str, str]]:
+    """Return each log with the name of its benchmark and the prefix of that name.
+
+    An empty name keeps the name in the log. `by_name`: the held-out items are in `logs`.
+    """
     from audit.imports.reworded import REWORDED
 
-    logs = [(word, "" if by_name else asked.benchmark, "") for word in asked.logs]
-    held_out = [(word, HELD_OUT, "") for word in ([] if by_name else asked.held_out)]
-    return logs + held_out + [(word, "", REWORDED) for word in asked.reworded]
+    logs = [(word, "" if by_name else arguments.benchmark, "") for word in arguments.logs]
+    held_out = [(word, HELD_OUT, "") for word in ([] if by_name else arguments.held_out)]
+    return logs + held_out + [(word, "", REWORDED) for word in arguments.reworded]
 
 
 def _take_sets(
-    asked: argparse.Namespace, joined: Joined, held_out: str | None, before: str | None
+    arguments: argparse.Namespace, joined: Joined, held_out: str | None, before: str | None
 ) -> tuple[list[dict[str, Any]], dict[str, Origin]]:
-    """Joins the sets among the references, and names their models in place of them; (facts of each,
-    what it tells of them)."""
+    """Join the sets of `--references`, and replace each set there by the names of its models.
+
+    Return the facts of each set, and the origins of its models.
+    """
     from audit.config.references import PREFIX
     from audit.imports.sets import take_set
 
     files: list[dict[str, Any]] = []
-    told: dict[str, Origin] = {}
-    for word in [one for one in asked.references if one.startswith(PREFIX)]:
+    origins: dict[str, Origin] = {}
+    for word in [word for word in arguments.references if word.startswith(PREFIX)]:
         taken = take_set(
-            word.removeprefix(PREFIX), asked.family, asked.benchmark, held_out or "", before
+            word.removeprefix(PREFIX), arguments.family, arguments.benchmark, held_out or "", before
         )
         joined.add(word, taken.outcomes)
         files.append(taken.about)
-        place = asked.references.index(word)
-        asked.references[place : place + 1] = taken.models
-        told |= taken.models
-    return files, told
+        place = arguments.references.index(word)
+        arguments.references[place : place + 1] = taken.models
+        origins |= taken.models
+    return files, origins
 
 
 def _hashes(path: Path, name: str) -> list[dict[str, str]]:
-    """Name and hash of a log's file, or of those in its folder. name: of a log in a folder of
-    logs."""
+    """Return name and hash of a log's file, or of the files if the log is a folder.
+
+    `name` replaces the name of the file if the log is in a folder of logs.
+    """
     from audit.shards.files import file_sha256
 
-    inside = (
-        sorted([*path.glob("*.json"), *path.glob("shards/*.arrow")]) if path.is_dir() else [path]
-    )
-    shown = {
-        one: f"{name}/{one.name}" if name and path.is_dir() else name or one.name for one in inside
-    }
-    return [{"file": shown[one], "sha256": file_sha256(one, follow=True)} for one in inside]
+    if not path.is_dir():
+        return [{"file": name or path.name, "sha256": file_sha256(path, follow=True)}]
+    hashes = []
+    for file in sorted([*path.glob("*.json"), *path.glob("shards/*.arrow")]):
+        shown = f"{name}/{file.name}" if name else file.name
+        hashes.append({"file": shown, "sha256": file_sha256(file, follow=True)})
+    return hashes
 
 
 def date_words(missing: Iterable[str], judged: Collection[str]) -> list[str]:
-    """Return the options that state missing dates of models, "" for the held-out items."""
+    """Return the options that state missing dates.
+
+    Parameters
+    ----------
+    missing : Iterable[str]
+        The models without a date. "" stands for the held-out items.
+    judged : Collection[str]
+        The judged models. Their date is `--released DATE`, without a name.
+
+    Returns
+    -------
+    list[str]
+        Each option once, such as `--released llama=DATE`.
+    """
     words = dict[str, None]()
     for name in missing:
         model = "--released DATE" if name in judged else f"--released {name}=DATE"
@@ -361,123 +450,135 @@ def date_words(missing: Iterable[str], judged: Collection[str]) -> list[str]:
     return list(words)
 
 
-def _released(asked: argparse.Namespace) -> dict[str, str]:
-    """--released: dates by model, that of the judged models under "". ConfigError for what is no
-    date."""
+def _released(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the dates of --released by model, with the date of the judged models under "".
+
+    Raises ConfigError if a date is invalid.
+    """
     from audit.benchmarks.fresh import check_date
 
-    told = [one.rpartition("=")[::2] for one in asked.released]
-    for date in (asked.held_out_date, *(date for _, date in told)):
+    dates = [word.rpartition("=")[::2] for word in arguments.released]
+    for date in (arguments.held_out_date, *(date for _, date in dates)):
         check_date(date)
-    of_all = [date for name, date in told if not name]
-    if len(of_all) > 1:
+    unnamed = [date for name, date in dates if not name]
+    if len(unnamed) > 1:
         raise ConfigError(
-            f"--released {' '.join(of_all)}: expected one date, and MODEL=DATE for each other model."
+            f"--released is {' '.join(unnamed)}. Expected at most one date without a model. "
+            f"Example: --released {unnamed[0]} MODEL={unnamed[1]}"
         )
-    return dict(told)
+    return dict(dates)
 
 
 def _chosen(
-    asked: argparse.Namespace, joined: Joined, held_out: str | None, released: Iterable[str]
+    arguments: argparse.Namespace, joined: Joined, held_out: str | None, released: Iterable[str]
 ) -> tuple[str, list[str], Joined]:
-    """(the benchmark to judge, the judged models, the outcomes of these and the references).
-    released: models with a date."""
+    """Return the benchmark to judge, the judged models, and the outcomes that are needed.
+
+    These are the outcomes of the judged models and of the references. `released` names the models
+    that have a date.
+    """
     from audit.imports.join import leave_out_shared, only
 
-    benchmark = _benchmark(asked, joined, held_out)
-    for name in (*asked.judge, *asked.references, *filter(None, released)):
+    benchmark = _benchmark(arguments, joined, held_out)
+    for name in (*arguments.judge, *arguments.references, *filter(None, released)):
         check_known("model of the logs", name, joined.models)
-    judged = asked.judge or [name for name in joined.models if name not in asked.references]
-    if twice := sorted(set(judged) & set(asked.references)):
+    judged = arguments.judge or [name for name in joined.models if name not in arguments.references]
+    both = sorted(set(judged) & set(arguments.references))
+    if both:
         raise ConfigError(
-            f"{twice[0]} is judged and a reference; expected it in --judge or --references, not in both."
+            f"Model {both[0]} is in --judge and in --references. Expected it in only one of them."
         )
-    joined = only(joined, {*judged, *asked.references} if asked.references else set(joined.models))
-    if held_out is not None and (shared := leave_out_shared(joined, benchmark, held_out)):
-        say(f"left out: {shared} held-out items that are items of {benchmark} too")
+    joined = only(
+        joined, {*judged, *arguments.references} if arguments.references else set(joined.models)
+    )
+    if held_out is not None:
+        shared = leave_out_shared(joined, benchmark, held_out)
+        if shared:
+            say(f"left out: {shared} held-out items that are items of {benchmark} too")
     return benchmark, judged, joined
 
 
-def _benchmark(asked: argparse.Namespace, joined: Joined, held_out: str | None) -> str:
-    """The one to judge."""
+def _benchmark(arguments: argparse.Namespace, joined: Joined, held_out: str | None) -> str:
+    """Return the benchmark to judge."""
     from audit.imports.reworded import REWORDED
 
-    if held_out and asked.reworded:
+    if held_out and arguments.reworded:
         raise ConfigError(
-            "Found --held-out and --reworded. Expected one of them: they are two audits, so two imports."
+            "Both --held-out and --reworded are set. Expected one of them: each needs its own import."
         )
     others = [name for name in joined.items if name != held_out and not name.startswith(REWORDED)]
     if not others:
         raise ConfigError(
-            "The logs hold no outcome beside the held-out ones. Expected a log with samples."
+            "The logs have outcomes of held-out items only. Expected a log of the benchmark too."
         )
+    if held_out is not None and held_out not in joined.items and Path(held_out).suffix:
+        raise ConfigError(f"{held_out} does not exist. Expected a log of held-out items.")
     if held_out is not None and held_out not in joined.items:
         raise unknown_name("--held-out (a log, or a benchmark of the logs)", held_out, others)
-    benchmark = asked.benchmark if asked.benchmark in others else others[0]
-    if len(others) > 1 and benchmark != asked.benchmark:
+    benchmark = arguments.benchmark if arguments.benchmark in others else others[0]
+    if len(others) > 1 and benchmark != arguments.benchmark:
         raise ConfigError(
-            f"The logs hold {len(others)} benchmarks ({', '.join(sorted(others)[:6])}); expected one, such as "
-            f"--benchmark {shlex.quote(others[0])}."
+            f"The logs have {len(others)} benchmarks ({', '.join(sorted(others)[:6])}). "
+            f"Expected the name of one. Example: --benchmark {shlex.quote(others[0])}"
         )
     return benchmark
 
 
-def _print_verdicts(cells: Sequence[Cell], together: Sequence[str]) -> None:
-    """Print a line a verdict; many withheld ones, and the verdicts in `together`, are counted."""
+def _print_verdicts(cells: Sequence[Cell], counted: Sequence[str]) -> None:
+    """Print a line per verdict. Verdicts in `counted`, and many withheld verdicts, share a line."""
     n = Counter(cell.verdict for cell in cells)
-    counted = {*together, *([WITHHELD] if n[WITHHELD] > MAX_TOLD else [])}
+    summed = set(counted)
+    if n[WITHHELD] > MAX_WITHHELD:
+        summed.add(WITHHELD)
     for cell in cells:
-        if cell.verdict not in counted:
+        if cell.verdict not in summed:
             say(f"{cell.verdict}: {cell.headline}")
-    for verdict in sorted(counted & n.keys()):
-        print(f"{verdict}: {n[verdict]} models; the report has each")
+    for verdict in sorted(summed & n.keys()):
+        print(f"{verdict}: {n[verdict]} models; the report lists each")
 
 
 def _prefixed(outcomes: Iterable[Imported], prefix: str) -> Iterator[Imported]:
-    """Yield the outcomes under names of benchmarks that begin with a prefix."""
-    for one in outcomes:
-        yield replace(one, benchmark=prefix + one.benchmark)
+    """Yield the outcomes with a prefix before the name of their benchmark."""
+    for outcome in outcomes:
+        yield replace(outcome, benchmark=prefix + outcome.benchmark)
 
 
 def _print_scores(files: Sequence[Mapping[str, Any]]) -> None:
-    """Print the names of the scores that were read, with the files of each, and what a reader of
-    them has to know."""
-    read: dict[tuple[str, str], list[str]] = {}
-    for one in files:
-        if one.get("score"):
-            read.setdefault((one["tool"], one["score"]), []).append(one["file"])
-    for (tool, score), names in read.items():
-        say(
-            f"score: {score} of {tool}, in {names[0]}{f' and {len(names) - 1} others' if len(names) > 1 else ''}"
-        )
-    for note in dict.fromkeys(note for one in files for note in one.get("notes", ())):
+    """Print the scores that were read with their files, the notes, and the unfinished logs."""
+    files_by_score: dict[tuple[str, str], list[str]] = {}
+    notes = dict[str, None]()
+    for file in files:
+        if file.get("score"):
+            files_by_score.setdefault((file["tool"], file["score"]), []).append(file["file"])
+        notes |= dict.fromkeys(file.get("notes", ()))
+    for (tool, score), names in files_by_score.items():
+        others = f" and {len(names) - 1} others" if len(names) > 1 else ""
+        say(f"score: {score} of {tool}, in {names[0]}{others}")
+    for note in notes:
         say(f"note: {note}")
-    for one in files:
-        if one.get("unfinished"):
-            say(f"not finished: {one['file']}: {one['unfinished']}. No gate passes this run.")
+    for file in files:
+        if file.get("unfinished"):
+            say(f"not finished: {file['file']}: {file['unfinished']}. No gate passes this run.")
 
 
-def _print_left_out(
-    joined: Joined,
-    benchmark: str,
-    files: Sequence[Mapping[str, Any]],
-    changed: Mapping[str, int],
-    spare: int,
-) -> None:
+def _print_no_options(panel: Panel) -> None:
+    """Print a note if the logs may come from multiple choice and show no options."""
+    may_lack_options = any(file.get("tool") in _NO_OPTIONS for file in panel.files)
+    items = panel.joined.items[panel.benchmark]
+    if may_lack_options and not any(item.options for item in items.values()):
+        print(
+            "note: the logs list no options, so all answers count as free text. If the models chose"
+        )
+        print("  among options, guessing can cause a gap. State their number. Example: --options 4")
+
+
+def _print_left_out(joined: Joined, changed: Mapping[str, int], spare: int) -> None:
     for name, n in changed.items():
         say(
-            f"left out: {n} items of {name}: their key or options differ between logs, or are one option"
+            f"left out: {n} items of {name}: the logs differ in key or options, or there is one option"
         )
-    untold = any(one.get("tool") in _NO_OPTIONS for one in files)
-    if untold and not any(one.options for one in joined.items[benchmark].values()):
-        print(
-            "note: no log lists options, so answers count as free. If they were chosen, guesses can make a gap:"
-        )
-        print("  give the number of options, such as --options 4")
     if spare:
-        print(
-            f"left out: {spare} held-out items, so that each stratum is as large a part of both sets"
-        )
+        print(f"left out: {spare} held-out items, so that strata have the same shares in both sets")
 
 
 def _print_table(joined: Joined, names: Sequence[str]) -> None:
@@ -486,32 +587,30 @@ def _print_table(joined: Joined, names: Sequence[str]) -> None:
     print(
         f"{'model':<36} {'benchmark':<28} {'items':>7} {'lacking':>8} {'accuracy':>9} {'unparsed':>9}"
     )
-    for one in counts(joined):
-        if one.benchmark in names:
-            counted = f"{one.items:>7,} {one.lacking:>8,} {one.accuracy:>9.3f} {one.unparsed:>9,}"
-            part = joined.partial.get((one.model, one.benchmark), "")
-            say(
-                f"{one.model:<36} {one.benchmark:<28} {counted}{f'  partial: {part}' if part else ''}"
-            )
+    for row in counts(joined):
+        if row.benchmark in names:
+            numbers = f"{row.items:>7,} {row.lacking:>8,} {row.accuracy:>9.3f} {row.unparsed:>9,}"
+            partial = joined.partial.get((row.model, row.benchmark), "")
+            note = f"  partial: {partial}" if partial else ""
+            say(f"{row.model:<36} {row.benchmark:<28} {numbers}{note}")
 
 
 def _print_scope(
     joined: Joined, names: Sequence[str], judged: Sequence[str], reworded: bool
 ) -> None:
-    """Print what the logs can show, and what is missing."""
-    others = len(joined.models) - len(judged)
-    what = "drop under rewording" if reworded else "score on held-out items"
-    score = f"{what}, of {len(judged)} model{'s' * (len(judged) > 1)} against {others} references"
+    """Print which comparisons the logs allow, and which options are missing."""
+    references = len(joined.models) - len(judged)
+    contrast = "drop under rewording" if reworded else "score on held-out items"
+    models = f"{len(judged)} model{'s' if len(judged) > 1 else ''}"
+    possible = f"{contrast}, of {models} against {references} references"
     needs = [] if len(names) > 1 else ["--held-out LOG or --reworded LOG"]
-    if not others and not reworded:
+    if not references and not reworded:
         needs += ["--judge MODEL" if len(judged) > 1 else "logs of other models as references"]
-    can = f"nothing yet, it needs {' and '.join(needs)}" if needs else score
-    print(
-        f"can be judged: {can}; cannot: likelihood of the text, order of items (no weights), and whatever asks the"
-    )
-    again = "sweep, edits" if reworded else "sweep, rewordings, edits"
-    print(f"  model again ({again}). Accuracy is of the answers that could be parsed.")
-    if not others and not reworded and len(judged) > 1:
-        print(
-            "No model is judged against the others, because none is named: --judge MODEL; the others become references."
-        )
+    if needs:
+        possible = f"nothing yet; the import needs {' and '.join(needs)}"
+    print(f"can be judged: {possible}")
+    asking = "sweep, edits" if reworded else "sweep, rewordings, edits"
+    print(f"cannot be judged: likelihood of the text and order of items (no weights); {asking}")
+    print("  (the model must answer again). Accuracy counts only the answers that were parsed.")
+    if not references and not reworded and len(judged) > 1:
+        print("No reference is named. Expected --judge MODEL: the other models become references.")

@@ -1,9 +1,10 @@
-"""Write audit.yaml: the model, questions, references and registry that the commands of this folder
-are about.
+"""Write audit.yaml: the model, questions, references and registry of the commands in this folder.
 
 examples: audit init; audit init --yes --endpoint http://127.0.0.1:8000/v1 --model-id my-model
---data exam.csv A word of a command has the last say. The file holds no key: it names the
-environment variable that has it."""
+--data exam.csv
+
+The arguments of a command take precedence over the file. The file holds no key of a server: it
+names the environment variable that holds the key."""
 
 import argparse
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 from audit.core.errors import ConfigError, UsageError
 from audit.core.exits import OK, lines
 
-# What is asked, by key; `model` decides whether the second question is asked.
+# The prompt for each key. The second prompt is printed only if the first answer is an address.
 _QUESTIONS = {
     "model": "Model: the address of a server (http://...), a name of conf/model, or hf:ORG/NAME",
     "model_id": "Name of the model on that server",
@@ -25,7 +26,7 @@ _OPTIONS = {
     "model": "a name of conf/model, or hf:ORG/NAME",
     "endpoint": "an OpenAI-compatible server",
     "model_id": "the name of the model on that server",
-    "api_key_env": "the environment variable that holds the key of the server (default: OPENAI_API_KEY)",
+    "api_key_env": "the environment variable with the key of the server (default: OPENAI_API_KEY)",
     "data": "a file of questions",
     "benchmark": "the name of a benchmark",
     "control_data": "a file of questions that the model cannot have seen",
@@ -35,34 +36,49 @@ _OPTIONS = {
 }
 
 
-def add_words(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare an option for each key of audit.yaml."""
     add = parser.add_argument
     for key, text in _OPTIONS.items():
         add(f"--{key.replace('_', '-')}", dest=key, metavar="VALUE", default="", help=text)
-    add("--yes", action="store_true", help="ask nothing: the options are the answers")
-    add("--force", action="store_true", help="replace the audit.yaml that is here")
+    add("--yes", action="store_true", help="do not prompt: use the options only")
+    add("--force", action="store_true", help="replace an existing audit.yaml")
 
 
-def run(asked: argparse.Namespace) -> int:
-    """Ask what no option answers, and write the file."""
+def run(arguments: argparse.Namespace) -> int:
+    """Prompt for the settings that no option states, and write the file.
+
+    Returns
+    -------
+    int
+        Exit code 0.
+
+    Raises
+    ------
+    ConfigError
+        If the file exists and --force is not set.
+    UsageError
+        If no model is named.
+    """
     from audit.config.project import PROJECT, check_project, project_text, read_project
     from audit.shards.files import write_file
 
     path = Path(PROJECT)
-    if path.exists() and not asked.force:
+    if path.exists() and not arguments.force:
         raise ConfigError(
-            f"{path} is here already. Expected a folder without one. Example: audit init --force"
+            f"{path} exists. Expected a folder without this file. Example: audit init --force"
         )
-    answers = {key: str(getattr(asked, key)).strip() for key in _OPTIONS}
-    if not asked.yes:
+    answers = {key: str(getattr(arguments, key)).strip() for key in _OPTIONS}
+    if not arguments.yes:
         answers |= _asked(answers)
     if not answers["model"] and not answers["endpoint"]:
         raise UsageError(
-            "The model is not named. Expected one. Example: audit init --yes --endpoint http://127.0.0.1:8000/v1 "
-            "--model-id my-model --data exam.csv"
+            "The model is missing. Expected a name or an endpoint. Example: audit init --yes "
+            "--endpoint http://127.0.0.1:8000/v1 --model-id my-model --data exam.csv"
         )
-    listed = [one.strip() for one in answers["references"].strip("[]").split(",")]
-    values = check_project({**answers, "references": [one for one in listed if one]}, PROJECT)
+    listed = [name.strip() for name in answers["references"].strip("[]").split(",")]
+    references = [name for name in listed if name]
+    values = check_project({**answers, "references": references}, PROJECT)
     write_file(path, project_text(values).encode())
     read_project(Path())
     print(f"{path}\nnext: {_next_plan(values)}")
@@ -70,7 +86,7 @@ def run(asked: argparse.Namespace) -> int:
 
 
 def _next_plan(values: Mapping[str, object]) -> str:
-    """Return the plan of the audit that suits a model, with the words that it still needs."""
+    """Return the command that plans an audit of this model, with the settings that are missing."""
     if "endpoint" not in values:
         return "audit plan"
     words = []
@@ -82,19 +98,22 @@ def _next_plan(values: Mapping[str, object]) -> str:
 
 
 def _asked(given: dict[str, str]) -> dict[str, str]:
-    """Return the answers to the questions that no option answers. UsageError if the input ends."""
-    found = dict(given)
+    """Return the given settings and the answers of prompts. Raises UsageError if the input ends."""
+    settings = dict(given)
     for key, question in _QUESTIONS.items():
-        named = {"model": ("model", "endpoint"), "data": ("data", "benchmark")}.get(key, (key,))
-        if any(found[one] for one in named) or (key == "model_id" and not found["endpoint"]):
+        stated = {"model": ("model", "endpoint"), "data": ("data", "benchmark")}.get(key, (key,))
+        needless = key == "model_id" and not settings["endpoint"]
+        if needless or any(settings[name] for name in stated):
             continue
-        found |= _placed(key, _answer(question))
-    return found
+        settings |= _placed(key, _answer(question))
+    return settings
 
 
 def _placed(key: str, answer: str) -> dict[str, str]:
-    """Return an answer under the key that it belongs to: an address is an endpoint, a name without
-    a suffix is that of a benchmark."""
+    """Return an answer under its key.
+
+    An address becomes `endpoint`, and a name without a suffix becomes `benchmark`.
+    """
     if key == "model" and "://" in answer:
         return {"endpoint": answer}
     if key == "data" and answer and not Path(answer).suffix and not Path(answer).exists():
@@ -107,6 +126,7 @@ def _answer(question: str) -> str:
     line = sys.stdin.readline()
     if not line:
         raise UsageError(
-            "The input ended. Expected answers, or options. Example: audit init --yes --model qwen3_8b"
+            "The input ended before all prompts were answered. Expected answers or options. "
+            "Example: audit init --yes --model qwen3_8b"
         )
     return line.strip()

@@ -1,7 +1,7 @@
-"""`audit inventory [SUITE ...]`: which benchmarks could a model have read, and what would show it?
+"""List the benchmarks that a model could have read, and the audit that tests each.
 
-The dates are those of the configurations (`date` of conf/benchmark, `released` of conf/model); what
-an index search found is read from a file."""
+The dates come from the configurations: `date` of conf/benchmark and `released` of conf/model. The
+results of a search in an index of training data are read from a file (--found)."""
 
 import csv
 import json
@@ -18,8 +18,27 @@ from audit.report.page import DASH
 
 @dataclass(frozen=True)
 class Exposure:
-    """One benchmark and one model ("" where none was named). months: from publication to the
-    model's release."""
+    """State whether one model could have read one benchmark.
+
+    Attributes
+    ----------
+    benchmark : str
+        The benchmark.
+    published : str
+        The date of its publication, or "".
+    where : str
+        The place of its publication.
+    found : str
+        The training data that an index search found it in, or "".
+    model : str
+        The model, or "" if no model was named.
+    months : int or None
+        Months from the publication to the release of the model.
+    says : str
+        The conclusion, as a sentence.
+    next : str
+        The command that tests the model, or "".
+    """
 
     benchmark: str
     published: str
@@ -32,17 +51,31 @@ class Exposure:
 
     @property
     def text(self) -> str:
+        """Return the three lines for the terminal."""
         model = f" and {self.model}" if self.model else ""
-        found = f"; the search found it in {self.found}" if self.found else ""
-        where = f"{self.published or DASH}; {self.where}{found}"
-        then = f"next: {self.next}" if self.next else "nothing to run"
-        return f"{self.benchmark}{model}: {self.says}\n  published {where}\n  {then}"
+        search = f"; the search found it in {self.found}" if self.found else ""
+        where = f"{self.published or DASH}; {self.where}{search}"
+        command = f"next: {self.next}" if self.next else "nothing to run"
+        return f"{self.benchmark}{model}: {self.says}\n  published {where}\n  {command}"
 
 
 def months_between(published: str | None, released: str | None) -> int | None:
-    """Whole months by the calendar, negative where the benchmark is newer; None without both. A
-    year is its January.
+    """Return the whole calendar months between two dates.
 
+    Parameters
+    ----------
+    published : str or None
+        Date of the benchmark, such as 2021-10. A year alone means its January.
+    released : str or None
+        Release date of the model.
+
+    Returns
+    -------
+    int or None
+        The months, negative if the benchmark is newer. None if a date is missing.
+
+    Examples
+    --------
     >>> months_between("2021-10", "2024-07")
     33
     """
@@ -58,21 +91,42 @@ def months_between(published: str | None, released: str | None) -> int | None:
 def exposure(
     name: str, about: Mapping[str, object], model: str, released: str | None, found: str
 ) -> Exposure:
-    """about: the benchmark's configuration. released: of the model. found: what an index search
-    says."""
+    """Conclude from the dates whether a model could have read a benchmark.
+
+    Parameters
+    ----------
+    name : str
+        The benchmark.
+    about : Mapping
+        The configuration of the benchmark.
+    model : str
+        The model, or "".
+    released : str or None
+        The release date of the model.
+    found : str
+        The result of an index search, or "".
+
+    Returns
+    -------
+    Exposure
+        The conclusion, and the command that tests it.
+    """
     published = str(about.get("date") or "")
     months = months_between(published, released)
     if months is None:
-        says = "unknown: " + ("its date of publication" if not published else "the model's release")
+        missing = (
+            "publication date of the benchmark" if not published else "release date of the model"
+        )
+        says = f"unknown: the {missing} is missing"
     elif months >= 0:
-        says = f"may have been read: public {months} months before the model"
+        says = f"the model may have read the benchmark: public {months} months before the release"
     else:
-        says = "not read before the model's release, if both dates are right"
+        says = "the benchmark is newer than the model, if both dates are right"
     control = (
         "control_benchmark=auto" if about.get("twin") else "control_benchmark=YOUR_HELD_OUT_ITEMS"
     )
     words = f"audit memory model={model or 'NAME'} benchmark={name} {control}"
-    # A reference scorer reads benchmarks of this format.
+    # Only the validity audit reads formats whose questions cannot be put to a model.
     if not format_of(str(about["format"])).answerable:
         words = f"audit validity model={model or 'NAME'} benchmark={name}"
     where = str(
@@ -83,54 +137,80 @@ def exposure(
 
 
 def found_in(path: Path) -> dict[str, str]:
-    """What an index search found, from a csv with the columns benchmark and found_in."""
+    """Read the results of an index search.
+
+    Parameters
+    ----------
+    path : Path
+        A csv file with the columns benchmark and found_in.
+
+    Returns
+    -------
+    dict[str, str]
+        The training data that holds the benchmark, by benchmark.
+
+    Raises
+    ------
+    DataError
+        If a column is missing.
+    """
     with path.open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
     if not rows or not {"benchmark", "found_in"} <= set(rows[0]):
         raise DataError(
-            f"{path} has no columns benchmark and found_in. Expected such as: mmlu,C4 (2 % of the items)."
+            f"{path} lacks rows or a column. Expected the columns benchmark and found_in. "
+            "Example: mmlu,C4 (2 % of the items)"
         )
     return {row["benchmark"]: row["found_in"] for row in rows if row["found_in"]}
 
 
 def _pairs(suites: Sequence[str]) -> list[tuple[str, str]]:
-    """(benchmark, model) of each suite; without suites, every benchmark and no model."""
+    """Return benchmark and model of each suite. Without suites: every benchmark with model ""."""
     from audit.suite.commands import model_name
     from audit.suite.read import read_suite
 
     if not suites:
         return [(name, "") for name in options_of("benchmark") if name != "mcq_file"]
-    read = [read_suite(one) for one in suites]
+    read = [read_suite(name) for name in suites]
     return [(suite.dataset_config.benchmark_name, model_name(suite)) for suite in read]
 
 
-def add_words(parser: ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the suites, the models, and the results of an index search."""
     add = parser.add_argument
-    add("suites", nargs="*", help="suites: their benchmark and model; none: every benchmark")
-    add("--model", action="append", default=[], help="a model, beside those of the suites")
-    add("--found", type=Path, metavar="CSV", help="columns benchmark, found_in: of an index search")
+    suites = "suites, whose benchmark and model are listed (default: every benchmark)"
+    add("suites", nargs="*", help=suites)
+    add("--model", action="append", default=[], help="a further model; may be repeated")
+    search = "results of an index search, with the columns benchmark and found_in"
+    add("--found", type=Path, metavar="CSV", help=search)
     add("--json", action="store_true", help="one JSON list")
 
 
-def run(asked: Namespace) -> int:
-    """Print a line for each benchmark and model, those that may have been read first."""
+def run(arguments: Namespace) -> int:
+    """Print the exposure of each benchmark and model, benchmarks found in training data first.
+
+    Returns
+    -------
+    int
+        Exit code 0.
+    """
     released = {name: load_model_config(name).released for name in known_models()}
-    for model in asked.model:
+    for model in arguments.model:
         check_known("model", model, released)
-    suites = _pairs(asked.suites)
-    pairs = dict.fromkeys(
-        (name, one) for name, own in suites for one in [*filter(None, [own]), *asked.model] or [""]
-    )
-    found = found_in(asked.found) if asked.found else {}
-    rows = [
-        exposure(
-            name, load_group("benchmark", name), model, released.get(model), found.get(name, "")
-        )
-        for name, model in pairs
-    ]
-    rows.sort(key=lambda one: (not one.found, -(one.months or 0)))
-    if asked.json:
-        print(json.dumps([asdict(one) for one in rows], indent=1))
+    pairs = dict[tuple[str, str], None]()
+    for benchmark, suite_model in _pairs(arguments.suites):
+        models = [name for name in (suite_model, *arguments.model) if name]
+        for model in models or [""]:
+            pairs[benchmark, model] = None
+    found = found_in(arguments.found) if arguments.found else {}
+    rows = []
+    for benchmark, model in pairs:
+        about = load_group("benchmark", benchmark)
+        date = released.get(model)
+        rows.append(exposure(benchmark, about, model, date, found.get(benchmark, "")))
+    rows.sort(key=lambda row: (not row.found, -(row.months or 0)))
+    if arguments.json:
+        print(json.dumps([asdict(row) for row in rows], indent=1))
     else:
-        print("\n".join(one.text for one in rows))
+        print("\n".join(row.text for row in rows))
     return 0

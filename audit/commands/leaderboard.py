@@ -1,9 +1,8 @@
-"""Rank many models by their score and by their score without memory, from answers to an exam and to
-held-out items.
+"""Rank many models by their score and by their score without memory.
 
-Each model is judged against the others (or against --references), as `audit import` judges it.
-Written into the folder: leaderboard.html (offline), leaderboard.json, and the table as csv and the
-figure as svg and png.
+The command reads answers to an exam and to held-out items. It judges each model against the other
+models (or against --references), as `audit import` does. It writes leaderboard.html,
+leaderboard.json, the table as csv, and the figure as svg and png.
 
 example: audit leaderboard scores.csv --map correct=right,of=n --benchmark before --held-out after
 -o outputs/board"""
@@ -28,42 +27,55 @@ if TYPE_CHECKING:
     from audit.memory.leaderboard import Leaderboard
     from audit.memory.record import MemoryCell
 
-SMALLEST = 3  # fewest models of a panel: one judged, and two to show how much models differ
+SMALLEST = 3  # A panel needs a judged model, and two others that show how much models differ.
 
 
-def add_words(parser: ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the logs, the folder to write, and facts about the models."""
     add_reading(parser)
     add = parser.add_argument
     add("-o", "--out", type=Path, required=True, metavar="FOLDER", help="the folder to write")
     facts = (
-        "a csv with the columns model, released, family: no model is judged against its own family"
+        "a csv with the columns model, released, family; a model is only judged against models of "
     )
+    facts += "other families"
     add("--facts", type=Path, metavar="CSV", help=facts)
-    add("--title", default="", help="of the page; default: the benchmark's name")
+    add("--title", default="", help="title of the page (default: the benchmark's name)")
     add("--json", action="store_true", help="print leaderboard.json in place of the table")
     parser.set_defaults(judge=[], reworded=[])
 
 
-def run(asked: Namespace) -> int:
-    """Judge every model of the logs, write the page, and print the ranks."""
-    if not asked.held_out:
+def run(arguments: Namespace) -> int:
+    """Judge every model of the logs, write the page, and print the ranks.
+
+    Returns
+    -------
+    int
+        Exit code 0, whatever the verdicts are.
+
+    Raises
+    ------
+    ConfigError
+        If held-out items are missing, or fewer than three models have both sets.
+    """
+    if not arguments.held_out:
         raise ConfigError(
             "Held-out items are missing. Expected logs of items that no model can have seen. "
             "Example: --held-out new.csv"
         )
-    # What is printed about the input is no result, so it goes to stderr.
+    # Notes about the input are not results, so they go to stderr.
     with contextlib.redirect_stdout(sys.stderr):
-        panel = read_panel(asked)
-        board, references, families = _judged(asked, panel)
+        panel = read_panel(arguments)
+        board, references, families = _judged(arguments, panel)
     from audit.judging.result import json_text
     from audit.memory.leaderboard_page import document, figure, page, table
     from audit.report.build import write_parts
     from audit.shards.files import write_file
 
     _, _, figures = write_parts(
-        asked.out, {"leaderboard.csv": table(board)}, {"leaderboard": figure(board)}
+        arguments.out, {"leaderboard.csv": table(board)}, {"leaderboard": figure(board)}
     )
-    typed = f"audit leaderboard {shlex.join(asked.typed)}"
+    typed = f"audit leaderboard {shlex.join(arguments.typed)}"
     html = page(
         board,
         figures,
@@ -71,20 +83,20 @@ def run(asked: Namespace) -> int:
         families=families,
         files=panel.files,
         command=typed,
-        title=asked.title,
+        title=arguments.title,
     )
     content = document(board, panel.files)
     for name, text in (("leaderboard.html", html), ("leaderboard.json", json_text(content))):
-        write_file(asked.out / name, text.encode("utf-8", "backslashreplace"))
-    if asked.json:
+        write_file(arguments.out / name, text.encode("utf-8", "backslashreplace"))
+    if arguments.json:
         print(json_text(content), end="")
     else:
         _print(board)
-        print(f"page     {asked.out / 'leaderboard.html'}")
+        print(f"page     {arguments.out / 'leaderboard.html'}")
     return 0
 
 
-def _judged(asked: Namespace, panel: Panel) -> tuple[Leaderboard, Sequence[str], bool]:
+def _judged(arguments: Namespace, panel: Panel) -> tuple[Leaderboard, Sequence[str], bool]:
     """Return the leaderboard, the named references, and whether families are known."""
     from audit.benchmarks.fresh import Origin
     from audit.commands.import_logs import print_read
@@ -94,76 +106,84 @@ def _judged(asked: Namespace, panel: Panel) -> tuple[Leaderboard, Sequence[str],
     from audit.imports.sets import facts_of
     from audit.imports.write import question
     from audit.memory.cells import score_cells
+    from audit.memory.design import MemoryThresholds
     from audit.memory.leaderboard import Row, leaderboard
 
     joined, names = panel.joined, [panel.benchmark, str(panel.held_out)]
     short = lacking(joined, names)
-    print_read(panel, names)
+    print_read(panel, names, arguments.options)
     models = [name for name in joined.models if name not in short]
     if len(models) < SMALLEST:
-        few = f"Number of models with both sets is {len(models)}. Expected at least {SMALLEST}"
+        hint = " ".join(short.values()) or "Example: a csv with a row for each model and item"
         raise ConfigError(
-            f"{few}. {' '.join(short.values()) or 'Example: a csv with a row for each model and item'}"
+            f"Number of models with both sets is {len(models)}. Expected at least {SMALLEST}. {hint}"
         )
     joined = only(joined, set(models))
-    checks = tuple(check_logs(joined, names, asked.options))
-    if not asked.below_chance_is_real:
+    checks = tuple(check_logs(joined, names, arguments.options))
+    if not arguments.below_chance_is_real:
         check_above_guessing(joined, names)
     dated = {name: panel.released.get(name, panel.released.get("")) for name in models}
     origins = {name: panel.known.get(name, Origin(dated[name], None)) for name in models}
-    for name, one in facts_of(asked.facts, joined.models).items():
-        known = {key: value for key, value in one.items() if value}
+    for name, facts in facts_of(arguments.facts, joined.models).items():
+        known = {key: value for key, value in facts.items() if value}
         origins[name] = replace(origins[name], **known)
-    chosen = [name for name in asked.references if name in models]
-    references = {
-        name: _references(name, chosen or models, origins, asked.held_out_date) for name in models
-    }
-    cells = score_cells(
-        {
-            one: [question(one, key, item) for key, item in joined.items[one].items()]
-            for one in names
-        },
-        {(model, one): shares(joined, model, one) for model in models for one in names},
-        references,
-        asked.seed,
-    )
-    cells = tuple(_with_origin(cell, origins, names[1], asked.held_out_date) for cell in cells)
-    cells = tuple(replace(cell, log_checks=checks) for cell in cells)
+    chosen = [name for name in arguments.references if name in models]
+    least = MemoryThresholds().references_min
+    if chosen and len(chosen) < least:
+        raise ConfigError(
+            f"Number of references with both sets is {len(chosen)} ({', '.join(chosen)}). Expected {least:g} or more, "
+            "which show how much models differ. Example: --references CLEAN_A CLEAN_B CLEAN_C"
+        )
+    date = arguments.held_out_date
+    references = {name: _references(name, chosen or models, origins, date) for name in models}
+    questions, scores = {}, {}
+    for benchmark in names:
+        items = joined.items[benchmark].items()
+        questions[benchmark] = [question(benchmark, key, item) for key, item in items]
+    for model in models:
+        for benchmark in names:
+            scores[model, benchmark] = shares(joined, model, benchmark)
+    cells = []
+    for cell in score_cells(questions, scores, references, arguments.seed):
+        cells.append(replace(_with_origin(cell, origins, names[1], date), log_checks=checks))
     missing = [Row(model, None, why=f"{why}.") for model, why in short.items()]
-    board = leaderboard(cells, seed=asked.seed, chosen=bool(chosen), unjudged=missing)
-    return board, chosen, any(one.family for one in origins.values())
+    board = leaderboard(cells, seed=arguments.seed, chosen=bool(chosen), unjudged=missing)
+    return board, chosen, any(origin.family for origin in origins.values())
 
 
 def _references(
     model: str, others: Sequence[str], origins: Mapping[str, Origin], date: str | None
 ) -> list[str]:
-    """Return the models that a model is judged against: not of its family, and as new to the items
-    as it is."""
+    """Return the models that a model is judged against.
+
+    They are of another family. If the newest held-out item is newer than the model, all held-out
+    items are newer than these models.
+    """
     from audit.benchmarks.fresh import has_newer, is_newer
 
-    own = origins[model]
-    kept = [
-        one
-        for one in others
-        if one != model and not (own.family and own.family == origins[one].family)
-    ]
-    if date is None or own.released is None or not has_newer(date, own.released):
+    origin = origins[model]
+    kept = []
+    for name in others:
+        same_family = origin.family and origin.family == origins[name].family
+        if name != model and not same_family:
+            kept.append(name)
+    if date is None or origin.released is None or not has_newer(date, origin.released):
         return kept
-    released = [(one, origins[one].released) for one in kept]
-    return [one for one, when in released if when is None or is_newer(date, when)]
+    released = [(name, origins[name].released) for name in kept]
+    return [name for name, when in released if when is None or is_newer(date, when)]
 
 
 def _with_origin(
     cell: MemoryCell, origins: Mapping[str, Origin], held_out: str, date: str | None
 ) -> MemoryCell:
-    """Return the cell with what is known of its models' families and dates."""
+    """Return the cell with the families of all models, and the options for missing dates."""
     from audit.benchmarks.fresh import check_origin
     from audit.commands.import_logs import date_words
 
-    theirs = {one.model: origins[one.model] for one, _ in cell.references}
-    told = check_origin(held_out, date, None, {cell.model: origins[cell.model]}, theirs)
-    families = {name: one.family for name, one in origins.items() if one.family}
-    missing = date_words(told["dates_missing"], ())
+    references = {member.model: origins[member.model] for member, _ in cell.references}
+    facts = check_origin(held_out, date, None, {cell.model: origins[cell.model]}, references)
+    families = {name: origin.family for name, origin in origins.items() if origin.family}
+    missing = date_words(facts["dates_missing"], ())
     return replace(cell, undated=tuple(missing), families=families)
 
 
@@ -184,15 +204,12 @@ def _print(board: Leaderboard) -> None:
             say(f"{'-':>5} {'-':>7}  {row.model:<{width}}  {score:>6}  not judged: {row.why}")
             continue
         low, high = percent(row.without.low), percent(row.without.high)
-        known = (
-            f"at most {high}"
-            if row.at_most
-            else f"{percent(row.without.estimate)} ({low} to {high})"
-        )
+        without = f"{percent(row.without.estimate)} ({low} to {high})"
+        if row.at_most:
+            without = f"at most {high}"
+        ranks = f"{row.rank:>5} {row.rank_without:>7}"
         p = bare_pvalue(row.adjusted)
-        say(
-            f"{row.rank:>5} {row.rank_without:>7}  {row.model:<{width}}  {score:>6}  {known:<25} {p:>8}  {row.word}"
-        )
+        say(f"{ranks}  {row.model:<{width}}  {score:>6}  {without:<25} {p:>8}  {row.word}")
     print()
     for caution in cautions(board):
         say(f"note: {caution}")

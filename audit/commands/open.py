@@ -1,4 +1,7 @@
-"""A page of the runs in a folder: verdicts, scores, reports. Asks no network."""
+"""Write a page of the runs in a folder, with their verdicts, scores and reports.
+
+The page needs no network.
+"""
 
 from __future__ import annotations
 
@@ -25,20 +28,32 @@ from audit.shards.panel import PANEL
 from audit.shards.working_copy import local_folder
 
 
-def add_words(parser: ArgumentParser) -> None:
-    what = "of runs, or a run: its report (default: outputs)"
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the folder, and whether to open a browser."""
+    folder = "a folder of runs, or one run, whose report is opened (default: outputs)"
     add = parser.add_argument
-    add("folder", type=local_folder, nargs="?", default="outputs", help=what)
-    add("--no-browser", action="store_true", help="only print where the page is")
+    add("folder", type=local_folder, nargs="?", default="outputs", help=folder)
+    add("--no-browser", action="store_true", help="only print the path of the page")
 
 
-def run(asked: Namespace) -> int:
-    """Print the page's path; 1 where the folder does not exist."""
-    run, page = asked.folder / MANIFEST, asked.folder / "report" / "report.html"
+def run(arguments: Namespace) -> int:
+    """Print the path of the page, and open the page in the browser.
+
+    Returns
+    -------
+    int
+        Exit code 0.
+
+    Raises
+    ------
+    ConfigError
+        If the folder does not exist.
+    """
+    run, page = arguments.folder / MANIFEST, arguments.folder / "report" / "report.html"
     if not (run.is_file() and page.is_file()):
-        page = write_overview(asked.folder)
+        page = write_overview(arguments.folder)
     print(page)
-    if not asked.no_browser:
+    if not arguments.no_browser:
         import webbrowser
 
         webbrowser.open(page.resolve().as_uri())
@@ -51,10 +66,29 @@ SHOWN_NAMES = 3  # names of models in a row; more are shown as a number
 
 @dataclass(frozen=True)
 class Line:
-    """A run, a suite or panel with its decision, or a folder with the problem that it has.
+    """Hold one line of the page: a run, a suite, a panel, or a folder that has a problem.
 
-    score, without: on the published items, and without memory, 0-1. href: of the report. cells: a
-    line a verdict, if the run has several; tally: then how many have each verdict, worst first."""
+    Attributes
+    ----------
+    name : str
+        The path below the folder.
+    audit, started, rows, model, benchmark : str
+        Text of the columns.
+    word : VerdictWord or None
+        The verdict, or the decision on a suite or panel.
+    score : float or None
+        Accuracy on the published items, between 0 and 1.
+    without : Interval or None
+        The score without memory.
+    href : str
+        The address of the report, or "".
+    problem : str
+        The reason why there is no verdict, or "".
+    cells : tuple of Line
+        A line for each verdict, if the run has several.
+    tally : tuple
+        The number of cells with each verdict, worst verdict first.
+    """
 
     name: str
     audit: str = ""
@@ -72,22 +106,34 @@ class Line:
 
 
 def write_overview(folder: Path) -> Path:
-    """Write FOLDER/index.html; where it is. Raises ConfigError where there is no folder, ShardError
-    from the disk."""
+    """Write FOLDER/index.html.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the runs.
+
+    Returns
+    -------
+    Path
+        The path of the page.
+
+    Raises
+    ------
+    ConfigError
+        If the folder does not exist.
+    ShardError
+        If the page cannot be written.
+    """
     runs, panels = find_runs(folder), [path.parent for path in sorted(folder.rglob(PANEL))]
+    lines = [_panel_line(folder, path) for path in panels]
+    lines += [_run_line(folder, run) for run in runs]
     known = [*(run.path for run in runs), *panels, *(path / "report" for path in panels)]
-    others = (
-        one
-        for one in sorted(folder.iterdir())
-        if one.is_dir() and not any(p.is_relative_to(one) for p in known)
-    )
-    pages = ((one.name, _href(folder, one)) for one in others)
-    lost, empty = "a page without its run", "no run of this program is in it"
-    lines = [
-        *(_of_panel(folder, path) for path in panels),
-        *(_of_run(folder, run) for run in runs),
-        *(Line(name, href=href, problem=lost if href else empty) for name, href in pages),
-    ]
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and not any(run_dir.is_relative_to(path) for run_dir in known):
+            href = _href(folder, path)
+            problem = "a page without its run" if href else "no run of this program is in it"
+            lines.append(Line(path.name, href=href, problem=problem))
     text = render_page(
         "report/runs.html.j2", rows=(), title=f"Runs in {folder}", lines=lines, count=len(runs)
     )
@@ -95,7 +141,7 @@ def write_overview(folder: Path) -> Path:
     return folder / PAGE
 
 
-def _of_panel(folder: Path, path: Path) -> Line:
+def _panel_line(folder: Path, path: Path) -> Line:
     ruling = rule_run(path)
     word = None if ruling.problem else SHOWN[ruling.decision]
     models = ", ".join(dict.fromkeys(cell.model for cell in ruling.cells))
@@ -106,14 +152,15 @@ def _of_panel(folder: Path, path: Path) -> Line:
     return replace(about, href=_href(folder, path), problem=ruling.problem)
 
 
-def _of_run(folder: Path, run: RunEntry) -> Line:
+def _run_line(folder: Path, run: RunEntry) -> Line:
     name, href = _name(folder, run.path), _href(folder, run.path)
     started = run.started[:16].replace("T", " ")
     if run.problem:
         return Line(name, problem=run.problem)
     rows = f"all {run.found:,}"
     if run.found != run.expected:
-        rows = f"{run.found:,} of {'unknown' if run.expected is None else f'{run.expected:,}'}, {run.status}"
+        expected = "unknown" if run.expected is None else f"{run.expected:,}"
+        rows = f"{run.found:,} of {expected}, {run.status}"
     about = Line(
         name,
         run.audit,
@@ -123,16 +170,17 @@ def _of_run(folder: Path, run: RunEntry) -> Line:
         _few(run.benchmarks, "sets"),
         href=href,
     )
-    cells = tuple(_of_cell(about, cell) for cell in run.cells)
+    cells = tuple(_cell_line(about, cell) for cell in run.cells)
     if len(cells) == 1:
         return cells[0]
     if not cells and (run.path / "report" / "verdict.json").is_file():
         return replace(about, problem=run.reason)
-    return replace(about, cells=cells, tally=_tally([one.word for one in cells if one.word]))
+    return replace(about, cells=cells, tally=_tally([line.word for line in cells if line.word]))
 
 
-def _few(names: Sequence[str], what: str) -> str:
-    return ", ".join(names) if len(names) <= SHOWN_NAMES else f"{len(names)} {what}"
+def _few(names: Sequence[str], plural: str) -> str:
+    """Return the names, or their number if there are many."""
+    return ", ".join(names) if len(names) <= SHOWN_NAMES else f"{len(names)} {plural}"
 
 
 def _tally(words: Sequence[VerdictWord]) -> tuple[tuple[VerdictWord, int], ...]:
@@ -143,15 +191,16 @@ def _tally(words: Sequence[VerdictWord]) -> tuple[tuple[VerdictWord, int], ...]:
     return tuple((by_name[name], counts[name]) for name in order)
 
 
-def _of_cell(about: Line, cell: Cell) -> Line:
-    told = part_of(about.audit, "vocabulary")
-    figures = {one.name: one.estimate for one in told.INSTRUMENT.tracked(cell)}
+def _cell_line(about: Line, cell: Cell) -> Line:
+    """Return the line of the run with the numbers of one of its verdicts."""
+    vocabulary = part_of(about.audit, "vocabulary")
+    figures = {metric.name: metric.estimate for metric in vocabulary.INSTRUMENT.tracked(cell)}
     estimate = cell.without_memory.estimate if cell.without_memory else None
     return replace(
         about,
         model=cell.model,
         benchmark=f"{cell.benchmark} ({cell.context})" if cell.context else cell.benchmark,
-        word=word_of(told.VERDICTS, cell),
+        word=word_of(vocabulary.VERDICTS, cell),
         score=figures.get("score"),
         without=estimate.without if estimate else None,
     )
@@ -162,9 +211,8 @@ def _name(folder: Path, path: Path) -> str:
 
 
 def _href(folder: Path, path: Path) -> str:
-    """The report's address from the page's folder; "" where there is none."""
-    page = next(
-        (one for one in (path / "report" / "report.html", path / "report.html") if one.is_file()),
-        None,
-    )
-    return "" if page is None else quote(os.fsencode(os.path.relpath(page, folder)))
+    """Return the address of a run's report relative to the folder, or "" without a report."""
+    for page in (path / "report" / "report.html", path / "report.html"):
+        if page.is_file():
+            return quote(os.fsencode(os.path.relpath(page, folder)))
+    return ""

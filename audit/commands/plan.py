@@ -1,16 +1,16 @@
 """usage: audit plan [audit=sweep|perturb|memory|validity] [--json] [key=value ...]
        audit plan [audit=...] --seal [-o FILE] [--key FILE] [key=value ...]
 
-What an audit would do, and what it could find: calls, tokens, hours, money, questions needed.
-Starts nothing. --seal signs design, thresholds and detectable effect before the run; audit gate
-prints where the run differs.
+Print the calls, tokens, hours and money of an audit, and the number of questions that it needs.
+The command starts nothing. --seal signs design, thresholds and detectable effect before the run;
+audit gate then prints each field in which the run differs.
 
-audit plan model=scripted                            the sweep of a scripted model on the embedded questions
+audit plan model=scripted                            a sweep of the scripted model, embedded questions
 audit plan audit=perturb model=llama3_8b n=1000
-audit plan model=qwen3_8b cost.gpu_hour=2.5 --json   for programs; money at a price of your own
+audit plan model=qwen3_8b cost.gpu_hour=2.5 --json   for programs; costs at 2.5 for an hour of a GPU
 audit plan model=qwen3_8b cost.measured=RUN_DIR      hours at the pace of an earlier run
 
-The keys are the audit's own: audit sweep --help, audit perturb --help, ...
+The keys are those of the audit: audit sweep --help, audit perturb --help, ...
 """
 
 import argparse
@@ -26,7 +26,8 @@ from audit.core.errors import UsageError
 from audit.core.exits import plainly
 
 
-def add_words(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that are not keys of an audit."""
     add = parser.add_argument
     add("--seal", action="store_true")
     add("--json", action="store_true")
@@ -36,33 +37,43 @@ def add_words(parser: argparse.ArgumentParser) -> None:
 
 @plainly
 def main() -> int:
-    """The plan of the audit that is named; the sweep's where none is. `--json` anywhere among the
-    overrides."""
+    """Print or seal the plan of the named audit, or of the sweep if the words name no audit.
+
+    Returns
+    -------
+    int
+        Exit code 0.
+
+    Raises
+    ------
+    UsageError
+        If the audit has its own planning command, or an option of --seal is set without --seal.
+    """
     words = sys.argv[1:]
     if {"--help", "-h"} & set(words):
         print((__doc__ or "").rstrip())
         return 0
     parser = argparse.ArgumentParser(prog="audit plan", add_help=False, allow_abbrev=False)
-    add_words(parser)
-    asked, rest = parser.parse_known_args(words)
+    add_arguments(parser)
+    arguments, rest = parser.parse_known_args(words)
     audit, rest = audit_named(rest)
     if audit in ("suite", "plant"):
+        command = shlex.join(["audit", audit, *rest, "plan=true"])
+        raise UsageError(f"audit is {audit!r}. Expected its own command. Example: {command}")
+    if arguments.seal:
+        return _seal(audit, rest, arguments.out, arguments.key)
+    if arguments.out or arguments.key:
         raise UsageError(
-            f"{audit} plans by its own command. Write: {shlex.join(['audit', audit, *rest, 'plan=true'])}"
+            "--seal is missing. Expected it with -o and --key. "
+            "Example: audit plan model=scripted --seal --key alice.key"
         )
-    if asked.seal:
-        return _seal(audit, rest, asked.out, asked.key)
-    if asked.out or asked.key:
-        raise UsageError(
-            "-o and --key belong to --seal, such as: audit plan model=scripted --seal --key alice.key"
-        )
-    sys.argv[1:] = ["plan=json" if asked.json else "plan=true", *rest]
+    sys.argv[1:] = ["plan=json" if arguments.json else "plan=true", *rest]
     part_of(audit, "__main__").main()
     return 0
 
 
 def _seal(audit: str, words: Sequence[str], out: Path | None, key: Path | None) -> int:
-    """Write a signed plan; its place is printed."""
+    """Write a signed plan, and print its path."""
     from audit.config.command_line import NAMED_MODEL, configured
     from audit.config.project import with_project
     from audit.governance.keys import load_signer

@@ -1,4 +1,6 @@
-"""For a benchmark's author: items and options in a random order that is recorded.
+"""Write a benchmark's items and options in a random order, and record the order.
+
+A benchmark's author publishes the items and keeps the record.
 
 example: audit publish exam.jsonl id_column=id question_column=stem --out exam_public
 """
@@ -12,17 +14,29 @@ from audit.core.errors import ConfigError, check_seed
 from audit.core.exits import say
 
 
-def add_words(parser: ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the file of items, its columns, and the folder to write."""
     add = parser.add_argument
-    add("file", type=Path, help="as benchmark=mcq_file reads it")
-    add("overrides", nargs="*", metavar="KEY=VALUE", help="of the benchmark: its columns")
-    add("--out", type=Path, required=True, metavar="FOLDER")
-    add("--seed", type=int, help="default: drawn, and recorded")
+    add("file", type=Path, help="a file of items that benchmark=mcq_file can read")
+    add("overrides", nargs="*", metavar="KEY=VALUE", help="settings of the benchmark: its columns")
+    add("--out", type=Path, required=True, metavar="FOLDER", help="the folder to write")
+    add("--seed", type=int, help="seed of the order (default: a random seed, which is recorded)")
 
 
-def run(asked: Namespace) -> int:
-    """Write FOLDER/NAME.jsonl, to publish, and FOLDER/NAME.order.json, to keep."""
-    check_seed(asked.seed or 0)
+def run(arguments: Namespace) -> int:
+    """Write FOLDER/NAME.jsonl, to publish, and FOLDER/NAME.order.json, to keep.
+
+    Returns
+    -------
+    int
+        Exit code 0.
+
+    Raises
+    ------
+    ConfigError
+        If one of the files exists.
+    """
+    check_seed(arguments.seed or 0)
     from omegaconf import OmegaConf
 
     from audit.benchmarks.config import BenchmarkConfig
@@ -32,43 +46,45 @@ def run(asked: Namespace) -> int:
     from audit.shards.files import make_folder, write_file
 
     base = OmegaConf.structured(
-        BenchmarkConfig(name=asked.file.stem, format="mcq_file", path=str(asked.file))
+        BenchmarkConfig(name=arguments.file.stem, format="mcq_file", path=str(arguments.file))
     )
-    told = OmegaConf.from_dotlist(list(asked.overrides))
-    check_keys(OmegaConf.to_container(told), BenchmarkConfig)
-    config: BenchmarkConfig = OmegaConf.to_object(OmegaConf.merge(base, told))
+    settings = OmegaConf.from_dotlist(list(arguments.overrides))
+    check_keys(OmegaConf.to_container(settings), BenchmarkConfig)
+    config: BenchmarkConfig = OmegaConf.to_object(OmegaConf.merge(base, settings))
     source = open_benchmark(config)
-    seed = secrets.randbits(64) if asked.seed is None else asked.seed
+    seed = secrets.randbits(64) if arguments.seed is None else arguments.seed
     items, places = draw_order(list(source.iter_questions()), seed)
-    grouped = any(one.group != one.id for one in items)
-    rows = [
-        {"id": one.id, "question": one.text, "choices": one.options, "answer": one.gold}
-        | ({"group": one.group} if grouped else {})
-        for one in items
-    ]
+    grouped = any(item.group != item.id for item in items)
+    published = ""
+    for item in items:
+        row = {"id": item.id, "question": item.text, "choices": item.options, "answer": item.gold}
+        if grouped:
+            row["group"] = item.group
+        published += json.dumps(row, ensure_ascii=False) + "\n"
     record = {
         "version": 1,
         "seed": seed,
         "source": source.revision,
         "published_sha256": order_sha256(items),
         "order": places,
-        "options": [one.options for one in items],
+        "options": [item.options for item in items],
     }
-    file, kept = asked.out / f"{config.name}.jsonl", asked.out / f"{config.name}.order.json"
-    if there := [str(one) for one in (file, kept) if one.exists()]:
+    file, kept = arguments.out / f"{config.name}.jsonl", arguments.out / f"{config.name}.order.json"
+    existing = [str(path) for path in (file, kept) if path.exists()]
+    if existing:
         raise ConfigError(
-            f"{', '.join(there)} exists, and an order is drawn once. Expected another --out or name=..."
+            f"{', '.join(existing)} exists. Expected a new file, because an order is drawn only once. "
+            "Example: another --out or name=..."
         )
-    make_folder(asked.out)
-    write_file(file, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())
+    make_folder(arguments.out)
+    write_file(file, published.encode())
     write_file(kept, json.dumps(record, ensure_ascii=False).encode())
     kept.chmod(0o600)
-    columns = "benchmark.id_column=id benchmark.answer_as=index" + (
-        " benchmark.group_column=group" if grouped else ""
-    )
+    columns = "benchmark.id_column=id benchmark.answer_as=index"
+    if grouped:
+        columns += " benchmark.group_column=group"
     say(f"publish  {file}")
     say(f"keep     {kept}")
-    say(
-        f"then     audit memory benchmark=mcq_file benchmark.path={file} {columns} published_order={kept}"
-    )
+    command = f"audit memory benchmark=mcq_file benchmark.path={file} {columns}"
+    say(f"then     {command} published_order={kept}")
     return 0

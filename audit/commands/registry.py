@@ -1,4 +1,4 @@
-"""Every finished audit in one database: trends, retention, rotation, notices, model cards.
+"""Keep finished audits in one database: trends, retention, rotation, notices, model cards.
 
 examples: audit registry add outputs/my_run --registry audits.db; audit registry trends --model
 llama3_8b"""
@@ -12,122 +12,130 @@ from audit.core.errors import ConfigError
 from audit.core.exits import OK, tell
 from audit.shards.working_copy import local_folder
 
-# Equals database.VARIABLE, whose import would load SQLAlchemy for --help.
+# This name equals database.VARIABLE. Importing it from there would load SQLAlchemy for --help.
 _VARIABLE = "AUDIT_REGISTRY"
 
 
-def add_words(parser: argparse.ArgumentParser) -> None:
-    several = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
-    where = argparse.ArgumentParser(add_help=False)
-    where.add_argument(
-        "--registry", help=f"a file, or postgresql://... (default: audit.yaml's, or {_VARIABLE})"
-    )
-    which = argparse.ArgumentParser(add_help=False)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare a subcommand for each operation on the registry."""
+    commands = parser.add_subparsers(dest="action", required=True, metavar="COMMAND")
+    place = argparse.ArgumentParser(add_help=False)
+    registry = f"a file, or postgresql://... (default: that of audit.yaml, or {_VARIABLE})"
+    place.add_argument("--registry", help=registry)
+    filters = argparse.ArgumentParser(add_help=False)
     for name in ("model", "benchmark", "audit"):
-        which.add_argument(f"--{name}", action="append", default=[], help="may be repeated")
+        text = f"only runs of this {name}; may be repeated"
+        filters.add_argument(f"--{name}", action="append", default=[], help=text)
 
     def command(name: str, text: str, *parents: argparse.ArgumentParser) -> argparse.ArgumentParser:
-        return several.add_parser(name, parents=[where, *parents], help=text, description=text)
+        return commands.add_parser(name, parents=[place, *parents], help=text, description=text)
 
-    add = command(
-        "add", "register finished runs: run directories, or folders that hold some"
-    ).add_argument
-    add("paths", nargs="+", type=local_folder, metavar="RUN_DIR")
-    reads = argparse.ArgumentParser(add_help=False)
-    reads.add_argument("--json", action="store_true")
-    command("list", "the runs that are registered, latest last", which, reads)
-    add = command("show", "all that is registered of a run", reads).add_argument
-    add("key", help="its key, or the first characters")
-    add = command(
-        "trends", "indicators over the versions of a model, with a test of change", which, reads
-    ).add_argument
+    add = command("add", "register finished runs").add_argument
+    paths = "run directories, or folders that hold run directories"
+    add("paths", nargs="+", type=local_folder, metavar="RUN_DIR", help=paths)
+    as_json = argparse.ArgumentParser(add_help=False)
+    as_json.add_argument("--json", action="store_true", help="print JSON, for programs")
+    command("list", "list the registered runs, the latest last", filters, as_json)
+    add = command("show", "print the registered facts of a run", as_json).add_argument
+    add("key", help="the run's key, or its first characters")
+    trends = "indicators over the versions of a model, with a test of change"
+    add = command("trends", trends, filters, as_json).add_argument
     add("--indicator", action="append", default=[], help="such as cs, excess, fresh_gap, score")
-    add("--chart", type=Path, help="write an SVG")
-    add(
-        "--floor",
-        action="store_true",
-        help="the level of the current version of every model instead",
-    )
-    add = command("hold", "keep a run whatever its retention says").add_argument
+    add("--chart", type=Path, help="write an SVG file")
+    floor = "print instead the level of the current version of every model"
+    add("--floor", action="store_true", help=floor)
+    add = command("hold", "keep a run beyond its retention").add_argument
     add("key")
     add("--reason", required=True)
     command("release", "end a hold").add_argument("key")
-    add = command(
-        "forget", "begin anew with the decisions on a run that were moved away; people are told"
-    ).add_argument
+    forget = "accept that decisions on a run were removed, and notify people"
+    add = command("forget", forget).add_argument
     add("run_dir", type=local_folder, metavar="RUN_DIR")
     add("--reason", required=True)
-    expire = command("expire", "remove what is past its suite's result_retention_days; hashes stay")
-    how = expire.add_mutually_exclusive_group(required=True)
-    how.add_argument(
-        "--dry-run", action="store_true", help="say what would go, and the token to confirm it with"
+    expire = command(
+        "expire", "remove results older than their suite's result_retention_days; hashes stay"
     )
-    how.add_argument("--confirm", metavar="TOKEN", help="remove exactly what the dry run said")
-    command("due", "benchmarks and libraries whose rotation is due", reads)
-    add = command(
-        "draw", "this period's held-out sample of a benchmark, the same wherever it is drawn"
-    ).add_argument
-    add("benchmark", help="of conf/benchmark, or a file of benchmark=mcq_file's form")
-    add("--n", type=int, required=True)
-    add(
-        "--out",
-        type=Path,
-        required=True,
-        help="the questions, as benchmark=mcq_file reads them (.jsonl)",
-    )
-    add = command(
-        "notify", "send what is waiting; with --keys also what people's decisions expire"
-    ).add_argument
+    mode = expire.add_mutually_exclusive_group(required=True)
+    dry_run = "list the results that would be removed, and the token that confirms the removal"
+    mode.add_argument("--dry-run", action="store_true", help=dry_run)
+    mode.add_argument("--confirm", metavar="TOKEN", help="remove exactly what the dry run listed")
+    command("due", "list benchmarks and libraries whose rotation is due", as_json)
+    draw = "draw the period's held-out sample of a benchmark; every machine draws the same sample"
+    add = command("draw", draw).add_argument
+    add("benchmark", help="a name of conf/benchmark, or a file that benchmark=mcq_file can read")
+    add("--n", type=int, required=True, help="number of questions")
+    out = "the file to write (.jsonl), which benchmark=mcq_file can read"
+    add("--out", type=Path, required=True, help=out)
+    notify = "send the waiting notices; with --keys also notices of decisions that expire soon"
+    add = command("notify", notify).add_argument
     add("--keys", type=Path, help="folder of the trusted public keys")
-    add("--days", type=int, default=7, help="before a decision expires (default: 7)")
-    _outward(several)
+    days = "days before a decision expires from which a notice is sent (default: 7)"
+    add("--days", type=int, default=7, help=days)
+    _add_publishing(commands)
 
 
-def run(asked: argparse.Namespace, now: datetime | None = None) -> int:
-    """Run one subcommand. now: the time, for who has a clock of their own."""
+def run(arguments: argparse.Namespace, now: datetime | None = None) -> int:
+    """Run one subcommand.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        The arguments of the command line.
+    now : datetime, optional
+        The time. Without it the clock is read.
+
+    Returns
+    -------
+    int
+        The exit code of the subcommand.
+
+    Raises
+    ------
+    ConfigError
+        If a verdict that is to be published differs from the recomputed verdict.
+    """
     from audit.config.project import project_words
     from audit.registry import commands  # This import loads SQLAlchemy.
 
-    if "registry" in asked and not asked.registry:
-        own, note = project_words([], "registry")
+    if "registry" in arguments and not arguments.registry:
+        words, note = project_words([], "registry")
         if note:
             tell(note)
-        asked.registry = own[0].partition("=")[2] if own else None
-    if asked.what in ("card", "mlflow", "wandb") and not asked.trust_report:
-        _check_verdicts(asked.run_dir)
-    return getattr(commands, asked.what)(asked, now or datetime.now(UTC)) or OK
+        arguments.registry = words[0].partition("=")[2] if words else None
+    if arguments.action in ("card", "mlflow", "wandb") and not arguments.trust_report:
+        _check_verdicts(arguments.run_dir)
+    return getattr(commands, arguments.action)(arguments, now or datetime.now(UTC)) or OK
 
 
 def _check_verdicts(folder: Path) -> None:
-    """ConfigError where a verdict that is to be published is not what the answers give now."""
+    """Raise ConfigError if a stored verdict differs from the recomputed verdict."""
     from audit.governance.ruling import rule_run
     from audit.shards.panel import panel_runs
 
     for run_dir in panel_runs(folder) or [folder]:
-        if problem := rule_run(run_dir, verdict_again).problem:
+        problem = rule_run(run_dir, verdict_again).problem
+        if problem:
             raise ConfigError(problem)
 
 
-def _outward(several: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """The commands that hand a result to another system."""
-    run = argparse.ArgumentParser(add_help=False)
-    run.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
-    run.add_argument(
-        "--trust-report",
-        action="store_true",
-        help="do not compute the verdict again from the answers",
-    )
-    what = "a run's result as Hugging Face metadata, into a folder"
-    add = several.add_parser("card", parents=[run], help=what).add_argument
-    add("--out", type=Path, required=True)
+def _add_publishing(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare the subcommands that publish a result in another system."""
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("run_dir", type=local_folder, metavar="RUN_DIR")
+    trust = "accept the stored verdict without recomputing it from the answers"
+    shared.add_argument("--trust-report", action="store_true", help=trust)
+    model = "model of the run, if it has several"
+    text = "write a run's result as Hugging Face metadata"
+    add = commands.add_parser("card", parents=[shared], help=text).add_argument
+    add("--out", type=Path, required=True, help="the folder to write")
     add("--dataset", help="the benchmark's id on the hub, such as cais/mmlu, for .eval_results")
-    add("--model", help="of the audit, where it has several")
-    add("--push", metavar="REPO", help="upload it to this model's repository (needs HF_TOKEN)")
-    what = "tag a model version in MLflow, and attach the verdict"
-    add = several.add_parser("mlflow", parents=[run], help=what).add_argument
+    add("--model", help=model)
+    add("--push", metavar="REPO", help="upload to this model's repository (needs HF_TOKEN)")
+    text = "tag a model version in MLflow, and attach the verdict"
+    add = commands.add_parser("mlflow", parents=[shared], help=text).add_argument
     add("--name", required=True, help="the registered model")
-    add("--version", required=True)
-    add("--model", help="of the audit, where it has several")
-    what = "the result as an artifact of Weights & Biases (where it is installed)"
-    add = several.add_parser("wandb", parents=[run], help=what).add_argument
-    add("--project", required=True)
+    add("--version", required=True, help="the version of this model")
+    add("--model", help=model)
+    text = "log the result as an artifact of Weights & Biases (which must be installed)"
+    add = commands.add_parser("wandb", parents=[shared], help=text).add_argument
+    add("--project", required=True, help="the project on Weights & Biases")

@@ -1,5 +1,7 @@
-"""Rebuild verdict, figures, tables and page from shards alone; several runs become one panel, those
-of several audits of one model one page with all their verdicts.
+"""Rebuild verdict, figures, tables and page of a finished run from its shards.
+
+Several runs of one audit become one panel. Runs of several audits of one model become one page with
+all their verdicts.
 
 example: audit report outputs/llama outputs/qwen --out outputs/panel
 """
@@ -28,33 +30,36 @@ if TYPE_CHECKING:
 FOLLOW_S = 15
 
 
-def add_words(parser: ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the runs, the folder to write, and settings that replace those of the run."""
     add = parser.add_argument
-    add(
-        "run_dirs",
-        nargs="+",
-        metavar="RUN_DIR",
-        help="directory that holds shards/, or one s3:// URL",
-    )
-    where = (
-        "where to write (default: RUN_DIR/report; of several runs joint-RUN_DIR beside the first)"
-    )
-    add("--out", type=local_folder, help=where)
+    run_dirs = "directories that hold shards/, or one s3:// URL"
+    add("run_dirs", nargs="+", metavar="RUN_DIR", help=run_dirs)
+    out = "the folder to write (default: RUN_DIR/report; for several runs joint-RUN_DIR beside the "
+    out += "first run)"
+    add("--out", type=local_folder, help=out)
     add("--seed", type=int, help="seed of the resamples (default: the run's)")
-    add(
-        "--control-benchmark",
-        help="benchmark of held-out items in the same runs (default: the run's)",
+    control = "benchmark of held-out items in the same runs (default: the run's)"
+    add("--control-benchmark", help=control)
+    variants = "for a perturbation run: its library after a person reviewed it"
+    add("--variants", help=variants)
+    follow = (
+        f"for a running audit: rebuild the page at this interval (default: {FOLLOW_S}) until the "
     )
-    add("--variants", help="of a perturbation run: its library as a person reviewed it since")
-    again = f"of a run that goes on: build again so often (default: {FOLLOW_S}) until it ends; the page is marked "
-    again += "incomplete and loads itself again"
+    follow += "audit ends; the page is marked incomplete and reloads itself"
     add("--json", action="store_true", help="print verdict.json in place of the sentences")
-    add("--follow", type=int, nargs="?", const=FOLLOW_S, metavar="SECONDS", help=again)
+    add("--follow", type=int, nargs="?", const=FOLLOW_S, metavar="SECONDS", help=follow)
 
 
 def run(arguments: Namespace) -> int:
-    """Exit code 0 when the report was written, whatever the verdict; 1 when it could not be."""
-    asked = {
+    """Build the report of one or several runs, and print its paths.
+
+    Returns
+    -------
+    int
+        Exit code 0 if the report was written, whatever the verdict.
+    """
+    options = {
         "seed": arguments.seed,
         "control_benchmark": arguments.control_benchmark,
         "variants": arguments.variants,
@@ -65,14 +70,13 @@ def run(arguments: Namespace) -> int:
     if arguments.follow is None:  # A followed run that has only begun has no shards yet.
         from audit.shards.read import shard_files  # This import loads Arrow.
 
-        shard_files(run_dirs)  # Missing shards are refused before the plotting library is loaded.
+        shard_files(run_dirs)  # Refuse missing shards before the plotting library is loaded.
     first = run_dirs[0]
-    # The report of several runs has its own folder: `audit gate` takes it, and the first run keeps
-    # its report.
-    out = arguments.out or (
-        first / "report" if len(run_dirs) == 1 else first.parent / f"joint-{first.name}"
-    )
-    paths = _build(run_dirs, audits, out, asked, arguments.follow)
+    # The report of several runs has its own folder, so that the first run keeps its report.
+    # `audit gate` accepts this folder.
+    default = first / "report" if len(run_dirs) == 1 else first.parent / f"joint-{first.name}"
+    out = arguments.out or default
+    paths = _build(run_dirs, audits, out, options, arguments.follow)
     if len(run_dirs) > 1 and not (out.parent / MANIFEST).is_file():
         write_panel(out, run_dirs)
     if arguments.json:
@@ -90,18 +94,24 @@ def run(arguments: Namespace) -> int:
 
 
 def _folders(places: Sequence[str], every_s: int | None) -> list[Path]:
-    """The runs to read, fetched where they are on object storage; ConfigError for what is only done
-    with folders."""
+    """Return the folders of the runs. A run on object storage is downloaded.
+
+    Raises ConfigError if several runs or --follow are combined with a URL, or if a folder holds the
+    report of several runs.
+    """
     if any(map(is_url, places)) and (len(places) > 1 or every_s is not None):
         copied = "aws s3 sync s3://my-bucket/my_run outputs/my_run"
         raise ConfigError(
-            f"A panel of several runs and --follow need the runs in folders. Copy them first: {copied}"
+            "RUN_DIR is a URL. Expected folders for a panel of several runs and for --follow. "
+            f"Example: {copied}"
         )
     for place in places:
-        if Path(place).is_dir() and (runs := panel_runs(Path(place))):
+        runs = panel_runs(Path(place)) if Path(place).is_dir() else []
+        if runs:
+            command = shlex.join(["audit", "report", *map(str, runs), "--out", f"{Path(place)}_2"])
             raise ConfigError(
-                f"{place} holds {len(runs)} runs together. Their suite's command, typed again, builds its page again; "
-                f"without a suite: {shlex.join(['audit', 'report', *map(str, runs), '--out', f'{Path(place)}_2'])}"
+                f"{place} holds the report of {len(runs)} runs. Expected run directories. For a "
+                f"suite, repeat the suite's command. Example for a panel: {command}"
             )
     return [run_folder(place) for place in places]
 
@@ -110,20 +120,22 @@ def _build(
     run_dirs: Sequence[Path],
     audits: Sequence[str],
     out: Path,
-    asked: Mapping[str, Any],
+    options: Mapping[str, Any],
     every_s: int | None,
 ) -> ReportPaths:
-    """Once, or until the runs have ended. What draws is imported here: --help needs no
-    matplotlib."""
+    """Build the report once, or repeatedly until the runs have ended.
+
+    The imports are here because --help does not need matplotlib.
+    """
     if len(audits) > 1:
         from audit.report.joint import joint_report as report
     else:
         report = part_of(audits[0], "report").report_runs
     if every_s is None:
-        return report(run_dirs, out, asked)
+        return report(run_dirs, out, options)
     from audit.report.build import follow
     from audit.runtime.watch import as_text
 
     return follow(
-        run_dirs, lambda: report(run_dirs, out, asked), every_s, so_far=lambda: as_text(run_dirs)
+        run_dirs, lambda: report(run_dirs, out, options), every_s, so_far=lambda: as_text(run_dirs)
     )

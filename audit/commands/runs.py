@@ -1,4 +1,4 @@
-"""An index of the runs in a folder."""
+"""List the runs in a folder, with their progress and their verdicts."""
 
 import json
 from argparse import ArgumentParser, Namespace
@@ -7,22 +7,34 @@ from dataclasses import asdict
 from audit.runtime.loading import entry_line, find_runs
 
 
-def add_words(parser: ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the folder and the format."""
     add = parser.add_argument
-    add("folder", nargs="?", default="outputs", help="default: outputs")
-    add("--json", action="store_true", help="one JSON list")
+    add("folder", nargs="?", default="outputs", help="a folder of runs (default: outputs)")
+    add("--json", action="store_true", help="print one JSON list, for programs")
 
 
-def run(asked: Namespace) -> int:
-    """Print a line a run; 1 where the folder does not exist."""
-    entries = find_runs(asked.folder)
-    if asked.json:
-        told = ({**asdict(e), "path": str(e.path), "verdicts": e.verdicts} for e in entries)
-        print(
-            json.dumps(
-                [{name: one[name] for name in one if name != "cells"} for one in told], indent=1
-            )
-        )
-    else:
-        print("\n".join(map(entry_line, entries)) or f"No run in {asked.folder}.")
+def run(arguments: Namespace) -> int:
+    """Print a line for each run.
+
+    Returns
+    -------
+    int
+        Exit code 0.
+
+    Raises
+    ------
+    ConfigError
+        If the folder does not exist.
+    """
+    entries = find_runs(arguments.folder)
+    if not arguments.json:
+        print("\n".join(map(entry_line, entries)) or f"{arguments.folder} holds no run.")
+        return 0
+    rows = []
+    for entry in entries:
+        row = {**asdict(entry), "path": str(entry.path), "verdicts": entry.verdicts}
+        del row["cells"]
+        rows.append(row)
+    print(json.dumps(rows, indent=1))
     return 0

@@ -1,4 +1,4 @@
-"""Run the audits that a suite names, of one pinned model, on one engine; one report, one decision.
+"""Run the audits of a suite on one pinned model and one engine, with one report and one decision.
 
 example: audit suite demo plan=true. Exit codes: 0 pass; 1 an audit did not finish, or was refused;
 3 block; 4 review or no decision."""
@@ -16,7 +16,8 @@ from audit.core.exits import OK, lines, plainly, tell
 from audit.shards.working_copy import need_folder
 
 
-def add_words(parser: ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the suite, and the settings that change it."""
     add = parser.add_argument
     add(
         "--schema",
@@ -24,80 +25,97 @@ def add_words(parser: ArgumentParser) -> None:
         help="print the JSON Schema of a suite, for editors and hooks",
     )
     add("suite", metavar="SUITE", nargs="?", help="a YAML or JSON file, or a name in conf/suite")
-    takes = "model=NAME, model_version=..., plan=true, run_dir=DIR, a field of the suite, AUDIT.key=value, or a "
-    words = add("words", nargs="*", metavar="key=value", help=takes + "setting of every audit")
+    keys = "model=NAME, model_version=..., plan=true, run_dir=DIR, a field of the suite, "
+    keys += "AUDIT.key=value for one audit, or a setting of every audit"
+    words = add("words", nargs="*", metavar="key=value", help=keys)
     offer(words, lambda typed: ["plan=true", "model=", "model_version=", "run_dir=", "gate="])
 
 
 @partial(plainly, shown=lines)
-def run(asked: Namespace) -> int:
-    """Read the suite, check everything that can be, then plan or run; the exit code."""
-    if asked.schema:
+def run(arguments: Namespace) -> int:
+    """Read and check a suite, then plan or run it.
+
+    Returns
+    -------
+    int
+        Exit code 0, 1, 3 or 4, as the help text explains.
+
+    Raises
+    ------
+    UsageError
+        If no suite is named.
+    """
+    if arguments.schema:
         from audit.suite.schema import schema_text
 
         print(schema_text(), end="")
         return OK
-    if asked.suite is None:
+    if arguments.suite is None:
         raise UsageError(
-            "which suite? Expected a file or a name, such as: audit suite demo plan=true"
+            "The suite is missing. Expected a file or a name. Example: audit suite demo plan=true"
         )
-    return _suite(asked.suite, asked.words)
+    return _suite(arguments.suite, arguments.words)
 
 
 def _suite(name: str, words: Sequence[str]) -> int:
     from audit.config.project import project_words
-    from audit.config.short_forms import data_words, own_models
+    from audit.config.short_forms import data_words, note_local_models
     from audit.suite.commands import audit_words, steps
     from audit.suite.read import read_suite
 
-    changes, changed, more, run_dir, plan = _sorted(words)
-    own_models(more)
-    named = [
-        data_words(word.removeprefix("data="))[-1] for word in words if word.startswith("data=")
-    ][-1:]
+    changes, changed, shared, run_dir, plan = _sorted(words)
+    note_local_models(shared)
+    files = [word.removeprefix("data=") for word in words if word.startswith("data=")]
     suite = read_suite(name, changes)
-    for audit, words_of in suite.audits.items():
-        if named and not any(word.startswith("benchmark=") for word in words_of):
-            changed[audit] = [*named, *changed.get(audit, ())]
+    if files:
+        benchmark = data_words(files[-1])[-1]
+        for audit, audit_settings in suite.audits.items():
+            if not any(word.startswith("benchmark=") for word in audit_settings):
+                changed[audit] = [benchmark, *changed.get(audit, ())]
     for audit in changed:
         if audit not in suite.audits:
             raise ConfigError(
-                f"{audit}.{changed[audit][0]}: this suite runs {', '.join(suite.audits)}, not {audit}."
+                f"Setting is {audit}.{changed[audit][0]}. Expected an audit of this suite: "
+                f"{', '.join(suite.audits)}."
             )
     registry, note = project_words(words, "suite")
     if note:
         tell(note)
-    for audit, own in suite.audits.items():  # a registry that the suite names stays
-        if registry and not any(word.startswith("registry=") for word in own):
+    for audit, audit_settings in suite.audits.items():
+        # The registry of the suite takes precedence over that of audit.yaml.
+        if registry and not any(word.startswith("registry=") for word in audit_settings):
             changed[audit] = [*registry, *changed.get(audit, ())]
-    given = audit_words(suite, more, changed)
+    given = audit_words(suite, shared, changed)
     from audit.suite.run import check_suite, run_dir_of, run_suite
 
     need_folder(run_dir, "A suite")
     folder = Path(run_dir) if run_dir else run_dir_of(suite, given)
-    asked = steps(suite, given, str(folder))
+    audit_steps = steps(suite, given, str(folder))
     if not plan:
-        return run_suite(suite, asked, folder, (name, *words))
+        return run_suite(suite, audit_steps, folder, (name, *words))
     from audit.suite.commands import describe
 
-    check_suite(suite, asked)
-    print("\n".join(describe(asked, folder)))
+    check_suite(suite, audit_steps)
+    print("\n".join(describe(audit_steps, folder)))
     return OK
 
 
 def _sorted(words: Sequence[str]) -> tuple[list[str], dict[str, list[str]], list[str], str, bool]:
-    """(changes of the suite's fields, settings by audit, those of every audit, the run directory,
-    whether to plan)."""
+    """Return the words by what they set.
+
+    These are: changes of the suite's fields, settings by audit, settings of every audit, the run
+    directory, and whether to plan.
+    """
     from audit.config.short_forms import HF, quoted
     from audit.suite.schema import Suite
 
-    own = {field.name for field in fields(Suite)}
-    changes, changed, more = [], dict[str, list[str]](), []
+    suite_fields = {field.name for field in fields(Suite)}
+    changes, changed, shared = [], dict[str, list[str]](), []
     run_dir, plan = "", False
     for word in words:
-        key, found, value = word.partition("=")
-        if not found:
-            raise ConfigError(f"Expected key=value, such as plan=true; found {word!r}.")
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise ConfigError(f"Word is {word!r}. Expected key=value. Example: plan=true")
         head, _, rest = key.partition(".")
         if key in ("model", "model_id", "model_version", "endpoint"):
             field_name = "model_id" if key == "model" else key
@@ -111,12 +129,12 @@ def _sorted(words: Sequence[str]) -> tuple[list[str], dict[str, list[str]], list
             run_dir = value
         elif key == "plan":
             if value not in ("true", "false"):
-                raise ConfigError(f"plan={value}: expected plan=true or plan=false.")
+                raise ConfigError(f"plan is {value!r}. Expected true or false. Example: plan=true")
             plan = value == "true"
-        elif head in own:
+        elif head in suite_fields:
             changes.append(word)
         elif head in every_audit() and rest:
             changed.setdefault(head, []).append(f"{rest}={value}")
         else:
-            more.append(word)
-    return changes, changed, more, run_dir, plan
+            shared.append(word)
+    return changes, changed, shared, run_dir, plan

@@ -1,4 +1,4 @@
-r"""Libraries of reworded benchmark questions.
+r"""Build, list, compare and review libraries of reworded benchmark questions.
 
 Examples:
   audit variants build benchmark=elementary strategy=paraphrase_llm model=llama3_8b judge=qwen3_8b
@@ -29,89 +29,86 @@ from audit.core.exits import lines, plainly, tell
 from audit.core.json_types import plain
 from audit.shards.working_copy import local_folder
 
-SHOWN = 20  # candidates of a question or state that are shown
-# Words that name the questions and the model: a perturbation audit of them takes these too.
-_ASKED = ("benchmark", "data", "endpoint", "model_id", "api_key_env", "model", "cluster")
+SHOWN = 20  # number of printed candidates of a question or state
+# These keys name the questions and the model. A perturbation audit has them too.
+_SHARED_KEYS = ("benchmark", "data", "endpoint", "model_id", "api_key_env", "model", "cluster")
 
 
-def add_words(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the folder of the libraries, and a subcommand for each operation."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
-        "--folder", type=Path, default=Path("outputs/variants"), help="where libraries are kept"
+        "--folder", type=Path, default=Path("outputs/variants"), help="folder of the libraries"
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(
-        name: str, does: str, act: Callable[[argparse.Namespace], None], *places: str
+        name: str, summary: str, act: Callable[[argparse.Namespace], None], *positionals: str
     ) -> argparse.ArgumentParser:
-        one = commands.add_parser(name, help=does)
-        one.set_defaults(act=act)
-        for place in places:
-            one.add_argument(place)
-        return one
+        subparser = commands.add_parser(name, help=summary)
+        subparser.set_defaults(act=act)
+        for positional in positionals:
+            subparser.add_argument(positional)
+        return subparser
 
-    build = command("build", "items -> candidates -> gates -> library", _build)
+    build = command("build", "reword the items of a benchmark, check and save the texts", _build)
     words = build.add_argument("overrides", nargs="*", help="key=value of conf/variants.yaml")
     offer(words, lambda typed: overrides("variants", typed))
-    command("list", "the libraries there are", _list).add_argument("--json", action="store_true")
-    add = command(
-        "show", "header and funnel; variants of a question or in a state", _show, "library"
-    ).add_argument
-    add("--json", action="store_true", help="header, counts and candidates")
-    add("--question", help="id of a question: all its candidates")
-    add("--state", help="candidates in this state, such as accepted or too_close")
-    both = command("diff", "what differs between two libraries", _diff, "library", "other")
-    both.add_argument("--json", action="store_true")
-    add = command(
-        "merge", "the candidates of two libraries of one benchmark", _merge, "library", "other"
-    ).add_argument
-    add("--name", required=True)
-    export = command(
-        "export", "accepted variants as jsonl or parquet, by the file's suffix", _export, "library"
-    )
-    export.add_argument("out", type=Path)
-    add = command(
-        "panel", "take in what the reference models of a finished run found", _panel, "library"
-    ).add_argument
-    add(
-        "run_dir",
-        type=local_folder,
-        metavar="RUN_DIR",
-        help="a run of audit perturb with three references or more",
-    )
-    review = command(
-        "review",
-        "a random sample for a person to read, or the findings taken in",
-        _review,
-        "library",
-    )
+    as_json = "print JSON, for programs"
+    add = command("list", "list the saved and the shipped libraries", _list).add_argument
+    add("--json", action="store_true", help=as_json)
+    show = "print header and funnel, or the candidates of a question or state"
+    add = command("show", show, _show, "library").add_argument
+    add("--json", action="store_true", help="print header, counts and candidates as JSON")
+    add("--question", help="id of the question whose candidates are printed")
+    add("--state", help="state of the printed candidates, such as accepted or too_close")
+    diff = "print the differences between two libraries"
+    add = command("diff", diff, _diff, "library", "other").add_argument
+    add("--json", action="store_true", help=as_json)
+    merge = "join the candidates of two libraries of one benchmark"
+    add = command("merge", merge, _merge, "library", "other").add_argument
+    add("--name", required=True, help="name of the new library")
+    export = "write the accepted variants as jsonl or parquet, by the file's suffix"
+    add = command("export", export, _export, "library").add_argument
+    add("out", type=Path, help="the file to write")
+    panel = "mark variants that the reference models of a finished run found defective"
+    add = command("panel", panel, _panel, "library").add_argument
+    run_dir = "a run of audit perturb with three references or more"
+    add("run_dir", type=local_folder, metavar="RUN_DIR", help=run_dir)
+    text = "write a random sample for a person to read, or apply the person's findings"
+    review = command("review", text, _review, "library")
     either = review.add_mutually_exclusive_group(required=True)
-    either.add_argument(
-        "--out", type=Path, help="the form to write: .html to read in a browser, or .jsonl"
-    )
+    out = "the form to write: .html for a browser, or .jsonl"
+    either.add_argument("--out", type=Path, help=out)
     either.add_argument("--read", type=Path, help="the file with the findings")
-    review.add_argument(
-        "--n", type=int, default=150, help="variants to draw (0 broken of 150: at most 2 %%)"
-    )
+    n = "number of variants to draw (0 defective of 150: at most 2 %% are defective)"
+    review.add_argument("--n", type=int, default=150, help=n)
     review.add_argument("--seed", type=int, default=0)
-    review.add_argument("--reviewer", default="", help="who read it; needed with --read")
+    reviewer = "name of the person who read the sample; required with --read"
+    review.add_argument("--reviewer", default="", help=reviewer)
 
 
 @partial(plainly, shown=lines)
-def run(args: argparse.Namespace) -> int:
-    """Run one command; 0, or 1 with the reason on stderr."""
-    args.act(args)
+def run(arguments: argparse.Namespace) -> int:
+    """Run one subcommand.
+
+    Returns
+    -------
+    int
+        Exit code 0.
+    """
+    arguments.act(arguments)
     return 0
 
 
-def _build(args: argparse.Namespace) -> None:
+def _build(arguments: argparse.Namespace) -> None:
     from audit.config.plain_words import check_words
     from audit.config.project import with_project
     from audit.config.short_forms import expand
     from audit.variants.config import BY_MODEL, compose_config
     from audit.variants.run import run_build
 
-    typed, project = with_project(check_words(args.overrides, "variants build"), "variants")
+    typed, project = with_project(check_words(arguments.overrides, "variants build"), "variants")
     words, notes = expand(typed, "variants")
     config = compose_config(words)
     from audit.variants.ask import check_endpoints, models_of
@@ -119,149 +116,146 @@ def _build(args: argparse.Namespace) -> None:
 
     prices = price_lines(config, planned_build(config))
     if config.plan:
-        _say("\n".join(prices) or f"strategy={config.strategy} asks no model")
+        _print("\n".join(prices) or f"strategy={config.strategy} asks no model")
         return
     for note in filter(None, [project, *notes, *prices]):
         tell(f"note: {note}")
     check_endpoints(config)
     tell(
-        f"building {config.library_name}: candidates are made, then checked one by one, which takes minutes"
+        f"building {config.library_name}: candidates are made and then checked. This takes minutes."
     )
     library = run_build(config, models_of(config))
     path = _save(library, Path(config.out))
-    asked = [word for word in typed if word.partition("=")[0].partition(".")[0] in _ASKED]
+    shared = [word for word in typed if word.partition("=")[0].partition(".")[0] in _SHARED_KEYS]
     if config.judge is not None or config.strategy == BY_MODEL:
-        _say(f"next: {shlex.join(['audit', 'perturb', *asked, f'variants={path}'])}")
+        _print(f"next: {shlex.join(['audit', 'perturb', *shared, f'variants={path}'])}")
 
 
-def _list(args: argparse.Namespace) -> None:
+def _list(arguments: argparse.Namespace) -> None:
     from audit.variants.arrow import list_libraries
 
-    entries = list_libraries(args.folder)
-    if args.json:
+    entries = list_libraries(arguments.folder)
+    if arguments.json:
         print(json.dumps(plain([asdict(entry) for entry in entries]), indent=1))
         return
     for entry in entries:
         total, accepted = sum(entry.counts.values()), entry.counts.get("accepted", 0)
-        _say(
-            f"{entry.sha256[:12]}  {entry.name}  {entry.benchmark}  {accepted} of {total} accepted  {entry.path}"
-        )
+        share = f"{accepted} of {total} accepted"
+        _print(f"{entry.sha256[:12]}  {entry.name}  {entry.benchmark}  {share}  {entry.path}")
     if not entries:
-        _say(f"No library in {args.folder}, and none is shipped.")
+        _print(f"{arguments.folder} holds no library.")
 
 
-def _show(args: argparse.Namespace) -> None:
+def _show(arguments: argparse.Namespace) -> None:
     from audit.variants.funnel import funnel_text
     from audit.variants.record import State
 
-    if args.state is not None:
-        check_known("state", args.state, list(State))
-    library = _find(args.library, args)
-    if args.json:
-        chosen = [v for v in library.variants if args.question in (None, v.question_id)]
-        chosen = [v for v in chosen if args.state in (None, v.state.value)]
-        about = {
+    if arguments.state is not None:
+        check_known("state", arguments.state, list(State))
+    library = _find(arguments.library, arguments)
+    of_question = [v for v in library.variants if arguments.question in (None, v.question_id)]
+    chosen = [v for v in of_question if arguments.state in (None, v.state.value)]
+    if arguments.json:
+        content = {
             "sha256": library.sha256,
             "header": asdict(library.header),
             "counts": library.counts,
+            "candidates": [asdict(variant) for variant in chosen],
         }
-        print(
-            json.dumps(
-                plain({**about, "candidates": [asdict(v) for v in chosen]}),
-                indent=1,
-                ensure_ascii=False,
-            )
-        )
+        print(json.dumps(plain(content), indent=1, ensure_ascii=False))
         return
-    if args.question is None and args.state is None:
-        _say(json.dumps(asdict(library.header), indent=2, ensure_ascii=False))
-        _say(funnel_text(library))
-        _say(f"library  {library.sha256}")
+    if arguments.question is None and arguments.state is None:
+        _print(json.dumps(asdict(library.header), indent=2, ensure_ascii=False))
+        _print(funnel_text(library))
+        _print(f"library  {library.sha256}")
         return
-    asked = [v for v in library.variants if args.question in (None, v.question_id)]
-    chosen = [v for v in asked if args.state in (None, v.state.value)]
-    if not chosen and args.question is not None:
-        raise unknown_name(
-            "question of the library", args.question, {v.question_id for v in library.variants}
-        )
+    if not chosen and arguments.question is not None:
+        known = {variant.question_id for variant in library.variants}
+        raise unknown_name("question of the library", arguments.question, known)
     for variant in chosen[:SHOWN]:
         distance = "-" if variant.distance is None else f"{variant.distance:.3f}"
-        _say(
-            f"{variant.id}  {variant.state.value}  distance {distance}  {'; '.join(variant.rules)}"
-        )
-        _say(f"  - {variant.original}\n  + {variant.text or variant.error or '(empty)'}")
-    _say(f"{min(len(chosen), SHOWN)} of {len(chosen)} candidates")
+        rules = "; ".join(variant.rules)
+        _print(f"{variant.id}  {variant.state.value}  distance {distance}  {rules}")
+        _print(f"  - {variant.original}\n  + {variant.text or variant.error or '(empty)'}")
+    _print(f"{min(len(chosen), SHOWN)} of {len(chosen)} candidates")
 
 
-def _diff(args: argparse.Namespace) -> None:
+def _diff(arguments: argparse.Namespace) -> None:
     from audit.variants.combine import diff
 
-    first, second = _find(args.library, args), _find(args.other, args)
-    found = diff(first, second)
-    if args.json:
-        print(json.dumps(plain(asdict(found)), indent=1, ensure_ascii=False))
+    first, second = _find(arguments.library, arguments), _find(arguments.other, arguments)
+    difference = diff(first, second)
+    if arguments.json:
+        print(json.dumps(plain(asdict(difference)), indent=1, ensure_ascii=False))
         return
-    for name, (one, two) in found.header.items():
-        _say(f"{name}: {one} -> {two}")
-    for sign, variants in (("-", found.only_first), ("+", found.only_second)):
+    for name, (old, new) in difference.header.items():
+        _print(f"{name}: {old} -> {new}")
+    only_first, only_second = difference.only_first, difference.only_second
+    for sign, variants in (("-", only_first), ("+", only_second)):
         for variant in variants:
-            _say(f"{sign} {variant.id}  {variant.text}")
-    for one, two in found.changed:
-        _say(f"~ {one.id}  {one.state.value} -> {two.state.value}  {one.text}")
-    _say(
-        f"{len(found.only_first)} only in {first.sha256[:12]}, {len(found.only_second)} only in {second.sha256[:12]}, "
-        f"{len(found.changed)} in another state."
+            _print(f"{sign} {variant.id}  {variant.text}")
+    for before, after in difference.changed:
+        _print(f"~ {before.id}  {before.state.value} -> {after.state.value}  {before.text}")
+    _print(
+        f"{len(only_first)} only in {first.sha256[:12]}, {len(only_second)} only in "
+        f"{second.sha256[:12]}, {len(difference.changed)} in another state."
     )
 
 
-def _merge(args: argparse.Namespace) -> None:
+def _merge(arguments: argparse.Namespace) -> None:
     from audit.variants.combine import merge
 
-    _save(merge(_find(args.library, args), _find(args.other, args), args.name), args.folder)
+    _save(
+        merge(
+            _find(arguments.library, arguments), _find(arguments.other, arguments), arguments.name
+        ),
+        arguments.folder,
+    )
 
 
-def _export(args: argparse.Namespace) -> None:
+def _export(arguments: argparse.Namespace) -> None:
     from audit.variants.arrow import export_library
 
-    library = _find(args.library, args)
-    _say(f"{export_library(library, args.out)} variants written to {args.out}")
+    library = _find(arguments.library, arguments)
+    _print(f"{export_library(library, arguments.out)} variants written to {arguments.out}")
 
 
-def _panel(args: argparse.Namespace) -> None:
+def _panel(arguments: argparse.Namespace) -> None:
     from audit.variants.combine import judge_by_run
 
-    _save(judge_by_run(_find(args.library, args), args.run_dir), args.folder)
+    _save(judge_by_run(_find(arguments.library, arguments), arguments.run_dir), arguments.folder)
 
 
-def _review(args: argparse.Namespace) -> None:
+def _review(arguments: argparse.Namespace) -> None:
     from audit.variants.review_file import ASK, read_review, write_review
 
-    library = _find(args.library, args)
-    if args.out is not None:
-        check_seed(args.seed)
-        write_review(library, args.out, n=args.n, seed=args.seed)
-        _say(f"{args.n} of {len(library.accepted)} accepted variants written to {args.out}. {ASK}")
+    library = _find(arguments.library, arguments)
+    if arguments.out is not None:
+        check_seed(arguments.seed)
+        write_review(library, arguments.out, n=arguments.n, seed=arguments.seed)
+        total = len(library.accepted)
+        _print(f"{arguments.n} of {total} accepted variants written to {arguments.out}. {ASK}")
         return
-    _save(read_review(library, args.read, reviewer=args.reviewer), args.folder)
+    _save(read_review(library, arguments.read, reviewer=arguments.reviewer), arguments.folder)
 
 
-def _find(reference: str, args: argparse.Namespace) -> Any:
+def _find(reference: str, arguments: argparse.Namespace) -> Any:
     from audit.variants.arrow import find_library
 
-    return find_library(reference, args.folder)
+    return find_library(reference, arguments.folder)
 
 
 def _save(library: Any, folder: Path) -> Path:
-    """Save a library, print its funnel and its place; return the place."""
+    """Save a library, print its funnel and its path, and return the path."""
     from audit.variants.arrow import save_library
     from audit.variants.funnel import funnel_text
 
-    _say(funnel_text(library))
+    _print(funnel_text(library))
     path = save_library(library, folder)
-    _say(f"library  {library.sha256}\nfile     {path}")
+    _print(f"library  {library.sha256}\nfile     {path}")
     return path
 
 
-def _say(text: str) -> None:
-    """A library holds what models wrote, and may be somebody else's."""
+def _print(text: str) -> None:
+    """Print lines without control characters, because the texts come from models."""
     print(lines(text), flush=True)

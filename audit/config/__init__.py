@@ -1,2 +1,1 @@
-"""The configuration of a run: its keys, the words of a command, and the pinned values that they
-stand for."""
+"""Define the configuration of a run, and resolve the words of a command to pinned values."""

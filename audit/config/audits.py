@@ -1,7 +1,7 @@
 """Define an audit for the shared code: a frozen record of functions, and their arguments.
 
-No shared code depends on which audit it runs. Every function is pure and lives in a module, as it
-is sent to other processes.
+No shared code depends on which audit it runs. Every function is pure. It is defined at the top of a
+module, because it is sent to other processes.
 """
 
 from __future__ import annotations
@@ -38,12 +38,28 @@ if TYPE_CHECKING:  # A refused command must not load Arrow.
 
 @dataclass(frozen=True)
 class Work:
-    """The context of one model's run: the arguments of an audit's functions besides the question.
+    """Hold the context of one model's run: the arguments of an audit's functions.
 
-    reask: reading of options if a reply held no answer; None to ask no second time. preparing,
-    answering: sampling of the calls before the answer, and of the answer. own: the audit's own
-    state; it is small, as it is sent to every stage. adapter: of the answers, as in
-    `GenerationRequest`.
+    Attributes
+    ----------
+    design : Design
+        The parts of every question.
+    protocol : Protocol
+        The prompt templates.
+    model : str
+        The name of the audited model.
+    reading : Reading
+        How a reply is read.
+    preparing, answering : SamplingConfig
+        Sampling of the calls before the answer, and of the answer.
+    seed : int
+        The seed of the run.
+    own : object
+        State of the audit. It is sent to every stage, so it must be small.
+    reask : Reading or None
+        How a second call is read if the reply held no answer. None makes no second call.
+    adapter : str
+        The adapter of the answers, as in `GenerationRequest`.
     """
 
     design: Design
@@ -75,22 +91,22 @@ class Work:
         arm : str
             The arm.
         level : int or None
-            None for a call that several levels share.
+            The level. None for a call that several levels share.
         replicate : int
-            Replicates differ in every arm.
+            The number of the replicate. Replicates have different seeds in every arm.
         role : str
-            Which kind of call.
+            The kind of call.
         index : int
-            Which call of a row, from 0.
+            The number of the call within a row, from 0.
 
         Returns
         -------
         int
-            It does not depend on the model's revision, which is known only later.
+            The seed. It does not depend on the model's revision, which is not known yet.
         """
         kind = [self.design.kind] if self.design.kind else []
-        asked = [item.benchmark, item.id, str(arm), level, replicate, role, index]
-        return seed_of([self.seed, self.model, *asked, *kind])
+        call = [item.benchmark, item.id, str(arm), level, replicate, role, index]
+        return seed_of([self.seed, self.model, *call, *kind])
 
 
 def answer_request(
@@ -107,14 +123,14 @@ def answer_request(
     setting : Setting
         Arm, level and replicate.
     presentation : Presentation
-        The question as it is asked.
+        The prompt of the question.
 
     Returns
     -------
     GenerationRequest
-        Generates, or scores likelihoods.
+        A request that generates a reply, or scores likelihoods.
     """
-    # A given text is only scored and has no answers.
+    # A presentation with pieces only scores a given text, so it has no answers.
     answers = () if presentation.pieces else presentation.options
     by_letter = work.reading == Reading.LETTER_LOGPROB and answers
     scoring = presentation.scoring or Ask(
@@ -142,7 +158,7 @@ def answer_request(
 def answer_requests(
     work: Work, item: Item, setting: Setting, presentation: Presentation
 ) -> tuple[GenerationRequest, ...]:
-    """Return the requests of one presentation: one, or one for each ballot.
+    """Return the requests of one presentation: a single request, or one for each ballot.
 
     Parameters
     ----------
@@ -153,58 +169,79 @@ def answer_requests(
     setting : Setting
         Arm, level and replicate.
     presentation : Presentation
-        The question as it is asked.
+        The prompt of the question.
 
     Returns
     -------
     tuple of GenerationRequest
-        Equal requests of a part are one call.
+        The requests. Equal requests of a part share one call.
     """
     if not presentation.ballots:
         return (answer_request(work, item, setting, presentation),)
     alone = replace(setting, level=1)
-    return tuple(
-        replace(
-            answer_request(work, item, alone, replace(presentation, prompt=prompt)),
-            seed=work.seed_of(item, alone.arm, alone.level, alone.replicate, index=k),
-        )
-        for k, prompt in enumerate(presentation.ballots)
-    )
+    requests = []
+    for k, prompt in enumerate(presentation.ballots):
+        request = answer_request(work, item, alone, replace(presentation, prompt=prompt))
+        seed = work.seed_of(item, alone.arm, alone.level, alone.replicate, index=k)
+        requests.append(replace(request, seed=seed))
+    return tuple(requests)
 
 
 @dataclass(frozen=True)
 class Roles:
-    """The baseline of an audit, and its arms.
+    """Name the baseline of an audit, and its arms.
 
-    baseline: (arm, level) of the settings whose mean is the baseline. arms: all arms, in the order
-    of the tables.
+    Attributes
+    ----------
+    baseline : tuple[str, int]
+        Arm and level of the settings whose mean is the baseline.
+    arms : tuple of str
+        All arms, in the order of the tables.
     """
 
     baseline: tuple[str, int]
     arms: tuple[str, ...]
 
     def is_baseline(self, setting: Setting) -> bool:
-        """Return whether a setting belongs to the baseline."""
+        """Return True if a setting belongs to the baseline."""
         return (setting.arm, setting.level) == self.baseline
 
 
-def itself(config: Any, model: ModelConfig) -> ModelConfig:
-    """Return the audited model, which answers itself."""
+def audited_model(config: Any, model: ModelConfig) -> ModelConfig:
+    """Return the audited model: the default of `Audit.answering`."""
     return model
 
 
 @dataclass(frozen=True)
 class Audit:
-    """One audit.
+    """Define one audit.
 
-    schema: of its rows. design: returns the parts of every question from the configuration.
-    present: returns what the model is asked at each level of a part, given the replies to
-    `prepare`. prepare: returns the next calls before the answer, given the replies so far, until
-    there are none; None if a row is one call. prepare_role: their name in metrics and columns
-    (`<role>_messages`). answering: returns the model that answers in place of the audited one.
-    templates: own prompt templates, with their placeholders. read: own reading of a reply, with
-    further columns of the row; None reads by `Work.reading`. reply_columns: returns own columns that
-    depend on the reply.
+    Attributes
+    ----------
+    name : str
+        The name of the audit.
+    schema : RowSchema
+        The columns of its rows.
+    roles : Roles
+        The baseline and the arms.
+    design : Callable
+        Returns the parts of every question from the configuration.
+    present : Callable
+        Returns the presentation at each level of a part, given the replies to `prepare`.
+    prepare : Callable or None
+        Returns the next calls before the answer, given the replies so far. An empty list ends the
+        preparation. None if a row needs a single call.
+    prepare_role : str
+        The name of the preparing calls in metrics and columns (`<role>_messages`).
+    answering : Callable
+        Returns the model that answers in place of the audited model.
+    templates : Mapping
+        The prompt templates of this audit, with their placeholders.
+    read : Callable or None
+        Reads a reply and returns its score with further columns of the row. None reads by
+        `Work.reading`.
+    reply_columns : Callable or None
+        Returns further columns that depend on the reply.
     """
 
     name: str
@@ -216,7 +253,7 @@ class Audit:
         None
     )
     prepare_role: str = ""
-    answering: Callable[[Any, ModelConfig], ModelConfig] = itself
+    answering: Callable[[Any, ModelConfig], ModelConfig] = audited_model
     templates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     read: (
         Callable[[Work, Item, Setting, Presentation, Generation], tuple[Score, Mapping[str, Any]]]
@@ -229,7 +266,7 @@ AUDITS = ("sweep", "perturb", "memory", "validity")  # the audits of this progra
 
 
 def every_audit() -> tuple[str, ...]:
-    """Return the names of all audits: ours, then those of other installed packages."""
+    """Return the names of all audits: those of this program, then those of other packages."""
     return (*AUDITS, *(name for name in added("audits") if name not in AUDITS))
 
 
@@ -259,18 +296,20 @@ def audit_package(name: str) -> str:
 
 
 def name_of(module: str) -> str:
-    """Return the audit, or other part of the program, that a module belongs to."""
-    found = (name for name in added("audits") if module.startswith(f"{audit_package(name)}."))
-    return next(found, module.split(".")[1])
+    """Return the name of the audit, or of another part of the program, that a module belongs to."""
+    for name in added("audits"):
+        if module.startswith(f"{audit_package(name)}."):
+            return name
+    return module.split(".")[1]
 
 
 def find_audit(name: str) -> Audit:
-    """Return the record of an audit: NAME in its module `audit`.
+    """Import an audit and return its record: the constant NAME in its module `audit`.
 
     Parameters
     ----------
     name : str
-        The audit, which is imported now.
+        The name of the audit.
 
     Returns
     -------
@@ -287,9 +326,14 @@ def find_audit(name: str) -> Audit:
 
 @dataclass(frozen=True)
 class Hooks:
-    """Functions that the runtime calls, as it does not know the registry.
+    """Hold functions that the runtime calls. The runtime does not import the registry itself.
 
-    on_start(run directory) may refuse the run; on_failure(run directory, reason) never raises.
+    Attributes
+    ----------
+    on_start : Callable
+        Called with the run directory. It may raise an error to refuse the run.
+    on_failure : Callable
+        Called with the run directory and the reason. It never raises an error.
     """
 
     on_start: Callable[[Path], None] = lambda run_dir: None
@@ -318,19 +362,36 @@ def part_of(name: str, part: str) -> Any:
     """
     if not has_part(name, part):
         have = [other for other in every_audit() if has_part(other, part)]
-        raise ConfigError(f"audit={name} has no {part}. Audits that have one: {', '.join(have)}.")
+        raise ConfigError(f"Audit {name} has no module {part}. Expected {' or '.join(have)}.")
     return import_module(f"{audit_package(name)}.{part}")
 
 
 def has_part(name: str, part: str) -> bool:
-    """Return whether an audit has a module of its own for a part. Raises ConfigError if the audit
-    is unknown."""
+    """Return True if an audit has a module of this name.
+
+    Parameters
+    ----------
+    name : str
+        The audit.
+    part : str
+        The module, such as "plan".
+
+    Returns
+    -------
+    bool
+        True if the module exists.
+
+    Raises
+    ------
+    ConfigError
+        If the audit is unknown.
+    """
     return find_spec(f"{audit_package(name)}.{part}") is not None
 
 
 def audit_of(run_dir: Path) -> Audit:
-    """Return the audit of a run, as its manifest names it; the sweep if it names none."""
+    """Return the audit that the manifest of a run names, or the sweep if no audit is named."""
     from audit.shards.manifest import MANIFEST, Manifest  # This import loads Arrow.
 
-    named = Manifest.load(run_dir).audit if (run_dir / MANIFEST).is_file() else ""
-    return find_audit(named or AUDITS[0])
+    name = Manifest.load(run_dir).audit if (run_dir / MANIFEST).is_file() else ""
+    return find_audit(name or AUDITS[0])

@@ -1,7 +1,8 @@
-"""What every audit's configuration has, and its validation. No engine is loaded before it passed.
+"""Define and validate the configuration that all audits share.
 
-Hydra lets `+key=value` add anything, which nothing then reads: keys that the schema does not have
-are refused."""
+No engine is loaded before the configuration is valid. Hydra accepts any key after a plus
+(`+key=value`), but no code would read it. So keys that are not in the schema are refused.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.registry import format_of
-from audit.config.audits import itself
+from audit.config.audits import audited_model
 from audit.config.plan_cost import CostConfig, check_cost, check_priced
 from audit.core.entry_points import added
 from audit.core.errors import ConfigError, check_known, unknown_name
@@ -34,9 +35,24 @@ from audit.shards.object_store import is_url
 
 
 def check_keys(values: Any, schema: Any, path: str = "") -> None:
-    """ConfigError for the first key in `values` (nested mappings) that `schema`, a dataclass or a
-    field's type, has no field for. What is below `dict[str, Any]` or `Any` is free; the items of a
-    list were checked by Hydra."""
+    """Check that every key of a configuration is in its schema.
+
+    Keys below `dict[str, Any]` or `Any` are not checked. Hydra has checked the items of lists.
+
+    Parameters
+    ----------
+    values : object
+        The values, as nested mappings.
+    schema : object
+        A dataclass, or the type of a field.
+    path : str
+        The dotted path of the values, with a dot at its end. The error message names it.
+
+    Raises
+    ------
+    ConfigError
+        If a key is not in the schema.
+    """
     known = fields_of(schema) if is_dataclass(schema) else None
     if not isinstance(values, Mapping) or (known is None and get_origin(schema) is not dict):
         return
@@ -47,16 +63,17 @@ def check_keys(values: Any, schema: Any, path: str = "") -> None:
 
 
 def fields_of(schema: Any) -> dict[str, Any]:
-    """Name -> type of a dataclass's fields, `X | None` as X."""
-    found = {}
+    """Return the type of each field of a dataclass by name. The type `X | None` is given as X."""
+    types = {}
     for name, kind in get_type_hints(schema).items():
-        given = [one for one in get_args(kind) if one is not NoneType]
-        found[name] = given[0] if len(given) == 1 and NoneType in get_args(kind) else kind
-    return found
+        alternatives = [kind for kind in get_args(kind) if kind is not NoneType]
+        optional = len(alternatives) == 1 and NoneType in get_args(kind)
+        types[name] = alternatives[0] if optional else kind
+    return types
 
 
 def _below(schema: Any, prefix: str = "") -> Iterator[str]:
-    """Dotted keys of a dataclass and of the dataclasses in it."""
+    """Yield the dotted keys of a dataclass and of the dataclasses in it."""
     for name, kind in fields_of(schema).items():
         yield prefix + name
         if is_dataclass(kind):
@@ -65,60 +82,88 @@ def _below(schema: Any, prefix: str = "") -> Iterator[str]:
 
 def _unknown(key: str, schema: Any, path: str) -> ConfigError:
     known = sorted(fields_of(schema))
-    # The right name below another key.
+    # Another key may have a field of this name.
     same = [name for name in _below(schema) if name.rpartition(".")[2] == key]
     short = [] if path else get_close_matches(key, SHORT, n=1, cutoff=0.8)
     near = short or same or get_close_matches(key.lower(), known, n=1)
     hint = f" Did you mean {' or '.join(repr(path + name) for name in near)}?" if near else ""
     where = f"in {path.rstrip('.')}" if path else "at the top"
-    also = "" if path else f" Short forms: {', '.join(SHORT)}."
+    short_forms = "" if path else f" Short forms: {', '.join(SHORT)}."
     return ConfigError(
-        f"Unknown key: {path + key!r}.{hint} Known {where}: {', '.join(known)}.{also}"
+        f"Unknown key: {path + key!r}.{hint} Known {where}: {', '.join(known)}.{short_forms}"
     )
 
 
-# Words of a command that stand for keys of the configuration (audit.config.short_forms).
+# These words stand for keys of the configuration (audit.config.short_forms).
 SHORT = ("endpoint", "model_id", "api_key_env", "data", "control_data", "preset", "fresh_after")
 
-# In a wheel inside the package; in a checkout beside it (where, in a wheel, another package's conf/
-# may lie).
-CONF_DIR = next(
-    path
-    for path in (Path(__file__).parents[1] / "_conf", Path(__file__).parents[2] / "conf")
-    if path.is_dir()
-)
+
+def _conf_dir() -> Path:
+    """Return the folder conf/: inside the package in a wheel, beside it in a checkout.
+
+    The package comes first. Beside an installed package, conf/ may belong to another package.
+    """
+    inside, beside = Path(__file__).parents[1] / "_conf", Path(__file__).parents[2] / "conf"
+    return inside if inside.is_dir() else beside
+
+
+CONF_DIR = _conf_dir()
 
 
 @dataclass
 class ClusterConfig:
-    """Where Ray runs."""
+    """Define the options of Ray.
 
-    address: str | None = (
-        None  # null: a local Ray for this run; auto: the cluster this process is on
-    )
+    Attributes
+    ----------
+    address : str or None
+        None starts a local Ray for this run; "auto" uses the cluster of this process.
+    num_cpus, num_gpus : int or None
+        Resources of a local Ray.
+    dashboard : bool
+        True starts Ray's dashboard.
+    runtime_env : dict
+        Ray's runtime environment.
+    autoscale : bool
+        True may request GPUs that an autoscaler has to start first.
+    models_at_once : int or None
+        Number of models of one job that run side by side. None runs as many as fit.
+    chunks_in_flight : int
+        Number of chunks of questions that the engines hold at once. Each replica has at least one.
+    """
+
+    address: str | None = None
     num_cpus: int | None = None
     num_gpus: int | None = None
     dashboard: bool = False
     runtime_env: dict[str, Any] = field(default_factory=dict)
-    autoscale: bool = False  # true: GPUs may be requested that an autoscaler has yet to start
-    models_at_once: int | None = (
-        None  # models of one job that run side by side; null: as many as there is room for
-    )
-    chunks_in_flight: int = (
-        32  # chunks of questions sent to the engines at once; each replica has at least one
-    )
+    autoscale: bool = False
+    models_at_once: int | None = None
+    chunks_in_flight: int = 32
 
 
 @dataclass
 class StoreConfig:
+    """Define the options of the shards.
+
+    Attributes
+    ----------
+    format : str
+        "arrow" or "parquet".
+    rows_per_shard : int or None
+        None chooses a number from the size of the run.
+    retry_errors : bool
+        True repeats the rows that failed.
+    """
+
     format: str = "arrow"
-    rows_per_shard: int | None = None  # null: chosen from the size of the run
+    rows_per_shard: int | None = None
     retry_errors: bool = False
 
 
 @dataclass
 class RunConfig:
-    """What every audit is asked for."""
+    """Define the options of every audit. The comments in conf/*.yaml explain each key."""
 
     model: dict[str, ModelConfig] = field(default_factory=dict)
     benchmark: BenchmarkConfig = field(default_factory=BenchmarkConfig)
@@ -130,66 +175,66 @@ class RunConfig:
     store: StoreConfig = field(default_factory=StoreConfig)
     n: Any = 100
     seed: int = 42
-    reading: str | None = None  # overrides the reading of every model
-    # Ask generated replies without an answer once more by likelihood: true (of the letters) or
-    # option_text.
+    reading: str | None = None  # This reading replaces that of every model.
+    # A reply without an answer is asked again by likelihood: True for letters, or "option_text".
     reask: Any = True
-    canary: bool = True  # stop a model if more than half of its first answers are unparsed
-    replicate_restart: bool = False  # start the engines anew for each replicate
+    canary: bool = True  # A model stops if more than half of its first answers are unparsed.
+    replicate_restart: bool = False  # Each replicate starts the engines anew.
     run_dir: str | None = None
     report: bool = True
     gate: bool = False
     progress: bool = True
-    # True: print what the run would ask and could find, without starting it; json: the same for
-    # programs.
+    # True prints the plan of the run and starts nothing; "json" prints the plan for programs.
     plan: Any = False
-    typed: list[str] | None = (
-        # Set by the program: the words of the command, for the command that a plan prints last.
-        None
-    )
-    registry: str | None = (
-        None  # where finished runs are registered; null: AUDIT_REGISTRY, or nowhere
-    )
+    # The program stores the words of the command here, for the command that a plan prints last.
+    typed: list[str] | None = None
+    # The registry of finished runs. None reads AUDIT_REGISTRY; without it no run is registered.
+    registry: str | None = None
 
 
 _DESCRIBED: ContextVar[dict[str, Mapping[str, Any]] | None] = ContextVar("_DESCRIBED", default=None)
 
 
 def described_models() -> dict[str, Mapping[str, Any]]:
-    """Return the models that the words of this call describe, by name: by a short form, or in a
-    folder. A command is one call; `short_forms.one_call` bounds those of the Python API."""
-    found = _DESCRIBED.get()
-    if found is None:
-        found = {}
-        _DESCRIBED.set(found)
-    return found
+    """Return the models that the words of this call describe, by name.
+
+    Short forms describe models, and so do files in the user's folder. A command is one call; the
+    Python API limits a call by `short_forms.one_call`.
+    """
+    models = _DESCRIBED.get()
+    if models is None:
+        models = {}
+        _DESCRIBED.set(models)
+    return models
 
 
 def conf_of(audit: str) -> Path:
-    """The folder that has <audit>.yaml: ours, or that of the package which adds the audit."""
-    ours = (CONF_DIR / f"{audit}.yaml").is_file()
-    return CONF_DIR if ours else Path(str(files(added("audits")[audit].value) / "conf"))
+    """Return the folder of <audit>.yaml, in this program or in the package that adds the audit."""
+    if (CONF_DIR / f"{audit}.yaml").is_file():
+        return CONF_DIR
+    return Path(str(files(added("audits")[audit].value) / "conf"))
 
 
 def options_of(group: str) -> list[str]:
-    """Names of the files in conf/<group>."""
+    """Return the names of the files in conf/<group>, sorted."""
     return sorted(path.stem for path in (CONF_DIR / group).glob("*.yaml"))
 
 
 def known_models() -> list[str]:
+    """Return the names of the models in conf/model."""
     return options_of("model")
 
 
 def load_model_config(name: str) -> ModelConfig:
-    """The configuration of one model by name, as conf/model/<name>.yaml or a short form gives
-    it."""
+    """Return the configuration of a model, from conf/model/<name>.yaml or from a short form.
+
+    Raises ConfigError if the model is unknown.
+    """
     if name not in (*known_models(), *described_models()):
         raise unknown_name("model", name, known_models())
-    return (
-        deepcopy(_shipped_model(name))
-        if name in known_models()
-        else _as_model(dict(described_models()[name]))
-    )
+    if name in known_models():
+        return deepcopy(_shipped_model(name))
+    return _as_model(dict(described_models()[name]))
 
 
 @cache
@@ -197,23 +242,51 @@ def _shipped_model(name: str) -> ModelConfig:
     return _as_model(load_group("model", name))
 
 
-def _as_model(own: dict[str, Any]) -> ModelConfig:
-    return from_composed(OmegaConf.create(own), ModelConfig)
+def _as_model(values: dict[str, Any]) -> ModelConfig:
+    return from_composed(OmegaConf.create(values), ModelConfig)
 
 
 def as_file(name: str, model: Mapping[str, Any]) -> str:
-    """A described model as a file of conf/model: what was derived, and what was changed of it."""
-    usual = OmegaConf.to_container(OmegaConf.structured(ModelConfig))
-    own = {
-        k: v
-        for k, v in model.items()
-        if k in described_models()[name] or dict(usual or {}).get(k) != v
-    }
-    return f"# @package model.{name}\n{OmegaConf.to_yaml(OmegaConf.create(own))}"
+    """Return a described model as the text of a file in conf/model.
+
+    Parameters
+    ----------
+    name : str
+        The name of the model.
+    model : Mapping
+        Its complete configuration.
+
+    Returns
+    -------
+    str
+        YAML with the derived keys, and the keys that differ from the default.
+    """
+    defaults: Any = OmegaConf.to_container(OmegaConf.structured(ModelConfig)) or {}
+    derived = described_models()[name]
+    values = {k: v for k, v in model.items() if k in derived or defaults.get(k) != v}
+    return f"# @package model.{name}\n{OmegaConf.to_yaml(OmegaConf.create(values))}"
 
 
 def load_group(group: str, name: str) -> dict[str, Any]:
-    """conf/<group>/<name>.yaml as a plain dict; ConfigError that lists the known names."""
+    """Return conf/<group>/<name>.yaml as a plain dict.
+
+    Parameters
+    ----------
+    group : str
+        The folder below conf/, such as benchmark.
+    name : str
+        The name of the file, without its suffix.
+
+    Returns
+    -------
+    dict[str, Any]
+        The values by key.
+
+    Raises
+    ------
+    ConfigError
+        If the file does not exist. The message lists the known names.
+    """
     check_known(group, name, options_of(group))
     loaded: Any = OmegaConf.to_container(
         OmegaConf.load(CONF_DIR / group / f"{name}.yaml"), resolve=True
@@ -222,8 +295,26 @@ def load_group(group: str, name: str) -> dict[str, Any]:
 
 
 def from_composed(cfg: DictConfig, kind: type) -> Any:
-    """A composed configuration as `kind`. ConfigError for a key that it does not have."""
-    check_keys(OmegaConf.to_container(cfg), kind)  # The merge drops keys that it does not know.
+    """Return a composed configuration as an object.
+
+    Parameters
+    ----------
+    cfg : DictConfig
+        The composed configuration.
+    kind : type
+        The dataclass of the object.
+
+    Returns
+    -------
+    object
+        An instance of `kind`.
+
+    Raises
+    ------
+    ConfigError
+        If a key is not a field of `kind`.
+    """
+    check_keys(OmegaConf.to_container(cfg), kind)  # The merge would drop unknown keys.
     return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(kind), cfg))
 
 
@@ -231,25 +322,63 @@ _SAFE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 
 
 def reading_of(config: RunConfig, model: ModelConfig) -> Reading:
-    """How the answers of a model are read: `reading`, else as the benchmark's free-form ones are,
-    else its own."""
+    """Return how the answers of a model are read.
+
+    The option `reading` decides. Without it the benchmark's free-form reading decides, and then the
+    model's configuration.
+
+    Parameters
+    ----------
+    config : RunConfig
+        The options.
+    model : ModelConfig
+        The model that answers.
+
+    Returns
+    -------
+    Reading
+        The reading.
+
+    Raises
+    ------
+    ConfigError
+        If the reading is unknown or does not fit the benchmark.
+    """
     free = format_of(config.benchmark.format).reading
     value = config.reading or free or model.reading
     check_known("reading", value, list(Reading))
-    if (
-        value != Reading.TEXT
-        and (value if value in (Reading.NUMBER, Reading.CODE) else None) != free
-    ):
-        then = "whose items have options. Expected letter, letter_logprob or option_text."
+    free_form = value if value in (Reading.NUMBER, Reading.CODE) else None
+    if value != Reading.TEXT and free_form != free:
+        reason = "whose items have options. Expected letter, letter_logprob or option_text."
         if free:
-            then = f"whose answers are read as {free}. Leave reading out."
-        raise ConfigError(f"reading={value} does not fit benchmark {config.benchmark.name}, {then}")
+            reason = f"whose answers are read as {free}. Leave reading out."
+        raise ConfigError(
+            f"reading={value} does not fit benchmark {config.benchmark.name}, {reason}"
+        )
     return Reading(value)
 
 
 def reask_of(config: RunConfig, model: ModelConfig) -> Reading | None:
-    """How a model is asked again where its reply holds no answer; None: not. Only of an engine that
-    tells the likelihood of any option."""
+    """Return how a model is asked again if its reply holds no answer.
+
+    Parameters
+    ----------
+    config : RunConfig
+        The options.
+    model : ModelConfig
+        The model that answers.
+
+    Returns
+    -------
+    Reading or None
+        The reading of the second call. None if there is no second call, as with engines that do not
+        return the likelihood of every option.
+
+    Raises
+    ------
+    ConfigError
+        If the option `reask` is invalid.
+    """
     known = {True: Reading.LETTER_LOGPROB, "option_text": Reading.OPTION_TEXT, False: None}
     if not isinstance(config.reask, bool | str) or config.reask not in known:
         raise ConfigError(f"Invalid reask: {config.reask!r}. Expected true, false or option_text.")
@@ -258,17 +387,46 @@ def reask_of(config: RunConfig, model: ModelConfig) -> Reading | None:
 
 
 def sampling_of(reading: Reading, model: ModelConfig) -> SamplingConfig:
-    """The limits of the replies that are read so: a number is worked out first, a letter is not."""
+    """Return the sampling of the answers.
+
+    Parameters
+    ----------
+    reading : Reading
+        How the answers are read. Numbers and code need longer replies than letters.
+    model : ModelConfig
+        The model that answers.
+
+    Returns
+    -------
+    SamplingConfig
+        The limits of a reply.
+    """
     return model.solver if reading in (Reading.NUMBER, Reading.CODE) else model.worker
 
 
 def protocol_of(config: RunConfig, model: ModelConfig) -> dict[str, Any]:
-    """The prompt templates for one model: its own protocol if it names one, else the run's."""
+    """Return the prompt templates of a model.
+
+    Parameters
+    ----------
+    config : RunConfig
+        The options.
+    model : ModelConfig
+        The model.
+
+    Returns
+    -------
+    dict[str, Any]
+        The protocol that the model names, else the protocol of the run.
+    """
     return config.protocol if model.protocol is None else load_group("protocol", model.protocol)
 
 
 def sample_size(config: RunConfig) -> int | None:
-    """n as asked for; None for all questions."""
+    """Return the number of questions, or None for all questions.
+
+    Raises ConfigError if n is invalid.
+    """
     if config.n in (None, "all"):
         return None
     if isinstance(config.n, bool) or not isinstance(config.n, int) or config.n < 1:
@@ -280,14 +438,27 @@ def sample_size(config: RunConfig) -> int | None:
 
 def check_run(
     config: RunConfig,
-    answering: Callable[[Any, ModelConfig], ModelConfig] = itself,
+    answering: Callable[[Any, ModelConfig], ModelConfig] = audited_model,
     templates: Mapping[str, tuple[str, ...]] = {},
 ) -> None:
-    """Everything shared that can be refused without touching a model or a benchmark. Raises
-    ConfigError. answering, templates: as in `audit.config.audits.Audit`."""
+    """Check the shared options, without opening a model or a benchmark.
+
+    Parameters
+    ----------
+    config : RunConfig
+        The options.
+    answering, templates
+        As in `audit.config.audits.Audit`.
+
+    Raises
+    ------
+    ConfigError
+        If an option is invalid, or two options do not fit together.
+    """
     if not config.model:
         raise ConfigError(
-            f"No model. Expected model=<name> or 'model=[a,b]'. Known: {', '.join(known_models())}."
+            "The model is missing. Expected model=<name> or 'model=[a,b]'. "
+            f"Known: {', '.join(known_models())}."
         )
     sample_size(config)
     if config.plan not in (True, False, "json"):
@@ -302,11 +473,15 @@ def check_run(
         reading = reading_of(config, other)
         check_reading(load_protocol(protocol_of(config, model), templates, reading), reading)
     if config.replicate_restart and config.cost.max is not None:
-        raise ConfigError("replicate_restart=true asks replicate by replicate: leave out cost.max.")
+        raise ConfigError(
+            "cost.max is set with replicate_restart=true, which runs one replicate after another. "
+            "Expected only one of them."
+        )
     if config.gate and not config.report:
-        raise ConfigError("gate=true needs the verdict, which the report holds: leave report=true.")
+        raise ConfigError("gate=true needs the verdict of the report. Expected report=true.")
     for key in ("cluster.chunks_in_flight", "cluster.models_at_once", "store.rows_per_shard"):
-        if (value := attrgetter(key)(config)) is not None and value < 1:
+        value = attrgetter(key)(config)
+        if value is not None and value < 1:
             raise ConfigError(f"Invalid {key}: {value}. Expected at least 1.")
     if config.store.format not in ("arrow", "parquet"):
         raise ConfigError(
@@ -315,42 +490,63 @@ def check_run(
 
 
 def _check_answering(config: RunConfig, name: str, model: ModelConfig, other: ModelConfig) -> None:
-    """A model, and the one that answers for it."""
+    """Check a model, and the model that answers in its place."""
     if not _SAFE_NAME.match(name):
-        raise ConfigError(f"Invalid model name: {name!r}. Use letters, digits, '.', '_' and '-'.")
+        raise ConfigError(
+            f"Invalid model name: {name!r}. Expected letters, digits, '.', '_' and '-'."
+        )
     if reading_of(config, model) == Reading.TEXT:
         raise ConfigError(
-            f"reading=text of model {model.name} reads no answer, so there would be none to score."
+            f"reading=text of model {model.name} reads no answer. "
+            "Expected a reading that can be scored. Example: reading=letter"
         )
     if reading_of(config, model) == Reading.CODE:
         sandbox_python()
     if config.replicate_restart and model.engine == "openai":
         raise ConfigError(
-            "replicate_restart=true starts engines anew, and an endpoint is started by others."
+            f"replicate_restart=true cannot restart the endpoint of {model.name}. "
+            "Expected replicate_restart=false."
         )
-    for key, one in ((name, model), (other.name, other)):
-        check_model(key, one, reading_of(config, one))
-        check_priced(config.cost, one)
+    for key, checked in ((name, model), (other.name, other)):
+        check_model(key, checked, reading_of(config, checked))
+        check_priced(config.cost, checked)
     reask_of(config, other)
 
 
 def _check_different(models: dict[str, ModelConfig]) -> None:
-    """One model under two names would be counted, and corrected for, as two."""
-    for (one, its), (other, theirs) in combinations(models.items(), 2):
-        if replace(its, name="") == replace(theirs, name=""):
+    """Raise ConfigError if two names have the same model.
+
+    The statistics would count one model twice, and correct for two models.
+    """
+    for (name, model), (other_name, other) in combinations(models.items(), 2):
+        if replace(model, name="") == replace(other, name=""):
             raise ConfigError(
-                f"Models {one} and {other} are the same model. Repeated runs of one are replicates=2."
+                f"Models {name} and {other_name} are the same model. Expected different models. "
+                "For repeated runs of a model: replicates=2."
             )
 
 
 def plain_config(config: RunConfig, answering: Mapping[str, ModelConfig]) -> dict[str, Any]:
-    """The whole configuration as plain data, with every model's prompts and the models that
-    answer."""
+    """Return the complete configuration as plain data.
+
+    Parameters
+    ----------
+    config : RunConfig
+        The options.
+    answering : Mapping[str, ModelConfig]
+        The model that answers, by the name of the audited model.
+
+    Returns
+    -------
+    dict[str, Any]
+        The options, the prompts of every model, and the models that answer for others.
+    """
     result: dict[str, Any] = dict(OmegaConf.to_container(OmegaConf.structured(config)))
     others = {other.name: other for other in answering.values() if other.name not in config.model}
     if others:
         result["answering"] = {
-            k: OmegaConf.to_container(OmegaConf.structured(v)) for k, v in others.items()
+            name: OmegaConf.to_container(OmegaConf.structured(other))
+            for name, other in others.items()
         }
     result["protocols"] = {name: protocol_of(config, model) for name, model in config.model.items()}
     return result

@@ -1,8 +1,8 @@
-"""What a command that Hydra composes refuses before Hydra or a job runs: several jobs, a model
-given twice.
+"""Compose the configuration of a command, and refuse several jobs or a model that is named twice.
 
-One command is one job: engines are loaded once, and the tests of all its models are corrected
-together."""
+One command is one job. Engines are loaded once, and the tests of all its models are corrected
+together.
+"""
 
 import re
 import sys
@@ -27,7 +27,7 @@ from yaml import YAMLError
 
 from audit.config.audits import AUDITS, name_of, part_of
 from audit.config.base import CONF_DIR, check_keys, options_of
-from audit.config.plain_words import check_words, nested, plainly_said, quoted
+from audit.config.plain_words import check_words, nested, plain_message, quoted
 from audit.config.project import with_project
 from audit.config.short_forms import expand, need_model, with_twin
 from audit.core.entry_points import added
@@ -36,18 +36,18 @@ from audit.core.exits import lines, refused, run_command, tell
 from audit.shards.object_store import is_url
 from audit.shards.redact import redact
 
-NAMED_MODEL = AUDITS  # commands that audit no model but a named one
-# Keys that take several values within one job.
+NAMED_MODEL = AUDITS  # These commands need the name of a model.
+# These keys have several values within one job.
 _LISTS = (
     "model",
     "arms",
     "references",
     "allow_convicted",
 )
-# Keys that take what a group takes: the option is put there, and may be changed by key
+# Each of these keys selects an option of another group. Keys below it change the option
 # (control_benchmark.path=...).
 _GROUPS = {"control_benchmark": "benchmark", "worker": "model"}
-# Hydra's own options that change where groups are found.
+# These options of Hydra change where it looks for groups.
 _HYDRAS_OWN = re.compile(r"hydra[./]|[+~]|-(?!-help$|h$)")
 _R_LIST = re.compile(r"\A(\+{0,2}r)=([^\[\](){}'\"]*,[^\[\](){}'\"]*)\Z")
 _PRICE = re.compile(r"\A(cost\.(?:prices|throughput)\.)")
@@ -66,23 +66,32 @@ _MULTIRUN = (
 
 
 class _AddedConfigs(SearchPathPlugin):
-    """The folders conf/ of audits that other packages add."""
+    """Add the folders conf/ of the audits of other packages to Hydra's search path."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        for name, one in added("audits").items():
-            search_path.append(name, f"pkg://{one.value}.conf")
+        """Append the folders. Hydra calls this method."""
+        for name, entry in added("audits").items():
+            search_path.append(name, f"pkg://{entry.value}.conf")
 
 
 Plugins.instance().register(_AddedConfigs)
 
 
 def start(schema: type, read: Callable[[DictConfig], Any], act: Callable[[Any], int]) -> None:
-    """Run conf/<audit>.yaml with this process's arguments; exit code 1 with the reason where they
-    are refused.
+    """Compose conf/<audit>.yaml with the arguments of this process, and run the audit.
 
-    schema: the audit's dataclass. read: the composed configuration, validated. act: what is done
-    with it, to an exit code. Plain overrides are composed here: `@hydra.main` does that twice, to
-    learn whether several jobs are meant, and a refusal waits for both."""
+    The process ends with exit code 1 and the reason if the arguments are refused. Plain overrides
+    are composed here, because `@hydra.main` composes twice to recognize several jobs.
+
+    Parameters
+    ----------
+    schema : type
+        The dataclass of the audit's options.
+    read : Callable
+        Validates the composed configuration and returns the options.
+    act : Callable
+        Runs the audit with these options and returns the exit code.
+    """
     name, typed = name_of(schema.__module__), None
 
     @hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name=name)
@@ -112,10 +121,7 @@ def start(schema: type, read: Callable[[DictConfig], Any], act: Callable[[Any], 
             return
         for note in filter(None, (project, *notes)):
             tell(note)
-        if any(
-            word.startswith(("-", "hydra")) and not word.startswith("hydra.searchpath=")
-            for word in words
-        ):
+        if any(map(_needs_hydra, words)):
             job()
             return
         with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
@@ -125,12 +131,19 @@ def start(schema: type, read: Callable[[DictConfig], Any], act: Callable[[Any], 
     except ConfigError as error:
         sys.exit(refused(error, lines))
     except (HydraException, YAMLError) as error:
-        sys.exit(refused(plainly_said(error, words, schema), lines))
+        sys.exit(refused(plain_message(error, words, schema), lines))
+
+
+def _needs_hydra(word: str) -> bool:
+    """Return True if a word is an option that only `@hydra.main` understands."""
+    return word.startswith(("-", "hydra")) and not word.startswith("hydra.searchpath=")
 
 
 def _options_first(words: Sequence[str]) -> list[str]:
-    """After `n=5 --config-dir DIR`, argparse would take no further key=value. An option's value has
-    no equals sign.
+    """Return the words with options and their values before key=value.
+
+    After `n=5 --config-dir DIR`, argparse would accept no further key=value. The value of an option
+    has no equals sign.
 
     >>> _options_first(["n=5", "--config-dir", "mine", "r=1", "-m"])
     ['--config-dir', 'mine', '-m', 'n=5', 'r=1']
@@ -138,65 +151,105 @@ def _options_first(words: Sequence[str]) -> list[str]:
     options: list[str] = []
     overrides: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
-        valued = before.startswith("-") and not word.startswith("~")
-        (options if word.startswith("-") or (valued and "=" not in word) else overrides).append(
-            word
-        )
+        is_value = before.startswith("-") and not word.startswith("~") and "=" not in word
+        if word.startswith("-") or is_value:
+            options.append(word)
+        else:
+            overrides.append(word)
     return options + overrides
 
 
 def _without_secrets(words: Sequence[str]) -> list[str] | None:
-    """The words, as they are kept beside the run; None where one of them holds a secret."""
-    told = [{one.key_or_group: one.value()} if (one := _parsed(word)) else word for word in words]
-    return None if redact(told) != told else list(words)
+    """Return the words, which are stored beside the run, or None if a word holds a secret."""
+    parsed: list[Any] = []
+    for word in words:
+        override = _parsed(word)
+        parsed.append(word if override is None else {override.key_or_group: override.value()})
+    return None if redact(parsed) != parsed else list(words)
 
 
 def help_text(name: str, overrides: Sequence[str]) -> str:
-    """What Hydra prints for --help, in a third less time: it would read every group twice."""
+    """Return the text that Hydra prints for --help.
+
+    Hydra would read every group twice, so this function saves a third of the time.
+
+    Parameters
+    ----------
+    name : str
+        The audit.
+    overrides : Sequence[str]
+        The other words of the command.
+
+    Returns
+    -------
+    str
+        The help text, with the groups and the keys.
+    """
     with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
         composed = compose(name, overrides=list(overrides), return_hydra_config=True)
     template = composed.hydra.help.template
-    if "== Config ==" in template:  # This is Hydra's own template, which prints hundreds of lines.
+    if "== Config ==" in template:  # Hydra's default template prints hundreds of lines.
         template = _HELP
     folders = sorted(path.name for path in CONF_DIR.iterdir() if path.is_dir())
-    groups = "".join(f"{one}: {', '.join(options_of(one))}\n" for one in folders)
+    groups = "".join(f"{group}: {', '.join(options_of(group))}\n" for group in folders)
     keys = ", ".join(sorted(str(key) for key in composed if key != "hydra"))
     return Template(template).safe_substitute(APP_CONFIG_GROUPS=groups, NAME=name, KEYS=keys)
 
 
 def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
-    """The arguments as Hydra is to read them: `worker=NAME` as a choice in the group model.
-    ConfigError where they ask for several jobs, or hold an interpolation.
+    """Return the arguments in the form that Hydra reads.
 
+    Parameters
+    ----------
+    arguments : Sequence[str]
+        The words of the command, after `expand`.
+    schema : type
+        The dataclass of the audit's options.
+
+    Returns
+    -------
+    list[str]
+        The overrides. `worker=NAME`, for example, becomes a choice in the group model.
+
+    Raises
+    ------
+    ConfigError
+        If the arguments need several jobs, hold an interpolation, or have an unknown key.
+
+    Examples
+    --------
     >>> hydra_arguments(["n=20", "r=1,3,9"], SweepConfig)  # doctest: +SKIP
     ['n=20', 'r=[1,3,9]']
     """
     for word in arguments:
         if "${" in word:  # Hydra would write the value of `${oc.env:KEY}` into the run's files.
             raise ConfigError(
-                f"{word!r} asks for another value by '${{...}}'. Expected the value itself."
+                f"{word!r} refers to another value by '${{...}}'. Expected the value itself."
             )
     arguments = with_twin(arguments)
     multirun = [word for word in arguments if word in _MULTIRUN]
-    ours = [_as_hydra(word) for word in arguments]
-    overrides = [override for word in ours if (override := _parsed(word))]
+    hydra_words = [_as_hydra(word) for word in arguments]
+    overrides = [override for override in map(_parsed, hydra_words) if override]
     sweeps = [override for override in overrides if override.is_sweep_override()]
     if multirun or sweeps:
         raise _several_jobs(multirun[0] if multirun else str(sweeps[0].input_line), sweeps)
-    # The user's own configuration file has its own keys.
-    if not any(word.startswith(("-c", "--config")) for word in ours):
+    # A configuration file of the user may define other keys.
+    if not any(word.startswith(("-c", "--config")) for word in hydra_words):
         for override in overrides:
             _check_key(override, overrides, schema)
-    return ours
+    return hydra_words
 
 
 def _as_hydra(word: str) -> str:
-    """`r` as a list, a model or benchmark in its group, a model's price as an addition to the
-    table, and a URL, which has signs of Hydra's own, in quotes."""
+    """Return a word in Hydra's form.
+
+    `r` becomes a list, a model or benchmark becomes a choice in its group, a model's price is added
+    to the table, and a URL is quoted because it has characters that Hydra interprets.
+    """
     word = _PRICE.sub(r"++\1", word)
     word = _R_LIST.sub(r"\1=[\2]", word)
-    key, found, value = word.lstrip("+").partition("=")
-    if found and key in _GROUPS and value not in ("", "null"):
+    key, equals, value = word.lstrip("+").partition("=")
+    if equals and key in _GROUPS and value not in ("", "null"):
         word = f"+{_GROUPS[key]}@{key}={value}"
     if word.startswith("run_dir=") and is_url(value) and "'" not in value:
         word = f"run_dir='{value}'"
@@ -204,19 +257,57 @@ def _as_hydra(word: str) -> str:
 
 
 def compose_command(name: str, words: Sequence[str], schema: type) -> DictConfig:
-    """What a command would compose of these words, without a Hydra job. Raises ConfigError."""
+    """Compose the configuration of a command, without a Hydra job.
+
+    Parameters
+    ----------
+    name : str
+        The command.
+    words : Sequence[str]
+        The words after the command.
+    schema : type
+        The dataclass of its options.
+
+    Returns
+    -------
+    DictConfig
+        The composed configuration.
+
+    Raises
+    ------
+    ConfigError
+        If a word is refused.
+    """
     overrides = hydra_arguments(expand(check_words(words, name), name)[0], schema)
     try:
         with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
-            found = compose(name, overrides=overrides)
+            composed = compose(name, overrides=overrides)
             _check_models(name, overrides)
     except (HydraException, YAMLError) as error:
-        raise ConfigError(f"{' '.join(words)}: {plainly_said(error, words, schema)}") from error
-    return found
+        raise ConfigError(f"{' '.join(words)}: {plain_message(error, words, schema)}") from error
+    return composed
 
 
 def configured(audit: str, words: Sequence[str]) -> Any:
-    """The configuration of an audit's command with these words, validated. Raises ConfigError."""
+    """Return the validated options of an audit.
+
+    Parameters
+    ----------
+    audit : str
+        The audit.
+    words : Sequence[str]
+        The words after its command.
+
+    Returns
+    -------
+    object
+        The options, an instance of the audit's dataclass.
+
+    Raises
+    ------
+    ConfigError
+        If a word is refused or an option is invalid.
+    """
     part = part_of(audit, "config")
     try:
         return part.from_hydra(
@@ -227,10 +318,9 @@ def configured(audit: str, words: Sequence[str]) -> Any:
 
 
 def _check_composed() -> None:
-    """Inside a Hydra job: ConfigError when it is one of several, or when a model was given more
-    than once."""
+    """Raise ConfigError if this Hydra job is one of several, or if a model is named twice."""
     composed = HydraConfig.get()
-    # A configuration file or hydra.mode asked for several jobs.
+    # A configuration file or hydra.mode can request several jobs.
     if composed.mode == RunMode.MULTIRUN:
         raise _several_jobs("hydra.mode=MULTIRUN", [])
     overrides = [*composed.overrides.hydra, *composed.overrides.task]
@@ -238,90 +328,101 @@ def _check_composed() -> None:
 
 
 def _check_models(config_name: str, overrides: Sequence[str]) -> None:
-    """Two models under one name become one in the configuration, so Hydra's list of what it put
-    together is read. It costs a quarter of composing, and is left out where the words name one
-    model and no price."""
+    """Raise ConfigError if two models have one name, or a rate is set for an unknown model.
+
+    The composed configuration holds only one model of each name, so Hydra's list of defaults is
+    read. Reading it takes a quarter of the time of composing. It is skipped if the words name one
+    model and no price.
+    """
     if not _may_name_two(overrides):
         return
     loader = GlobalHydra.instance().config_loader()
-    given: dict[str, list[str]] = {}
+    names_by_package: dict[str, list[str]] = {}
     for part in loader.compute_defaults_list(config_name, list(overrides), RunMode.RUN).defaults:
         group, _, name = (part.config_path or "").rpartition("/")
         if group == "model":
-            given.setdefault(part.package or "", []).append(name)
-    _check_rates(set(given), overrides)
-    for package, names in given.items():
-        if len(names) > 1:
-            what = f"{names[0]} is given {len(names)} times"
-            if len(set(names)) > 1:
-                what = f"{' and '.join(names)} are one model to this run: their files say '# @package {package}'"
-            raise ConfigError(
-                f"{what}. Expected each model once, such as 'model=[llama3_8b,qwen3_8b]'. For repeated runs use "
-                "replicates=2; one model in two settings has two files, each with its own '# @package model.<name>'."
-            )
+            names_by_package.setdefault(part.package or "", []).append(name)
+    _check_rates(set(names_by_package), overrides)
+    for package, names in names_by_package.items():
+        if len(names) < 2:
+            continue
+        problem = f"{names[0]} is given {len(names)} times"
+        if len(set(names)) > 1:
+            problem = f"The files of {' and '.join(names)} have the same '# @package {package}'"
+        raise ConfigError(
+            f"{problem}. Expected each model once. Example: 'model=[llama3_8b,qwen3_8b]'. "
+            "For repeated runs use replicates=2. For two settings of one model write two files with "
+            "different '# @package model.<name>'."
+        )
 
 
 def _may_name_two(overrides: Sequence[str]) -> bool:
-    """Return whether a model may be given twice, or a rate for a model that there is not. A
-    configuration of one's own may hold both."""
-    parsed = [_parsed(word) for word in overrides]
-    models = [one for one in parsed if one and one.key_or_group == "model"]
-    named = sum(len(one.value()) if isinstance(one.value(), list) else 1 for one in models)
-    plain = all(
-        one and one.key_or_group.partition(".")[0] not in ("cost", "hydra") for one in parsed
-    )
-    return named > 1 or not plain
+    """Return True if the words may name a model twice, or set a rate for an unknown model.
+
+    A configuration file of the user may do both.
+    """
+    models = 0
+    for word in overrides:
+        override = _parsed(word)
+        if override is None or override.key_or_group.partition(".")[0] in ("cost", "hydra"):
+            return True
+        if override.key_or_group == "model":
+            value = override.value()
+            models += len(value) if isinstance(value, list) else 1
+    return models > 1
 
 
 def _check_rates(packages: set[str], overrides: Sequence[str]) -> None:
-    """A rate or price that was typed for an unknown model would be read by nothing. A table in a
-    file may well have more."""
-    given = [
-        nested(o.key_or_group, o.value())
-        for o in map(_parsed, overrides)
-        if o and not o.is_delete()
-    ]
-    # The value of cost=NAME is a text that chooses a file.
-    costs = [one["cost"] for one in given if isinstance(one.get("cost"), dict)]
-    tables = [
-        (name, one[name]) for one in costs for name in ("throughput", "prices") if name in one
-    ]
+    """Raise ConfigError if a word sets a rate or a price of an unknown model.
+
+    No code would read such a rate. A table in a file may have rates of further models.
+    """
     options = GlobalHydra.instance().config_loader().get_group_options("model")
     known = {*options, *(package.removeprefix("model.") for package in packages)}
-    for table, rates in tables:
-        if isinstance(rates, dict) and (unknown := set(map(str, rates)) - known):
-            raise unknown_name(f"model of cost.{table}", min(unknown), known)
+    for override in map(_parsed, overrides):
+        if override is None or override.is_delete():
+            continue
+        cost = nested(override.key_or_group, override.value()).get("cost")
+        if not isinstance(cost, dict):  # The value of cost=NAME is the name of a file.
+            continue
+        for table in ("throughput", "prices"):
+            rates = cost.get(table)
+            unknown = set(map(str, rates)) - known if isinstance(rates, dict) else set()
+            if unknown:
+                raise unknown_name(f"model of cost.{table}", min(unknown), known)
 
 
 def _parsed(word: str) -> Override | None:
     try:
         return OverridesParser.create().parse_overrides([word])[0]
     except HydraException:
-        return None  # Hydra describes the mistake better.
+        return None  # Hydra's message about the mistake comes later and is better.
 
 
 def _check_key(override: Override, overrides: Sequence[Override], schema: type) -> None:
-    """Of an override without a plus, for which Hydra's own message says to add one; and of what is
-    not chosen."""
+    """Raise ConfigError if an override has no name of an option, or a key that does not exist.
+
+    For an unknown key Hydra's message would advise a plus, which adds a key that no code reads.
+    """
     key, dot, _ = override.key_or_group.partition(".")
     chosen = not override.is_delete() and (CONF_DIR / override.key_or_group).is_dir()
     if chosen and not isinstance(override.value(), str | list if key == "model" else str):
         raise ConfigError(
-            f"{override.package or key} takes a name, and {override.get_value_string()} is none. Expected one of "
-            f"{', '.join(options_of(key))}, or a key below it, such as {key}.KEY=VALUE."
+            f"{override.package or key} is {override.get_value_string()}. Expected a name: "
+            f"{', '.join(options_of(key))}. To change a key below it: {key}.KEY=VALUE"
         )
     if override.type == OverrideType.CHANGE and "/" not in override.key_or_group and key != "hydra":
         check_keys(nested(override.key_or_group, None), schema)
     if key in _GROUPS and dot and key not in [other.package for other in overrides]:
         raise ConfigError(
-            f"{override.input_line} changes a {key} that is not named. Expected {key}=<name> before it."
+            f"{override.input_line} has no {key} to change. Expected {key}=<name> before it."
         )
 
 
 def _spelling(override: Override) -> str:
-    """What to type for an override that Hydra would make into several jobs."""
+    """Return what to type in place of an override that means several jobs to Hydra."""
     key, value = override.key_or_group, override.get_value_string()
-    if override.package in _GROUPS:  # The user's worker=a,b was read as +model@worker=a,b.
+    if override.package in _GROUPS:  # The word worker=a,b became +model@worker=a,b.
         key = override.package
     if key == "r":
         return "r=1..9 or r=1,3,9"
@@ -332,13 +433,9 @@ def _spelling(override: Override) -> str:
     )
 
 
-def _several_jobs(asked: str, sweeps: Sequence[Override]) -> ConfigError:
-    instead = "".join(f"\n  {_spelling(override)}" for override in sweeps)
-    return ConfigError(
-        f"{asked} asks for several jobs, and one command is one job. "
-        + (
-            f"Expected:{instead}"
-            if instead
-            else "Leave it out: lists such as r=1,3,9 and 'model=[a,b]' are one job."
-        )
-    )
+def _several_jobs(word: str, sweeps: Sequence[Override]) -> ConfigError:
+    spellings = "".join(f"\n  {_spelling(override)}" for override in sweeps)
+    advice = "Leave it out: r=1,3,9 and 'model=[a,b]' are lists within one job."
+    if spellings:
+        advice = f"Expected:{spellings}"
+    return ConfigError(f"{word} means several jobs, and one command is one job. {advice}")

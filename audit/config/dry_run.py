@@ -1,7 +1,7 @@
-"""Count what a run would ask: call the audit's own functions on some questions without an engine,
-and scale.
+"""Count the calls of a run without an engine.
 
-Counts are exact if all questions are presented, and estimates if there are more.
+The functions of the audit are called on some of the questions, and the counts are scaled to all of
+them. Counts are exact if every question is presented, and estimates otherwise.
 """
 
 import json
@@ -25,15 +25,26 @@ from audit.core.records import Generation, GenerationRequest, Item
 from audit.shards.manifest import MANIFEST, plain
 from audit.shards.questions import write_questions
 
-PRESENTATIONS, FEWEST = 3_000, 50  # presentations of one model on one benchmark; fewest questions
+PRESENTATIONS = 3_000  # presentations of one model on one benchmark that are tried
+FEWEST = 50  # number of questions that are tried at least
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The calls of one model on one benchmark.
+class CallCounts:
+    """Hold the calls of one model on one benchmark.
 
-    planned: all calls and tokens, and their cost. arms: answers by arm. prepared: calls before the
-    answers. tokens: by the name of the called model.
+    Attributes
+    ----------
+    planned : PlannedCalls
+        All calls and tokens, and their cost.
+    questions : int
+        Number of questions.
+    arms : Mapping[str, int]
+        Number of answers by arm.
+    prepared : int
+        Number of calls before the answers.
+    tokens : Mapping[str, Tokens]
+        Tokens by the name of the called model.
     """
 
     planned: PlannedCalls
@@ -43,7 +54,7 @@ class Asked:
     tokens: Mapping[str, Tokens]
 
 
-def dry_run(resolved: ResolvedRun) -> list[Asked]:
+def dry_run(resolved: ResolvedRun) -> list[CallCounts]:
     """Count the calls of each model on each benchmark, with the run's files in a temporary folder.
 
     Parameters
@@ -53,177 +64,186 @@ def dry_run(resolved: ResolvedRun) -> list[Asked]:
 
     Returns
     -------
-    list of Asked
-        One for each model and benchmark.
+    list of CallCounts
+        The counts of each model on each benchmark.
     """
     count = max(FEWEST, PRESENTATIONS // len(resolved.design.settings))
     with TemporaryDirectory() as folder:
         place = Path(folder)
-        some = [list(islice(sample.questions(), count)) for sample in resolved.samples]
-        write_questions(place, chain.from_iterable(some))
+        tried = [list(islice(sample.questions(), count)) for sample in resolved.samples]
+        write_questions(place, chain.from_iterable(tried))
         if resolved.on_open is not None:
             resolved.on_open(place)
-        return [
-            _asked(resolved, resolved.work(name, place), sample, questions)
-            for name in resolved.config.model
-            for sample, questions in zip(resolved.samples, some, strict=True)
-        ]
+        counts = []
+        for name in resolved.config.model:
+            for sample, questions in zip(resolved.samples, tried, strict=True):
+                counts.append(_count(resolved, resolved.work(name, place), sample, questions))
+        return counts
 
 
-def _asked(
+def _count(
     resolved: ResolvedRun, work: Work, sample: BenchmarkSample, questions: Sequence[Item]
-) -> Asked:
+) -> CallCounts:
+    """Count the calls for some questions, and scale the counts to the sample."""
     arms = Counter[str | None](dict.fromkeys((part.arm for part in work.design.parts), 0))
-    routed, answered = Counter[str](), Counter[str]()
+    prepared, answered = Counter[str](), Counter[str]()
     for arm, request in _requests(resolved.audit, work, questions):
         arms[arm] += 1
         chars = len(request.system + request.prompt) + sum(map(len, request.continuations))
         scored = request.continuations or request.letters or request.pieces
-        sums = routed if arm is None else answered
+        sums = prepared if arm is None else answered
         sums.update(chars=chars, generated=0 if scored else request.max_tokens)
     scale = sample.sample.n / max(1, len(questions))
-    counts = {arm: round(scale * found) for arm, found in arms.items() if arm is not None}
+    counts = {arm: round(scale * n) for arm, n in arms.items() if arm is not None}
     calls = round(scale * arms[None])
-    own, theirs = (
-        Tokens(int(scale * sums["chars"] / CHARS_PER_TOKEN), round(scale * sums["generated"]))
-        for sums in (routed, answered)
-    )
-    both = Tokens(own.prompt + theirs.prompt, own.generated + theirs.generated)
+    before, answers = _tokens(prepared, scale), _tokens(answered, scale)
+    both = Tokens(before.prompt + answers.prompt, before.generated + answers.generated)
     other = resolved.answering[work.model]
-    tokens = (
-        {work.model: both} if other.name == work.model else {work.model: own, other.name: theirs}
-    )
+    tokens = {work.model: both}
+    if other.name != work.model:
+        tokens = {work.model: before, other.name: answers}
     models = {other.name: other, work.model: resolved.config.model[work.model]}
     cost = planned_cost(resolved.config.cost, tokens, models)
     planned = PlannedCalls(
         work.model, sample.benchmark.name, calls + sum(counts.values()), both, cost
     )
-    return Asked(planned, sample.sample.n, counts, calls, tokens)
+    return CallCounts(planned, sample.sample.n, counts, calls, tokens)
+
+
+def _tokens(sums: Mapping[str, int], scale: float) -> Tokens:
+    return Tokens(int(scale * sums["chars"] / CHARS_PER_TOKEN), round(scale * sums["generated"]))
 
 
 def _requests(
     audit: Audit, work: Work, questions: Sequence[Item]
 ) -> Iterator[tuple[str | None, GenerationRequest]]:
-    """Yield every call with its arm; None for calls before the answer.
+    """Yield every call with its arm. Calls before the answer have the arm None.
 
-    Replies to the latter are assumed to be as long as the question, or as their limit if that is
+    A reply before the answer is assumed to be as long as the question, or as its limit if that is
     shorter.
     """
     for question in questions:
         text = question.text + " ".join(question.options)
         for part in work.design.parts:
             replies: list[Generation] = []
-            while prepared := audit.prepare(work, question, part, replies) if audit.prepare else []:
-                yield from ((None, request) for request in prepared)
-                replies += [
-                    Generation(text=text[: int(one.max_tokens * CHARS_PER_TOKEN)])
-                    for one in prepared
-                ]
-            presented = zip(
-                part.settings, audit.present(work, question, part, replies), strict=True
-            )
-            asked = (
-                r
-                for s, one in presented
-                if one.error is None
-                for r in answer_requests(work, question, s, one)
-            )
-            yield from ((part.arm, request) for request in dict.fromkeys(asked))
+            prepared = audit.prepare(work, question, part, replies) if audit.prepare else []
+            while prepared and audit.prepare:
+                for request in prepared:
+                    yield None, request
+                    length = int(request.max_tokens * CHARS_PER_TOKEN)
+                    replies.append(Generation(text=text[:length]))
+                prepared = audit.prepare(work, question, part, replies)
+            presentations = audit.present(work, question, part, replies)
+            requests: list[GenerationRequest] = []
+            for setting, presentation in zip(part.settings, presentations, strict=True):
+                if presentation.error is None:
+                    requests += answer_requests(work, question, setting, presentation)
+            for request in dict.fromkeys(requests):
+                yield part.arm, request
 
 
 def announced(resolved: ResolvedRun) -> list[str]:
-    """Return the calls and the cost of a run of endpoints, a line for each model and benchmark;
-    else empty.
+    """Return a line with calls and cost for each model and benchmark of a run of endpoints.
+
+    The list is empty if no model is an endpoint.
     """
-    own, answering = resolved.config.model, resolved.answering
-    if all("openai" not in (one.engine, answering[name].engine) for name, one in own.items()):
+    engines = {model.engine for model in resolved.config.model.values()}
+    engines |= {resolved.answering[name].engine for name in resolved.config.model}
+    if "openai" not in engines:
         return []
-    plans = [one.planned for one in dry_run(resolved)]
-    return [f"{one.model} on {one.benchmark}: {in_one_line([(one, 1.0)])}" for one in plans]
+    plans = [counts.planned for counts in dry_run(resolved)]
+    return [f"{plan.model} on {plan.benchmark}: {in_one_line([(plan, 1.0)])}" for plan in plans]
 
 
 def shortfall(resolved: ResolvedRun, needed: int | None, fewer: str = "") -> str:
-    """Return a note if a design has fewer questions than its plan needs; else an empty text.
+    """Return a note if a design has fewer questions than its plan needs, else an empty text.
 
     Parameters
     ----------
     resolved : ResolvedRun
         The run.
     needed : int or None
-        Questions needed; None if no number is enough.
+        Number of questions that a verdict needs. None if no number is enough.
     fewer : str
-        How fewer would be enough, in brackets.
+        A remark in brackets that states when fewer questions would be enough.
 
     Returns
     -------
     str
-        One line.
+        The note, as a line, or "".
     """
     first = resolved.samples[0]
-    name, n, there = first.benchmark.name, first.sample.n, first.sample.n_distinct
+    name, n, available = first.benchmark.name, first.sample.n, first.sample.n_distinct
     if needed is not None and n >= needed:
         return ""
-    wanted = "no number" if needed is None else f"about {needed:,}"
-    more = (
-        f"type n={needed}"
-        if needed is not None and there >= needed
-        else f"{name} has {there:,} in all"
-    )
+    enough = "no number" if needed is None else f"about {needed:,}"
+    advice = f"{name} has {available:,} in all"
+    if needed is not None and available >= needed:
+        advice = f"type n={needed}"
     return (
-        f"{n:,} questions of {name} are likely too few for a verdict: {wanted} would find or exclude the smallest "
-        f"effect that matters{fewer}; {more}."
+        f"{n:,} questions of {name} are likely too few for a verdict: {enough} would find or "
+        f"exclude the smallest effect that matters{fewer}; {advice}."
     )
 
 
 def reach(
-    resolved: ResolvedRun, asked: Sequence[Asked], needed: int | None, fewer: str = ""
+    resolved: ResolvedRun, counts: Sequence[CallCounts], needed: int | None, fewer: str = ""
 ) -> list[str]:
-    """Return the command and cost of a run large enough for a verdict, or a note that the benchmark
-    is too small.
+    """Return the command and the cost of a run that is large enough for a verdict.
+
+    If the benchmark is too small, return a note that says so.
 
     Parameters
     ----------
     resolved : ResolvedRun
         The run.
-    asked : sequence of Asked
-        Its calls.
+    counts : sequence of CallCounts
+        The calls of the run.
     needed : int or None
-        Questions needed; None if no number is enough.
+        Number of questions that a verdict needs. None if no number is enough.
     fewer : str
-        How fewer would be enough, in brackets.
+        A remark in brackets that states when fewer questions would be enough.
 
     Returns
     -------
     list of str
-        Lines.
+        The lines to print.
     """
     config, first = resolved.config, resolved.samples[0].sample
-    if needed is None or first.n_distinct < needed:
-        return [
-            shortfall(resolved, needed, fewer)
-            + ("" if needed is None else " Take a larger benchmark.")
-        ]
+    if needed is None:
+        return [shortfall(resolved, needed, fewer)]
+    if first.n_distinct < needed:
+        return [f"{shortfall(resolved, needed, fewer)} Take a larger benchmark."]
     n = max(needed, first.n)
     shares = {s.benchmark.name: min(n, s.sample.n_distinct) / s.sample.n for s in resolved.samples}
     words = [word for word in config.typed or () if not word.startswith(("plan=", "n="))]
     command = shlex.join(["audit", resolved.audit.name, *words, f"n={n}"])
-    cost = in_one_line([(one.planned, shares[one.planned.benchmark]) for one in asked])
+    cost = in_one_line([(each.planned, shares[each.planned.benchmark]) for each in counts])
     return [f"To reach a verdict: {command}", f"  {cost}"]
 
 
-def called(one: Asked) -> dict[str, Any]:
+def planned_facts(counts: CallCounts) -> dict[str, Any]:
     """Return the planned calls as a dict."""
-    return asdict(one.planned)
+    return asdict(counts.planned)
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A planned run. describe: its lines for people. facts: of a model and benchmark, for
-    programs."""
+    """Hold a planned run.
+
+    Attributes
+    ----------
+    resolved : ResolvedRun
+        The run.
+    describe : Callable
+        Returns the lines of the plan for people.
+    facts : Callable
+        Returns the facts about one model and benchmark for programs.
+    """
 
     resolved: ResolvedRun
-    describe: Callable[[Sequence[Asked]], Sequence[str]]
-    facts: Callable[[Asked], Mapping[str, Any]] = called
+    describe: Callable[[Sequence[CallCounts]], Sequence[str]]
+    facts: Callable[[CallCounts], Mapping[str, Any]] = planned_facts
 
     def show(self, engines: Mapping[str, str] = MappingProxyType({})) -> int:
         """Print the plan, for people or for programs.
@@ -231,62 +251,63 @@ class Planned:
         Parameters
         ----------
         engines : mapping
-            What the engine of each model needs.
+            A line about the needs of each model's engine.
 
         Returns
         -------
         int
-            The exit code: 1 if a model cannot run.
+            Exit code 1 if a model cannot run, else 0.
         """
         run = self.resolved
-        asked, path, failed = dry_run(run), run.path, run.failed
+        counts, path, failed = dry_run(run), run.path, run.failed
         if run.config.plan == "json":
-            plans = [self.facts(one) for one in asked]
-            print(
-                json.dumps(
-                    plain(
-                        {
-                            "run_dir": named(path),
-                            "failed": failed,
-                            "engines": dict(engines),
-                            "plans": plans,
-                        }
-                    ),
-                    indent=1,
-                )
-            )
-        else:
-            resumed = "  (exists: it would be resumed)" if (path / MANIFEST).exists() else ""
-            print(f"run directory  {named(path)}{resumed}")
-            for one, warning in (
-                (s.benchmark, w) for s in run.samples for w in s.benchmark.warnings
-            ):
-                say(f"note: {one.name}: {warning}")
-            print(
-                *(f"{name}: cannot run: {why}" for name, why in failed.items()),
-                *self.describe(asked),
-                sep="\n",
-            )
-            print(*engines.values(), sep="\n", end="\n" if engines else "")
+            content = {
+                "run_dir": named(path),
+                "failed": failed,
+                "engines": dict(engines),
+                "plans": [self.facts(each) for each in counts],
+            }
+            print(json.dumps(plain(content), indent=1))
+            return 1 if failed else 0
+        resumed = "  (exists: it would be resumed)" if (path / MANIFEST).exists() else ""
+        print(f"run directory  {named(path)}{resumed}")
+        for sample in run.samples:
+            for warning in sample.benchmark.warnings:
+                say(f"note: {sample.benchmark.name}: {warning}")
+        report = [f"{name}: cannot run: {reason}" for name, reason in failed.items()]
+        print(*report, *self.describe(counts), sep="\n")
+        print(*engines.values(), sep="\n", end="\n" if engines else "")
         return 1 if failed else 0
 
-    def asked(self) -> list[Asked]:
-        """Return the calls of each model. Raises EngineError if one cannot run, as the sum would
-        look complete.
+    def counts(self) -> list[CallCounts]:
+        """Return the calls of each model.
+
+        Raises EngineError if a model cannot run, because the sum would look complete.
         """
-        if self.resolved.failed:
-            raise EngineError(
-                "; ".join(f"{name}: {why}" for name, why in self.resolved.failed.items())
-            )
+        failed = self.resolved.failed
+        if failed:
+            raise EngineError("; ".join(f"{name}: {reason}" for name, reason in failed.items()))
         return dry_run(self.resolved)
 
 
 def planned_answers(resolved: ResolvedRun, needed: int | None) -> Planned:
-    """Return the plan of an audit that asks nothing beside the answers. needed: questions for a
-    verdict."""
+    """Return the plan of an audit whose only calls are the answers.
 
-    def described(asked: Sequence[Asked]) -> list[str]:
-        lines = chain.from_iterable(one.planned.lines() for one in asked)
-        return [*lines, *reach(resolved, asked, needed)]
+    Parameters
+    ----------
+    resolved : ResolvedRun
+        The run.
+    needed : int or None
+        Number of questions that a verdict needs. None if no number is enough.
 
-    return Planned(resolved, described)
+    Returns
+    -------
+    Planned
+        The plan.
+    """
+
+    def describe(counts: Sequence[CallCounts]) -> list[str]:
+        lines = chain.from_iterable(each.planned.lines() for each in counts)
+        return [*lines, *reach(resolved, counts, needed)]
+
+    return Planned(resolved, describe)

@@ -1,5 +1,4 @@
-"""Check arguments as a person types them, and state what Hydra and OmegaConf refuse in this
-program's words (pure)."""
+"""Check arguments as a person types them, and reword the errors of Hydra and OmegaConf (pure)."""
 
 import re
 import shlex
@@ -18,7 +17,7 @@ from audit.benchmarks.config import SUFFIXES, BenchmarkConfig
 from audit.config.base import check_keys, described_models, fields_of
 from audit.core.errors import ConfigError, UsageError, unknown_name
 
-# Beginnings of Hydra's own options.
+# These are the beginnings of Hydra's options.
 _HYDRAS = r"help|hydra|cfg|resolve|package|run\b|multirun|config|info|shell|experimental|version"
 _OPTION = re.compile(rf"(?:^|(?<= ))--(?!{_HYDRAS})([\w.]+)[ =]([^-\s]\S*)")
 # -c and the other excluded options are Hydra's.
@@ -29,86 +28,108 @@ _NO_PACKAGE = re.compile(r"In '((?:\w+/)+)([^']+)': ValidationError.*\n.* is not
 _IN_FILE = re.compile(
     r"In '([^']+)': \w+ raised while composing config:\n(.*)(?:\n +full_key: (\S+))?"
 )
-_PLAIN = re.compile(r"[\w./-]+(?: [\w./-]+)*", re.ASCII)  # what Hydra reads without quotes
+_PLAIN = re.compile(r"[\w./-]+(?: [\w./-]+)*", re.ASCII)  # text that Hydra reads without quotes
 _KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def check_words(words: Sequence[str], command: str) -> list[str]:
-    """Return the arguments, with `help` as `--help`. command: of the audit, such as sweep.
+    """Check the words after a command.
 
-    Raises UsageError, with the line to type, for options, for a command among the keys, and for a
-    file in place of a name.
+    Parameters
+    ----------
+    words : Sequence[str]
+        The words.
+    command : str
+        The command, such as sweep. Messages name it.
+
+    Returns
+    -------
+    list[str]
+        The words, with `--help` in place of `help`.
+
+    Raises
+    ------
+    UsageError
+        If a word is an option, a command, or a file in place of a name. The message states the line
+        to type.
+    ConfigError
+        If a folder of hydra.searchpath does not exist.
     """
     if words[:1] == ["help"]:
         return ["--help"]
     words = with_config_dir(words)
-    if (meant := _SHORT.sub(r"\1=\2", _OPTION.sub(r"\1=\2", " ".join(words)))) != " ".join(words):
-        raise UsageError(f"Keys are written without dashes. Write: audit {command} {meant}")
+    line = " ".join(words)
+    corrected = _SHORT.sub(r"\1=\2", _OPTION.sub(r"\1=\2", line))
+    if corrected != line:
+        raise UsageError(f"Keys are written without dashes. Example: audit {command} {corrected}")
     for i, word in enumerate(words):
         key, is_key, value = word.partition("=")
-        if (
-            not is_key
-            and not word.startswith(("-", "~"))
-            and not words[max(i - 1, 0)].startswith("-")
-        ):
-            line = f"plan audit={command} {' '.join(words[:i])} {' '.join(words[i + 1 :])}".split()
-            meant = f"audit {' '.join(line)}" if word == "plan" else "model=scripted n=20"
+        is_value = words[max(i - 1, 0)].startswith("-")
+        if not is_key and not is_value and not word.startswith(("-", "~")):
+            example = "model=scripted n=20"
+            if word == "plan":
+                example = " ".join(
+                    ["audit", "plan", f"audit={command}", *words[:i], *words[i + 1 :]]
+                )
             raise UsageError(
-                f"Expected key=value, found {word!r}. Write such as: {meant}\nAll keys: audit {command} help"
+                f"Word is {word!r}. Expected key=value. Example: {example}\n"
+                f"All keys: audit {command} help"
             )
         if key in ("benchmark", "control_benchmark") and value.lower().endswith(SUFFIXES):
+            example = shlex.quote(f"data={value}")
+            if key == "control_benchmark":
+                example = f"{key}=mcq_file {key}.path={value}"
             raise UsageError(
-                f"{key} takes a name, and {value} is a file. Write: "
-                + (
-                    shlex.quote(f"data={value}")
-                    if key == "benchmark"
-                    else f"{key}=mcq_file {key}.path={value}"
-                )
-                + f"\nHow its columns are read: audit data show {shlex.quote(value)}"
+                f"{key} is the file {value}. Expected a name. Example: {example}\n"
+                f"To see how its columns are read: audit data show {shlex.quote(value)}"
             )
         if key == "hydra.searchpath":
             _check_searchpath(value)
         if key == "model.openai_compatible.name":
             raise UsageError(
-                f"An endpoint goes by the name of its model. Write: endpoint=URL model_id={value}"
+                f"{key} is {value}. Expected the name of the served model. "
+                f"Example: endpoint=URL model_id={value}"
             )
     return list(words)
 
 
 def with_config_dir(words: Sequence[str]) -> list[str]:
-    """Replace Hydra's option for the user's folder by the key that means the same.
+    """Replace Hydra's option --config-dir by the equivalent key hydra.searchpath.
 
     >>> with_config_dir(["n=5", "--config-dir", "my conf"])
     ['n=5', "hydra.searchpath=['my conf']"]
     """
     line = "\n".join(words)
-    return (
-        re.sub(r"(?m)^(?:--config-dir|-cd)[\n=](.+)$", r"hydra.searchpath=['\1']", line).split("\n")
-        if line
-        else []
-    )
+    if not line:
+        return []
+    option = r"(?m)^(?:--config-dir|-cd)[\n=](.+)$"
+    return re.sub(option, r"hydra.searchpath=['\1']", line).split("\n")
 
 
 def folders_of(searchpath: str) -> list[Path]:
     """Return the folders in a value of hydra.searchpath, without those of packages (pkg://)."""
-    places = (
-        place.strip(" '\"").removeprefix("file://")
-        for place in searchpath.strip("'\"[]").split(",")
-    )
-    return [Path(place) for place in places if "://" not in place]
+    folders = []
+    for place in searchpath.strip("'\"[]").split(","):
+        path = place.strip(" '\"").removeprefix("file://")
+        if "://" not in path:
+            folders.append(Path(path))
+    return folders
 
 
 def _check_searchpath(value: str) -> None:
-    """Raise UsageError for a missing folder, of which Hydra only warns."""
+    """Raise ConfigError if a folder does not exist. Hydra would only print a warning."""
     for folder in folders_of(value):
         if not folder.is_dir():
-            holds = f"Expected one that holds model/ or benchmark/, such as {Path.cwd() / 'conf'}."
-            raise ConfigError(f"hydra.searchpath: there is no folder {folder}. {holds}")
+            raise ConfigError(
+                f"Folder {folder} of hydra.searchpath does not exist. Expected a folder that holds "
+                f"model/ or benchmark/. Example: {Path.cwd() / 'conf'}"
+            )
 
 
 def quoted(word: str) -> str:
-    """Return key=value with quotes around what Hydra cannot read without them, such as a path with
-    a space.
+    """Return a word key=value with quotes around the value if Hydra needs them.
+
+    Hydra needs quotes around a path with a space, for example.
 
     >>> quoted("benchmark.path=/data/my exam ü.jsonl")
     "benchmark.path='/data/my exam ü.jsonl'"
@@ -117,28 +138,41 @@ def quoted(word: str) -> str:
     if not is_key or not value or value[0] in "'\"[{" or word.startswith("-"):
         return word
     text = value.replace("'", "\\'")
-    return next(filter(_parses, (word, f"{key}='{text}'")), word)
+    in_quotes = f"{key}='{text}'"
+    return in_quotes if not _parses(word) and _parses(in_quotes) else word
 
 
 def benchmark_words(config: BenchmarkConfig) -> list[str]:
-    """Return the benchmark and every key that is not the default, as they are typed in a shell."""
+    """Return the words that select a benchmark and its settings, quoted for a shell."""
     if config.format != "mcq_file":
-        return [
-            f"benchmark={config.name}",
-            *([shlex.quote(f"benchmark.path={config.path}")] if config.path else []),
-        ]
-    plain = asdict(BenchmarkConfig(format=config.format))
-    own = {key: value for key, value in asdict(config).items() if value != plain[key]}
-    return ["benchmark=mcq_file", *map(shlex.quote, words({"benchmark": own}, _as_text))]
+        path = [shlex.quote(f"benchmark.path={config.path}")] if config.path else []
+        return [f"benchmark={config.name}", *path]
+    defaults = asdict(BenchmarkConfig(format=config.format))
+    settings = {key: value for key, value in asdict(config).items() if value != defaults[key]}
+    return ["benchmark=mcq_file", *map(shlex.quote, words({"benchmark": settings}, _as_text))]
 
 
 def words(
     options: Mapping[str, Any], text: Callable[[str], str] = str, above: str = ""
 ) -> Iterator[str]:
-    """Return options as Hydra reads them.
+    """Yield options as words that Hydra reads.
 
-    text: how one is written. The default writes it as a command reads it.
+    Parameters
+    ----------
+    options : Mapping
+        The values by key. A value may be a mapping of keys below it.
+    text : Callable
+        Writes one value as text. The default does not quote.
+    above : str
+        The dotted path of the keys, with a dot at its end.
 
+    Yields
+    ------
+    str
+        A word such as `n=20`.
+
+    Examples
+    --------
     >>> list(words({"n": 20, "gate": True, "references": ["a", "b"], "benchmark": {"path": "x.csv"}, "seed": None}))
     ['n=20', 'gate=true', 'references=[a,b]', 'benchmark.path=x.csv', 'seed=null']
     """
@@ -158,7 +192,7 @@ def words(
 
 
 def _as_text(text: str) -> str:
-    """Quote text in which Hydra would read its own signs."""
+    """Quote text with characters that Hydra interprets."""
     escaped = text.replace('"', '\\"')
     return text if _PLAIN.fullmatch(text) else f'"{escaped}"'
 
@@ -171,35 +205,56 @@ def _parses(word: str) -> bool:
     return True
 
 
-def plainly_said(error: Exception, words: Sequence[str], schema: type) -> str:
-    """State what Hydra or OmegaConf refuses of these arguments. schema: the dataclass that the
-    configuration must fit."""
+def plain_message(error: Exception, words: Sequence[str], schema: type) -> str:
+    """Return an error of Hydra or OmegaConf in plain words.
+
+    Parameters
+    ----------
+    error : Exception
+        The error.
+    words : Sequence[str]
+        The words of the command.
+    schema : type
+        The dataclass that the configuration must fit.
+
+    Returns
+    -------
+    str
+        The message, with the expected form.
+    """
     if isinstance(error, MissingConfigException) and error.options:
         return _missing(error)
-    if isinstance(error, MarkedYAMLError) and (mark := error.problem_mark):
-        return f"{mark.name}, line {mark.line + 1}: {error.problem}. Expected lines such as name: value."
-    if found := _NO_PACKAGE.search(str(error)):
-        file = f"{found[1]}{found[2]}"
-        return f"{file}.yaml has no package. Expected as its first line: # @package {file.replace('/', '.')}"
+    if isinstance(error, MarkedYAMLError) and error.problem_mark:
+        mark = error.problem_mark
+        place = f"{mark.name}, line {mark.line + 1}"
+        return f"{place}: {error.problem}. Expected YAML. Example: name: value"
+    without_package = _NO_PACKAGE.search(str(error))
+    if without_package:
+        file = f"{without_package[1]}{without_package[2]}"
+        line = f"# @package {file.replace('/', '.')}"
+        return f"The package of {file}.yaml is missing. Expected as the first line: {line}"
     if isinstance(error, OverrideParseException):
-        example = "n=20, 'model=[a,b]' or \"key='a text, with signs'\""
-        return f"{error.override!r} cannot be read. Expected such as {example}."
-    if found := _IN_FILE.search(str(error)):
-        return f"{found[1]}.yaml: {_unfit(schema, found[3] or '', found[2])}"
-    return _ill_fitting(error, words, schema)
+        examples = "n=20, 'model=[a,b]', \"key='a text, with signs'\""
+        return f"{error.override!r} cannot be read. Expected key=value. Examples: {examples}"
+    in_file = _IN_FILE.search(str(error))
+    if in_file:
+        return f"{in_file[1]}.yaml: {_file_problem(schema, in_file[3] or '', in_file[2])}"
+    return _word_problem(error, words, schema)
 
 
 def _missing(error: MissingConfigException) -> str:
     group, _, name = (error.missing_cfg_file or "").rpartition("/")
     if group.startswith("model/"):
-        return f"model={group[6:]}/{name} is no file. Of the hub: model=hf:{group[6:]}/{name}"
+        path = f"{group.removeprefix('model/')}/{name}"
+        return f"model is {path}, which is not a file. For a model of the hub: model=hf:{path}"
     return (
-        f"{unknown_name(group, name, error.options or ())} One of your own, in FOLDER/{group}/{name}.yaml: "
-        "'hydra.searchpath=[FOLDER]'"
+        f"{unknown_name(group, name, error.options or ())} To use your own file "
+        f"FOLDER/{group}/{name}.yaml: 'hydra.searchpath=[FOLDER]'"
     )
 
 
-def _ill_fitting(error: Exception, words: Sequence[str], schema: type) -> str:
+def _word_problem(error: Exception, words: Sequence[str], schema: type) -> str:
+    """Return the problem of the word that an error is about."""
     cause = error if isinstance(error, OmegaConfBaseException) else error.__cause__
     key = str(getattr(cause, "full_key", "") or "")
     typed = next((word for word in words if key and word.lstrip("+").startswith(f"{key}=")), "")
@@ -213,9 +268,9 @@ def _ill_fitting(error: Exception, words: Sequence[str], schema: type) -> str:
         return f"{unknown}{neither}"
     if kind:
         return f"{typed} does not fit. Expected {kind}."
-    meant = next((word for word in words if word in str(error)), "")
-    why = str(cause or error).splitlines()[0]
-    return f"{meant} does not fit: {why}" if meant else why
+    word = next((word for word in words if word in str(error)), "")
+    reason = str(cause or error).splitlines()[0]
+    return f"{word} does not fit: {reason}" if word else reason
 
 
 def _references(words: Sequence[str]) -> list[str]:
@@ -226,14 +281,16 @@ def _references(words: Sequence[str]) -> list[str]:
     return [name for name in served if name in described_models()]
 
 
-def _unfit(schema: type, key: str, why: str) -> str:
-    """State what is wrong with a key of a file."""
+def _file_problem(schema: type, key: str, reason: str) -> str:
+    """Return the problem of a key in a file."""
     try:
         check_keys(nested(key, None) if key else {}, schema)
     except ConfigError as unknown:
         return str(unknown)
-    kind = _kind(schema, key, "") if key else ""
-    return f"{key}: {why}. Expected {kind}." if kind else f"{key}: {why}".removeprefix(": ")
+    if not key:
+        return reason
+    kind = _kind(schema, key, "")
+    return f"{key}: {reason}. Expected {kind}." if kind else f"{key}: {reason}"
 
 
 def nested(key: str, value: Any) -> dict[str, Any]:
@@ -244,9 +301,9 @@ def nested(key: str, value: Any) -> dict[str, Any]:
 
 
 def _kind(schema: Any, key: str, value: str) -> str:
-    """State what a key takes in place of a value of another kind; "" if the schema does not tell."""
+    """Return the kind of value that a key has, or "" if the schema does not state it."""
     if key.endswith(".choices_column"):
-        return f"one column; several are '{key.removesuffix('s_column')}_columns={value}'"
+        return f"one column. For several: '{key.removesuffix('s_column')}_columns={value}'"
     if key.endswith(".endpoints"):
         return f"a list, such as \"{key}=[{{url: '{value}', model: NAME}}]\""
     for part in key.split("."):
@@ -254,6 +311,6 @@ def _kind(schema: Any, key: str, value: str) -> str:
         schema = get_args(schema)[1] if get_origin(schema) is dict else known.get(part)
     if is_dataclass(schema):
         return f"keys below it, such as {key}.{next(iter(fields_of(schema)))}=..."
-    return (
-        f"a list, such as '{key}=[a,b]'" if get_origin(schema) is list else _KINDS.get(schema, "")
-    )
+    if get_origin(schema) is list:
+        return f"a list, such as '{key}=[a,b]'"
+    return _KINDS.get(schema, "")

@@ -28,22 +28,23 @@ class CostConfig:
     Attributes
     ----------
     max : float or None
-        Amount of money at which a run stops.
+        The amount of money at which a run stops.
     gpu_hour : float or None
-        Price of one GPU for an hour.
+        The price of one GPU for an hour.
     currency : str
-        Currency of all prices.
+        The currency of all prices.
     measured : str or None
-        Directory of a run whose pace is taken.
+        The directory of an earlier run, whose pace is used.
     throughput, prices : dict
-        {prompt, generated} by model: tokens a second of one replica; price of a million tokens.
+        Rates by model, each with the keys prompt and generated. A throughput is in tokens a second
+        of one replica, and a price is for a million tokens.
     """
 
     max: float | None = None
     gpu_hour: float | None = None
     currency: str = "USD"
     measured: str | None = None
-    # These are dicts, since the command line could not add a key to a dataclass.
+    # These are dicts, because the command line cannot add keys to a dataclass.
     throughput: dict[str, Any] = field(default_factory=dict)
     prices: dict[str, Any] = field(default_factory=dict)
 
@@ -63,13 +64,13 @@ class PlannedCost:
     Attributes
     ----------
     hours, gpu_hours : float or None
-        Hours of all replicas side by side, and hours of their GPUs; None if no pace is known.
+        The hours of the run, and of its GPUs. None if the pace is unknown.
     money : float or None
-        Price; None if it is not known.
+        The price. None if a price is unknown.
     currency : str
-        Currency.
+        The currency of the price.
     basis : str
-        Source of the figures; "" for a scripted model, which costs nothing.
+        The source of the numbers. It is "" for a scripted model, which costs nothing.
     """
 
     hours: float | None
@@ -154,16 +155,16 @@ def money_spent(
     Parameters
     ----------
     cost : CostConfig
-        Prices; cached tokens are paid in full.
+        The prices. Cached tokens have the full price.
     used : mapping
-        Tokens, as `shards.complete.run_cost` returns them.
+        The tokens, as `shards.complete.run_cost` returns them.
     answering : mapping of str to ModelConfig
         The model that answers, by name of the audited model.
 
     Returns
     -------
     dict of str to float
-        Money.
+        The money by audited model.
     """
     money = dict.fromkeys(used, 0.0)
     for model, arms in used.items():
@@ -177,10 +178,10 @@ def money_spent(
 
 
 def check_priced(cost: CostConfig, model: ModelConfig) -> None:
-    """Raise ConfigError if a run is to stop at an amount and the price of a model is not known."""
+    """Raise ConfigError if cost.max is set and the price of a model is unknown."""
     if cost.max is not None and model.name not in cost.prices and model.engine != "scripted":
         raise ConfigError(
-            f"cost.max is {cost.max:g}, and the prices of {model.name} are not known. "
+            f"cost.max is {cost.max:g}, and the prices of {model.name} are unknown. "
             "Expected the prices of a million tokens. "
             f"Example: '+cost.prices.{model.name}={{prompt: 0.15, generated: 0.6}}'."
         )
@@ -223,14 +224,15 @@ def _rates(cost: CostConfig, table: str, name: str) -> tuple[float, float]:
 def planned_cost(
     cost: CostConfig, tokens: Mapping[str, Tokens], models: Mapping[str, ModelConfig]
 ) -> PlannedCost:
-    """Return the cost of one job's calls.
+    """Return the cost of the calls of one job.
 
     Parameters
     ----------
     cost : CostConfig
-        Prices and paces.
+        The prices and the paces.
     tokens, models : mapping
-        Tokens and configuration by name of the called model. The models take turns.
+        The tokens and the configuration of each called model, by name. The models run one after
+        another.
 
     Returns
     -------
@@ -255,11 +257,14 @@ def planned_cost(
             bases.append(f"{name}: estimated {read:,.0f} tokens/s read, {written:,.0f} written")
         else:
             bases.append(
-                f"no pace is known of {name}: cost.measured=RUN_DIR of an earlier run, or "
+                f"the pace of {name} is unknown: set cost.measured=RUN_DIR of an earlier run, or "
                 f"'+cost.throughput.{name}={{prompt: 20000, generated: 5000}}'"
             )
             if model.engine == "openai" and name not in cost.prices:
-                bases.append(f"no price: '+cost.prices.{name}={{prompt: 0.15, generated: 0.6}}'")
+                bases.append(
+                    "the price is unknown: set "
+                    f"'+cost.prices.{name}={{prompt: 0.15, generated: 0.6}}'"
+                )
         times.append(seconds)
         gpu_hours += (seconds or 0.0) / 3600 * _gpus(model)
         money.append(price(cost, name, model, planned, seconds))
@@ -277,9 +282,26 @@ def _gpus(model: ModelConfig) -> float:
 def price(
     cost: CostConfig, name: str, model: ModelConfig, tokens: Tokens, seconds: float | None
 ) -> float | None:
-    """Return the price of one model's calls, by its tokens or else by the hours of its GPUs.
+    """Return the price of one model's calls.
 
-    Return None if neither price is known.
+    Parameters
+    ----------
+    cost : CostConfig
+        The prices.
+    name : str
+        The name of the model.
+    model : ModelConfig
+        Its configuration.
+    tokens : Tokens
+        The tokens of the calls.
+    seconds : float or None
+        The time of the calls. None if it is unknown.
+
+    Returns
+    -------
+    float or None
+        The price of the tokens, or of the hours of the GPUs if tokens have no price. None if both
+        prices are unknown.
     """
     if name in cost.prices:
         prompt, generated = _rates(cost, "prices", name)
@@ -296,25 +318,25 @@ def spent(
     sums: Mapping[str, int],
     seconds: float,
 ) -> float | None:
-    """Return the money that the rows of a model have cost; None if a price is not known.
+    """Return the money that the rows of a model have cost.
 
     Parameters
     ----------
     cost : CostConfig
-        Prices.
+        The prices.
     models : mapping
-        (Model that prepares, model that answers) by name.
+        The model that prepares and the model that answers, by name of the audited model.
     name : str
-        Name of the model.
+        The name of the audited model.
     sums : mapping of str to int
-        Sums of the columns of tokens.
+        The sums of the columns with tokens.
     seconds : float
-        Time so far.
+        The time of the run so far.
 
     Returns
     -------
     float or None
-        Money.
+        The money. None if a price is unknown.
     """
     preparing, answering = models[name]
     prompt, generated = _ANSWERS
@@ -335,10 +357,25 @@ def spent(
 def measured_pace(run_dir: Path) -> dict[str, float]:
     """Return the pace of one replica of each model of a run, in tokens a second.
 
-    Tokens read from the prefix cache do not count. A model with an interrupted attempt is left out,
-    since its rows count and its seconds are not known. Raises ConfigError if no model is left.
+    Tokens from the prefix cache do not count. A model with an interrupted attempt is left out,
+    because the seconds of that attempt are unknown.
+
+    Parameters
+    ----------
+    run_dir : Path
+        The directory of the run.
+
+    Returns
+    -------
+    dict of str to float
+        The pace by model.
+
+    Raises
+    ------
+    ConfigError
+        If no model is left.
     """
-    # This import loads Arrow, which a refused override does not need.
+    # This import loads Arrow, and refused words must not wait for it.
     from audit.shards.manifest import Manifest
 
     manifest, paces = Manifest.load(run_dir), {}
@@ -357,7 +394,7 @@ def measured_pace(run_dir: Path) -> dict[str, float]:
             paces[name] = tokens / seconds / replicas
     if not paces:
         raise ConfigError(
-            f"cost.measured is {run_dir}, and no model of that run was timed from its first row to "
-            "its last. Expected a finished run that was not interrupted."
+            f"cost.measured is {run_dir}, and no model of that run has complete times. "
+            "Expected a finished run that was not interrupted."
         )
     return paces

@@ -1,8 +1,8 @@
-"""Read audit.yaml of the current folder: the model, endpoint, questions, references and registry
-that every command of the folder is about.
+"""Read audit.yaml: the model, questions, references and registry of the commands in a folder.
 
-The words of a command have the last say: a word that names the model replaces the file's model, and
-so on."""
+The words of a command take precedence. A word that names the model replaces the model of the file,
+for example.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,8 @@ from audit.shards.redact import REMOVED, redact
 
 PROJECT = "audit.yaml"
 _MAX_BYTES = 1 << 16
-# Keys of the file by what they name. A command that names one of a subject has none of the file's
-# others, but for the details of an endpoint.
+# These are the keys of the file by subject. If a command sets a key, the file's keys of the same
+# subject are ignored. The details of an endpoint are still read.
 _SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "model": ("model", "endpoint"),
     "questions": ("data", "benchmark"),
@@ -30,23 +30,23 @@ _SUBJECTS: Mapping[str, tuple[str, ...]] = {
 _DETAILS = {"model_id": "endpoint", "api_key_env": "endpoint"}
 KEYS = (*(key for keys in _SUBJECTS.values() for key in keys), *_DETAILS)
 _LISTS = ("model", "references")
-# Commands that take a key of the file; any other key belongs to all.
-_TAKEN_BY = {
+# Only these commands read these keys. All commands read the other keys.
+_READ_BY = {
     "references": ("perturb", "memory"),
     "control_data": ("memory",),
     "control_benchmark": ("memory",),
     "registry": ("sweep", "perturb", "memory", "validity", "suite", "registry"),
 }
-# A suite pins its model and questions itself, and a registry has no model. The gate, reviews and
-# packs read no project file: whoever changes it must not change what they compare with.
-_TAKE_REGISTRY_ALONE = ("suite", "registry")
+# A suite pins its model and questions, and a registry has no model. The gate, reviews and packs
+# read no project file, because a change of the file must not change their result.
+_READ_REGISTRY_ONLY = ("suite", "registry")
 _NAME = re.compile(r"[^\s,\[\]{}()'\"$\\]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_EXAMPLE = f"{PROJECT} with lines such as 'data: exam.csv'; audit init writes one"
+_EXAMPLE = f"{PROJECT} with lines such as 'data: exam.csv'. To write it: audit init"
 
 
 def read_project(folder: Path) -> dict[str, str | list[str]]:
-    """Return what the project file of a folder names.
+    """Return the values in the project file of a folder.
 
     Parameters
     ----------
@@ -56,13 +56,13 @@ def read_project(folder: Path) -> dict[str, str | list[str]]:
     Returns
     -------
     dict of str to str or list of str
-        Values by key; empty without a file.
+        Values by key. The dict is empty without a file.
 
     Raises
     ------
     ConfigError
-        If the file is no regular file of at most 64 KiB, no YAML mapping, has an unknown key, or a value that a command
-        does not take, such as a key in the place of a variable's name.
+        If the file is not a YAML mapping of at most 64 KiB, or if a key or a value is invalid. A
+        server's key in place of a variable's name is invalid, for example.
     """
     path = folder / PROJECT
     try:
@@ -70,20 +70,20 @@ def read_project(folder: Path) -> dict[str, str | list[str]]:
     except FileNotFoundError:
         return {}
     except (OSError, YAMLError, ValueError, RecursionError) as error:
-        why = " ".join(str(error).split())
-        raise ConfigError(f"{path} cannot be read: {why}. Expected {_EXAMPLE}.") from error
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"{path} cannot be read: {reason}. Expected {_EXAMPLE}.") from error
     return check_project({} if values is None else values, str(path))
 
 
 def check_project(values: Any, place: str = PROJECT) -> dict[str, str | list[str]]:
-    """Return the values of a project file, checked; those that are null or empty are left out.
+    """Check the values of a project file, and return those that are not empty.
 
     Parameters
     ----------
     values : object
-        What the file holds.
+        The parsed content of the file.
     place : str
-        The file, for messages.
+        The path of the file, for messages.
 
     Returns
     -------
@@ -93,54 +93,58 @@ def check_project(values: Any, place: str = PROJECT) -> dict[str, str | list[str
     Raises
     ------
     ConfigError
-        As `read_project`.
+        If a key is unknown, a value is invalid, or a subject is named twice.
     """
     if not isinstance(values, Mapping):
         raise ConfigError(f"{place} holds a {type(values).__name__}. Expected {_EXAMPLE}.")
-    found: dict[str, str | list[str]] = {}
+    checked: dict[str, str | list[str]] = {}
     for key, value in values.items():
         if key not in KEYS:
-            why = unknown_name(f"key of {place}", str(key), KEYS)
+            problem = unknown_name(f"key of {place}", str(key), KEYS)
             raise ConfigError(
-                f"{why} Never write a server's key into a file. "
+                f"{problem} Never write a server's key into a file. "
                 "Name the environment variable that holds it: api_key_env: NAME."
             )
         if value not in (None, "", []):
-            found[key] = _checked(key, value, place)
+            checked[key] = _checked(key, value, place)
     for subject, keys in _SUBJECTS.items():
-        if len(both := [key for key in keys if key in found]) > 1:
+        both = [key for key in keys if key in checked]
+        if len(both) > 1:
             raise ConfigError(
                 f"{place} names the {subject} twice: {' and '.join(both)}. Expected one of them."
             )
-    if ("endpoint" in found) != ("model_id" in found):
-        missing = "endpoint" if "model_id" in found else "model_id"
+    if ("endpoint" in checked) != ("model_id" in checked):
+        missing = "endpoint" if "model_id" in checked else "model_id"
         raise ConfigError(
-            f"{place} has no {missing}. Expected both of an endpoint. Example: endpoint: http://127.0.0.1:8000/v1 and "
-            "model_id: my-model"
+            f"{place} has no {missing}. Expected an endpoint with a model_id. "
+            "Example: endpoint: http://127.0.0.1:8000/v1 and model_id: my-model"
         )
-    return found
+    return checked
 
 
 def _checked(key: str, value: Any, place: str) -> str | list[str]:
-    several = value if isinstance(value, list) and key in _LISTS else [value]
-    for one in several:
-        if not isinstance(one, str) or not one.isprintable() or "${" in one:
+    """Return the value of a key. Raises ConfigError if it is invalid or holds a secret."""
+    texts = value if isinstance(value, list) and key in _LISTS else [value]
+    for text in texts:
+        if not isinstance(text, str) or not text.isprintable() or "${" in text:
+            kind = "a text or a list of texts" if key in _LISTS else "a text"
             raise ConfigError(
-                f"{key} of {place} is {one!r}. Expected a text{' or a list of texts' * (key in _LISTS)}. "
-                f"Example: {key}: {_like(key)}"
+                f"{key} of {place} is {text!r}. Expected {kind}. Example: {key}: {_example(key)}"
             )
-        if REMOVED in redact({key: one}).values() or REMOVED in redact(one):
+        if REMOVED in redact({key: text}).values() or REMOVED in redact(text):
             raise ConfigError(
-                f"{key} of {place} holds a secret. Never write one into a file. Expected the name of the environment "
-                "variable that has it. Example: api_key_env: OPENAI_API_KEY"
+                f"{key} of {place} holds a secret. Expected the name of the environment variable "
+                "that holds it. Example: api_key_env: OPENAI_API_KEY"
             )
         form = _VARIABLE if key == "api_key_env" else _NAME
-        if key not in ("data", "control_data", "registry") and not form.fullmatch(one):
-            raise ConfigError(f"{key} of {place} is {one!r}. Expected such as {key}: {_like(key)}")
-    return several if key == "references" or len(several) > 1 else str(several[0])
+        if key not in ("data", "control_data", "registry") and not form.fullmatch(text):
+            raise ConfigError(
+                f"{key} of {place} is {text!r}. Expected a name. Example: {key}: {_example(key)}"
+            )
+    return texts if key == "references" or len(texts) > 1 else str(texts[0])
 
 
-def _like(key: str) -> str:
+def _example(key: str) -> str:
     examples = {
         "model": "qwen3_8b",
         "endpoint": "http://127.0.0.1:8000/v1",
@@ -159,84 +163,84 @@ def _like(key: str) -> str:
 def with_project(
     words: Sequence[str], command: str, folder: Path | None = None
 ) -> tuple[list[str], str]:
-    """Add to a command's words what the project file names and the words do not.
+    """Add the settings of the project file that the words of a command do not state.
 
     Parameters
     ----------
     words : sequence of str
-        Words of the command.
+        The words of the command.
     command : str
-        The audit, `variants` for the build of a library, `suite` or `registry`.
+        The audit, `variants` for building a library, `suite` or `registry`.
     folder : Path or None
-        Folder of the file; None is the current one.
+        The folder of the file. None means the current folder.
 
     Returns
     -------
     words : list of str
-        The words, with the file's before them.
+        The words of the file, followed by those of the command.
     note : str
-        Where they come from; empty if the file adds nothing.
+        A line that names the added words, or "".
 
     Raises
     ------
     ConfigError
-        As `read_project`.
+        If the file is invalid.
     """
-    own, note = project_words(words, command, folder)
-    return [*own, *words], note
+    added, note = project_words(words, command, folder)
+    return [*added, *words], note
 
 
 def project_words(
     words: Sequence[str], command: str, folder: Path | None = None
 ) -> tuple[list[str], str]:
-    """Return what the project file names and a command's words do not.
+    """Return the settings of the project file that the words of a command do not state.
 
     Parameters
     ----------
     words : sequence of str
-        Words of the command.
+        The words of the command.
     command : str
-        As of `with_project`.
+        The command, as in `with_project`.
     folder : Path or None
-        Folder of the file; None is the current one.
+        The folder of the file. None means the current folder.
 
     Returns
     -------
     words : list of str
-        The file's words.
+        The words of the file.
     note : str
-        Where they come from; empty if the file adds nothing.
+        A line that names these words, or "".
 
     Raises
     ------
     ConfigError
-        As `read_project`.
+        If the file is invalid.
     """
     if {"--help", "-h"} & set(words):
         return [], ""
     given = {word.partition("=")[0].lstrip("+") for word in words}
     values = read_project(Path() if folder is None else folder)
-    added = {key: value for key, value in values.items() if _adds(key, given, command)}
-    own = [
-        f"{key}={value if isinstance(value, str) else _listed(value)}"
-        for key, value in added.items()
-    ]
-    return own, f"{PROJECT}: {' '.join(own)}" if own else ""
+    added = []
+    for key, value in values.items():
+        if _adds(key, given, command):
+            text = value if isinstance(value, str) else f"[{','.join(value)}]"
+            added.append(f"{key}={text}")
+    return added, f"{PROJECT}: {' '.join(added)}" if added else ""
 
 
 def _adds(key: str, given: set[str], command: str) -> bool:
-    """Return whether a command takes a key of the file, and its words do not name the same."""
-    if command not in _TAKEN_BY.get(key, (command,)):
+    """Return True if a command reads a key, and its words do not set the same subject."""
+    if command not in _READ_BY.get(key, (command,)):
         return False
-    if command in _TAKE_REGISTRY_ALONE and key != "registry":
+    if command in _READ_REGISTRY_ONLY and key != "registry":
         return False
-    subject = next((keys for keys in _SUBJECTS.values() if _DETAILS.get(key, key) in keys), ())
-    rivals = {*subject, "fresh_after"} if key.startswith("control_") else {*subject}
+    rivals = set[str]()
+    for keys in _SUBJECTS.values():
+        if _DETAILS.get(key, key) in keys:
+            rivals.update(keys)
+    if key.startswith("control_"):
+        rivals.add("fresh_after")
     return key not in given and given.isdisjoint(rivals)
-
-
-def _listed(values: Sequence[str]) -> str:
-    return f"[{','.join(values)}]"
 
 
 def project_text(values: Mapping[str, str | list[str]]) -> str:
@@ -245,31 +249,33 @@ def project_text(values: Mapping[str, str | list[str]]) -> str:
     Parameters
     ----------
     values : mapping of str to str or list of str
-        Values by key; without an entry a key stands in a comment, with an example.
+        Values by key. A key without a value becomes a comment with an example.
 
     Returns
     -------
     str
-        YAML.
+        The text, as YAML.
     """
-    about = {
+    comments = {
         "model": "a name of conf/model or hf:ORG/NAME, in place of an endpoint",
         "endpoint": "an OpenAI-compatible server",
         "model_id": "the name of the model on that server",
-        "api_key_env": "the environment variable that holds the key; never write the key itself into a file",
+        "api_key_env": "the environment variable that holds the key; never write the key here",
         "data": "your questions; or benchmark: NAME",
         "control_data": "questions that the model cannot have seen",
         "references": "models that answer the same questions, of two families or more",
         "registry": "a file or address where finished runs are registered",
     }
     lines = [
-        "# What the commands of this folder are about. A word of a command has the last say: data=other.csv"
+        "# The settings of all commands in this folder. Words of a command take precedence: "
+        "data=other.csv"
     ]
-    for key in (*about, *(key for key in KEYS if key not in about and key in values)):
+    keys = [*comments, *(key for key in KEYS if key not in comments and key in values)]
+    for key in keys:
         value = values.get(key)
-        shown = _like(key) if value is None else _quoted(value)
-        lines += [f"# {about[key]}"] if key in about else []
-        lines.append(f"{'# ' if value is None else ''}{key}: {shown}")
+        if key in comments:
+            lines.append(f"# {comments[key]}")
+        lines.append(f"# {key}: {_example(key)}" if value is None else f"{key}: {_quoted(value)}")
     return "\n".join(lines) + "\n"
 
 

@@ -1,9 +1,9 @@
 """Find the reference models of an audit, in the same job or in earlier runs (`references=[...]`).
 
-RUN_DIR stands for the references of that run. A model that the run judged is given by name, as
-MODEL@RUN_DIR. set:NAME is a reference set, of whose models some are chosen. A reference set is the
-directory of an imported run in which no model is judged, with `set.json` beside its manifest. It is
-in the folder that AUDIT_REFERENCES names, or in the user's cache.
+RUN_DIR means the references of that run, and MODEL@RUN_DIR means a model that the run judged.
+set:NAME means some models of a reference set. A reference set is the directory of an imported run
+without judged models, with `set.json` beside its manifest. It is in the folder that the variable
+AUDIT_REFERENCES names, or in the user's cache.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class SetModel:
     Attributes
     ----------
     name : str
-        Name.
+        The name of the model.
     accuracy : float
-        Accuracy over its parsed answers, 0-1.
+        The accuracy over parsed answers, between 0 and 1.
     answers, unparsed : int
-        Items that were asked, and those of them without a parsed answer.
+        The number of items that were asked, and of those without a parsed answer.
     released, family : str or None
-        Date of release, and family.
+        The release date and the family.
     """
 
     name: str
@@ -67,15 +67,15 @@ class ReferenceSet:
     Attributes
     ----------
     name, path : str, Path
-        Name and directory.
+        The name and the directory of the set.
     version : str
-        Hash of all its answers.
+        The hash of all answers.
     benchmark : str
-        Benchmark of the answers.
+        The benchmark of the answers.
     source, licence : str
-        Source and licence of the published answers.
+        The source and the licence of the published answers.
     models : tuple of SetModel
-        Models.
+        The models of the set.
     """
 
     name: str
@@ -88,9 +88,10 @@ class ReferenceSet:
 
 
 def sets_folder() -> Path:
-    """Return the folder of sets: AUDIT_REFERENCES, or one in the user's cache."""
-    if given := os.environ.get("AUDIT_REFERENCES"):
-        return Path(given)
+    """Return the folder of sets: AUDIT_REFERENCES, or a folder in the user's cache."""
+    folder = os.environ.get("AUDIT_REFERENCES")
+    if folder:
+        return Path(folder)
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "benchmark-audit" / "references"
 
@@ -101,12 +102,12 @@ def known_sets() -> list[str]:
 
 
 def load_set(name: str) -> ReferenceSet:
-    """Return a set by name, with its shards checked against their hashes.
+    """Return a set by name. The shards of the set are checked against their hashes.
 
     Parameters
     ----------
     name : str
-        Name of the set.
+        The name of the set.
 
     Returns
     -------
@@ -165,25 +166,26 @@ def choose(
     count: int = DEFAULT_COUNT,
     before: str | None = None,
 ) -> tuple[str, ...]:
-    """Return the names of models that are spread evenly over the accuracies of a set.
+    """Choose models that are spread evenly over the accuracies of a set.
 
-    No answer of a tested model is looked at.
+    The choice does not depend on any answer of a tested model.
 
     Parameters
     ----------
     models : sequence of SetModel
-        Models of the set; one that lacks many items is left out.
+        The models of the set. A model that lacks many items is left out.
     families : collection of str
-        Families of the tested models, which are left out. A model of unknown family stays.
+        The families of the tested models. Models of these families are left out, but models of
+        unknown family stay.
     count : int
-        Number of models.
+        The number of models.
     before : str or None
-        Date; models that were released later are left out.
+        A date. Models that were released later are left out.
 
     Returns
     -------
     tuple of str
-        Names by accuracy. A second model of a family is taken if no other is near.
+        The names, sorted by accuracy. Two models have one family only if no other model is near.
 
     Raises
     ------
@@ -252,7 +254,7 @@ class ReferencedConfig(RunConfig):
     """Define the options of an audit with references: names of models, and directories of runs."""
 
     references: list[str] = field(default_factory=list)
-    # Names of references in which an audit found something, and which are used all the same.
+    # These references are used although an audit found contamination in them.
     allow_convicted: list[str] = field(default_factory=list)
 
 
@@ -263,9 +265,9 @@ class ReferenceRun:
     Attributes
     ----------
     path, models : Path, tuple of str
-        Directory, and names of the models.
+        The directory, and the names of the models.
     origins : mapping of str to Origin
-        Origins of the models for which one is known.
+        The known origins of the models.
     """
 
     path: Path
@@ -274,7 +276,7 @@ class ReferenceRun:
 
 
 def with_references(config: ReferencedConfig) -> dict[str, ModelConfig]:
-    """Return the models of a run, and the references that are models.
+    """Return the models of a run, and those references that run in the same job.
 
     Raises ConfigError if a reference is unknown, or no model is judged.
     """
@@ -296,7 +298,7 @@ def with_references(config: ReferencedConfig) -> dict[str, ModelConfig]:
 
 
 def judged(config: ReferencedConfig) -> list[str]:
-    """Return the models that are judged; the others of the run are references."""
+    """Return the models that are judged. The other models of the run are references."""
     return [name for name in config.model if name not in config.references]
 
 
@@ -348,16 +350,16 @@ def recorded_references(
     Parameters
     ----------
     manifest : Manifest
-        Manifest of the run.
+        The manifest of the run.
     benchmark : str
         The audited benchmark.
     same : sequence of str
-        Options that must agree, as in `check_runs`.
+        The options that must agree, as in `check_runs`.
 
     Returns
     -------
     list of ReferenceRun
-        Runs.
+        The reference runs.
 
     Raises
     ------
@@ -366,7 +368,7 @@ def recorded_references(
     """
     analysis, facts = manifest.analysis, manifest.benchmark
     runs = []
-    # An import has neither of these lists.
+    # The manifest of an import has neither of these lists.
     kept = zip(analysis["references"], analysis.get("reference_models", ()), strict=True)
     for path, models in kept:
         runs.append(_serving(Path(path), models))
@@ -397,25 +399,25 @@ def check_runs(
     Parameters
     ----------
     runs : sequence of ReferenceRun
-        Reference runs.
+        The reference runs.
     audit : str
-        Audit of this run.
+        The audit of this run.
     models : mapping of str to mapping
-        Facts of every model of this run.
+        The facts about every model of this run.
     judged : sequence of str
-        Models that are judged.
+        The models that are judged.
     benchmarks : mapping of str to (str or None)
-        Revisions of the benchmarks of this run, the audited one first.
+        The revisions of the benchmarks of this run, the audited benchmark first.
     config : mapping
-        Configuration of this run.
+        The configuration of this run.
     same : sequence of str
-        Options that decide what was asked.
+        The options that change the prompts. They must agree.
 
     Raises
     ------
     ConfigError
-        If a run is of another audit or other items, is unfinished, or asked something else; if a
-        model occurs twice, by name or by weights; or if a reference is a judged model.
+        If a run is unfinished, or has another audit, other items or other options. Also if a model
+        occurs twice, by name or by weights, or if a reference is a judged model.
     """
     checked = [(run, _checked(run, audit, benchmarks)) for run in runs]
     tested: dict[str, Facts] = {}
@@ -480,7 +482,20 @@ def _deciding(value: Any) -> Any:
 
 
 def check_items(runs: Sequence[ReferenceRun], questions: Iterable[Item]) -> None:
-    """Raise ConfigError if a reference run asked other items under these ids, or none of them."""
+    """Raise ConfigError if a reference run has no item of this run, or changed items.
+
+    Parameters
+    ----------
+    runs : sequence of ReferenceRun
+        The reference runs.
+    questions : iterable of Item
+        The items of this run.
+
+    Raises
+    ------
+    ConfigError
+        If a run has other texts, options or keys under the ids of this run.
+    """
     from audit.shards.questions import QuestionFile
 
     ours = {(q.benchmark, q.id): (q.text, q.options, q.gold, q.target) for q in questions}
@@ -497,50 +512,72 @@ def check_items(runs: Sequence[ReferenceRun], questions: Iterable[Item]) -> None
         shared = [key for key in ours if key in theirs]
         other = [key for key in shared if ours[key] != theirs[key]]
         if other or not shared:
-            what = "none of the items of this run was asked there"
+            problem = "has no item of this run"
             if other:
-                what = f"{len(other)} of {len(shared)} items differ in text, options or key, such as {other[0][1]}"
+                problem = (
+                    f"has {len(other)} of {len(shared)} items with another text, option or key"
+                )
+                problem += f", such as {other[0][1]}"
             raise ConfigError(
-                f"Reference {run.path}: {what}. Run it again with this benchmark, seed and n."
+                f"Reference {run.path} {problem}. Run it again with this benchmark, seed and n."
             )
 
 
 def joined_items(
     path: Path, ours: Sequence[tuple[ItemKey, str, Sequence[str]]]
 ) -> dict[ItemKey, ItemKey]:
-    """Return {(benchmark, id) in an imported run: the same in this run}, by text, or by name if
-    both agree.
+    """Join the items of an imported run with those of this run.
 
-    ours: (key, text, options) of this run's items. Raises ConfigError if less than JOINED_MIN of
-    them are in the imported run.
+    Items are joined by text and options. Items without a text are joined by benchmark and id.
+
+    Parameters
+    ----------
+    path : Path
+        The directory of the imported run.
+    ours : sequence of (key, text, options)
+        The items of this run.
+
+    Returns
+    -------
+    dict
+        The key (benchmark, id) in this run, by the key in the imported run.
+
+    Raises
+    ------
+    ConfigError
+        If the imported run has less than JOINED_MIN of the items.
     """
     from audit.shards.questions import QuestionFile
 
     by_text = {text_key(text, options): key for key, text, options in ours}
-    named = {key for key, _, _ in ours}
-    found, untold = {}, set()
+    keys = {key for key, _, _ in ours}
+    joined: dict[ItemKey, ItemKey] = {}
+    without_text = set()
     for q in QuestionFile(path):
         if not q.text:
-            untold.add(q.benchmark)
+            without_text.add(q.benchmark)
         key = (q.benchmark, q.id) if not q.text else by_text.get(text_key(q.text, q.options))
-        if key in named:
-            found[q.benchmark, q.id] = key
-    share = len(set(found.values())) / max(len(named), 1)
-    if share < JOINED_MIN:
-        other = ", ".join(sorted(untold - {benchmark for benchmark, _ in named}))
-        also = (
-            f" Items without a text are joined by the benchmark's name and id: there is {other} in it, which "
-            "benchmark.name and control_benchmark.name can be."
-        )
+        if key in keys:
+            joined[q.benchmark, q.id] = key
+    n = len(set(joined.values()))
+    if n / max(len(keys), 1) < JOINED_MIN:
+        other = ", ".join(sorted(without_text - {benchmark for benchmark, _ in keys}))
+        hint = ""
+        if other:
+            hint = (
+                f" Items of {other} have no text and are joined by benchmark and id. Use this name "
+                "as benchmark.name or control_benchmark.name."
+            )
         raise ConfigError(
-            f"Reference {path} holds {len(set(found.values())):,} of the {len(named):,} items of this run; expected "
-            f"at least {percent(JOINED_MIN)}, with the same text and options. Import logs of this benchmark and of the "
-            f"held-out items.{also if other else ''}"
+            f"Reference {path} has {n:,} of the {len(keys):,} items of this run. Expected at least "
+            f"{percent(JOINED_MIN)}, with equal text and options. Import logs of this benchmark "
+            f"and of the held-out items.{hint}"
         )
-    return found
+    return joined
 
 
 def imported(path: Path) -> bool:
+    """Return True if the run in a directory was imported from the logs of another tool."""
     return is_imported(_manifest(path))
 
 
@@ -554,26 +591,26 @@ def _checked(run: ReferenceRun, audit: str, benchmarks: Mapping[str, str | None]
     path, manifest = run.path, _manifest(run.path)
     if manifest.audit != audit:
         raise ConfigError(
-            f"Reference {path} is a run of audit {manifest.audit or 'unknown'}; expected {audit}."
+            f"Reference {path} is a run of audit {manifest.audit or 'unknown'}. Expected {audit}."
         )
     benchmark = next(iter(benchmarks))
     if benchmark not in manifest.benchmark and not is_imported(manifest):
         raise ConfigError(
-            f"Reference {path} is of {', '.join(manifest.benchmark)}; expected {benchmark}."
+            f"Reference {path} is of {', '.join(manifest.benchmark)}. Expected {benchmark}."
         )
     if manifest.status != "finished":
         raise ConfigError(
-            f"Reference {path} is {manifest.status}. Type its command again to finish it."
+            f"Status of reference {path} is {manifest.status}. Repeat its command to finish it."
         )
     check_logs_passed(path, manifest)
     if is_imported(manifest):
-        return manifest  # In an imported run the items' texts tell what was asked.
+        return manifest  # The items of an imported run are compared by their texts.
     for name, revision in benchmarks.items():
         theirs = manifest.benchmark.get(name, {}).get("revision")
         if None not in (revision, theirs) and revision != theirs:
             raise ConfigError(
-                f"Reference {path} was asked another version of {name}: {theirs}, and this run has {revision}. Run the "
-                f"reference again on this version, or this model on that one (benchmark.revision={theirs})."
+                f"Version of {name} in reference {path} is {theirs}. Expected {revision}, as in "
+                f"this run. Repeat the reference, or set benchmark.revision={theirs}."
             )
     return manifest
 

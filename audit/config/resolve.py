@@ -1,5 +1,7 @@
-"""Resolve names to pinned samples, prompts, weights and the run directory, before anything
-starts."""
+"""Resolve a configuration to pinned samples, prompts, weights and a run directory.
+
+This happens before an engine starts.
+"""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,7 +38,7 @@ OUTPUTS = Path("outputs")
 
 @dataclass(frozen=True)
 class BenchmarkSample:
-    """A benchmark and the questions drawn from it."""
+    """Hold a benchmark and the questions that were drawn from it."""
 
     benchmark: Source
     sample: Sample
@@ -46,11 +48,11 @@ class BenchmarkSample:
         return sampled_questions(self.benchmark, self.sample)
 
     def facts(self) -> dict[str, Any]:
-        """Return what the manifest keeps of the sample."""
+        """Return the facts about the sample that the manifest stores."""
         return {
             "revision": self.benchmark.revision,
             "n": self.sample.n,
-            # The ids themselves are in questions.arrow.
+            # The file questions.arrow holds the ids.
             "ids_sha256": hashlib.sha256("\n".join(self.sample.ids).encode()).hexdigest(),
             **attributes(self.sample, "n_total", "n_distinct", "chance", "duplicates"),
             "warnings": self.benchmark.warnings,
@@ -59,13 +61,41 @@ class BenchmarkSample:
 
 @dataclass(frozen=True)
 class ResolvedRun:
-    """A configuration with everything it names pinned.
+    """Hold a configuration whose benchmarks, prompts and models are pinned.
 
-    answering: the model that answers, by the audited model's name. weights: of every model that is
-    loaded; None without any. failed: models that cannot be run, with the reason. own: returns
-    `Work.own` for a run directory; what decides rows must be in the configuration too. on_open:
-    writes the audit's own files into the run directory before anything is run. analysis: what a
-    verdict needs besides shards and configuration, for the manifest. adapter: of the answers.
+    Attributes
+    ----------
+    audit : Audit
+        The audit.
+    config : RunConfig
+        The options.
+    design : Design
+        The parts of every question.
+    samples : list of BenchmarkSample
+        The drawn questions, those of the audited benchmark first.
+    protocols : dict[str, Protocol]
+        The prompt templates by model.
+    answering : dict[str, ModelConfig]
+        The model that answers, by the name of the audited model.
+    weights : dict[str, Weights | None]
+        The weights of every model that is loaded. None for engines without weights.
+    failed : dict[str, str]
+        The reason for each model that cannot run.
+    plain : dict[str, Any]
+        The complete configuration as plain data.
+    identity : str
+        The fingerprint of the run.
+    path : Path
+        The run directory.
+    own : Callable or None
+        Returns `Work.own` for a run directory. State that changes rows must be in the configuration
+        too.
+    on_open : Callable or None
+        Writes files of the audit into the run directory before the run starts.
+    analysis : Mapping
+        Facts for the manifest that a verdict needs besides shards and configuration.
+    adapter : str
+        The adapter of the answers.
     """
 
     audit: Audit
@@ -126,7 +156,7 @@ class ResolvedRun:
         return {s.benchmark.name: s.benchmark.revision for s in self.samples}
 
     def facts(self, name: str) -> dict[str, Any]:
-        """Return what the manifest keeps of a model."""
+        """Return the facts about a model that the manifest stores."""
         model, answering = self.config.model[name], self.answering[name]
         return {
             "revision": revision_of(model, self.weights.get(name)),
@@ -139,7 +169,7 @@ class ResolvedRun:
 
 
 def revision_of(model: ModelConfig, weights: Weights | None) -> str | None:
-    """Return what identifies a version of a model.
+    """Return the revision of a model: its weights, its endpoint, or its engine.
 
     Parameters
     ----------
@@ -151,7 +181,7 @@ def revision_of(model: ModelConfig, weights: Weights | None) -> str | None:
     Returns
     -------
     str or None
-        None for weights that could not be resolved.
+        The revision. None if the weights could not be resolved.
     """
     if weights is not None:
         return weights.revision
@@ -167,7 +197,9 @@ def resolve_run(
     samples: Sequence[BenchmarkSample] | None = None,
     only: Mapping[str, frozenset[str]] | None = None,
 ) -> ResolvedRun:
-    """Resolve a run, with every check that can be made before an engine loads. Writes nothing.
+    """Resolve a run, with every check that is possible before an engine loads.
+
+    The function writes no file.
 
     Parameters
     ----------
@@ -183,22 +215,20 @@ def resolve_run(
     Returns
     -------
     ResolvedRun
-        Everything pinned.
+        The pinned run.
 
     Raises
     ------
     AuditError
-        If something cannot be resolved.
+        If a benchmark, a prompt or an option cannot be resolved.
     """
     design = audit.design(config)
     samples = _open_samples(config, only) if samples is None else list(samples)
     answering = {name: audit.answering(config, model) for name, model in config.model.items()}
-    protocols = {
-        name: load_protocol(
-            protocol_of(config, model), audit.templates, reading_of(config, answering[name])
-        )
-        for name, model in config.model.items()
-    }
+    protocols = {}
+    for name, model in config.model.items():
+        reading = reading_of(config, answering[name])
+        protocols[name] = load_protocol(protocol_of(config, model), audit.templates, reading)
     weights, failed = _resolve_weights(config, answering)
     plain = plain_config(config, answering)
     identity = fingerprint(
@@ -209,7 +239,7 @@ def resolve_run(
     )
     if config.run_dir:
         path = working_copy(config.run_dir) if is_url(config.run_dir) else Path(config.run_dir)
-    else:  # The same command again resumes the run in this folder.
+    else:  # The name does not change, so that the repeated command resumes the run.
         path = OUTPUTS / f"{default_prefix(audit.name, config)}{identity[:10]}"
     return ResolvedRun(
         audit, config, design, samples, protocols, answering, weights, failed, plain, identity, path
@@ -222,58 +252,63 @@ def default_prefix(audit: str, config: RunConfig) -> str:
     return f"{audit}-{config.benchmark.name}-{models}-"
 
 
-def sized(config: Config, needed: int | None, there: int) -> Config:
-    """Replace n=null by a number.
+def sized(config: Config, needed: int | None, available: int) -> Config:
+    """Replace n=null by the number of questions that a verdict needs.
 
     Parameters
     ----------
     config : RunConfig
         The options.
     needed : int or None
-        Questions that a plan needs; None if no number is enough.
-    there : int
-        Questions of the benchmark.
+        Number of questions that a plan needs. None if no number is enough.
+    available : int
+        Number of questions of the benchmark.
 
     Returns
     -------
     RunConfig
-        At most all questions.
+        The options with n, which is "all" if the benchmark has no more questions than needed.
     """
     if config.n is not None:
         return config
-    return replace(config, n="all" if needed is None or needed >= there else needed)
+    return replace(config, n="all" if needed is None or needed >= available else needed)
 
 
 def _open_samples(
     config: RunConfig, only: Mapping[str, frozenset[str]] | None
 ) -> list[BenchmarkSample]:
-    """Return the sample of the benchmark, and of the control benchmark if one is configured.
+    """Return the sample of the benchmark, and of the control benchmark if there is one.
 
-    A control with fewer than n questions is asked in full.
+    All questions of a control benchmark are used if it has fewer than n.
     """
-    configs = [one for one in (config.benchmark, config.control_benchmark) if one is not None]
-    for one in configs:
-        if not format_of(one.format).answerable:
+    configs = [config.benchmark]
+    if config.control_benchmark is not None:
+        configs.append(config.control_benchmark)
+    for about in configs:
+        if not format_of(about.format).answerable:
             raise ConfigError(
-                f"benchmark={one.name} is for audit validity alone. Expected such as benchmark=arc_easy."
+                f"benchmark is {about.name}, which only audit validity reads. "
+                "Expected a benchmark with answers. Example: benchmark=arc_easy"
             )
-    if len({format_of(one.format).reading for one in configs}) > 1:
-        both = " and ".join(one.name for one in configs)
+    if len({format_of(about.format).reading for about in configs}) > 1:
+        both = " and ".join(about.name for about in configs)
         raise ConfigError(
-            f"Answers to {both} are of two kinds (options, number, code). Name another control_benchmark."
+            f"{both} have answers of two kinds (options, number, code). "
+            "Expected a control_benchmark with answers of the same kind."
         )
     samples: list[BenchmarkSample] = []
-    for one in configs:
-        benchmark = replace(open_benchmark(one, seed=config.seed), only=(only or {}).get(one.name))
+    for about in configs:
+        allowed = (only or {}).get(about.name)
+        benchmark = replace(open_benchmark(about, seed=config.seed), only=allowed)
         n = sample_size(config)
         if samples and n is not None:
             n = min(n, len(benchmark.census.frame))
         samples.append(BenchmarkSample(benchmark, draw_sample(benchmark, n, config.seed)))
     names = [s.benchmark.name for s in samples]
     if len(set(names)) != len(names):
-        own = "such as control_benchmark.name=fresh where both are files"
         raise ConfigError(
-            f"control_benchmark is the benchmark itself ({names[0]}). Expected another name, {own}."
+            f"control_benchmark is the benchmark itself ({names[0]}). Expected another name. "
+            "Example for two files: control_benchmark.name=fresh"
         )
     return samples
 
@@ -286,9 +321,10 @@ def _resolve_weights(
     failed: dict[str, str] = {}
     for name, model in config.model.items():
         try:
-            for one in (model, answering[name]):
-                if one.name not in weights:
-                    weights[one.name] = resolve_weights(one) if one.engine in WEIGHED else None
+            for loaded in (model, answering[name]):
+                if loaded.name not in weights:
+                    weighed = loaded.engine in WEIGHED
+                    weights[loaded.name] = resolve_weights(loaded) if weighed else None
         except EngineError as error:
             failed[name] = str(error)
     return weights, failed

@@ -1,19 +1,19 @@
-"""Short forms of a command's words -> the words that Hydra composes, and what a person is told of
-them.
+"""Expand the short forms of a command's words to words that Hydra composes, with notes for people.
 
-    model=hf:ORG/NAME[@REVISION]        a configuration is derived; as worker and among references too
-    endpoint=URL model_id=NAME          an OpenAI-compatible endpoint under the model's own name
-    references=[ID,ID@URL]              beside endpoint=: other models of the same server, or of another
-    judge=ID or ID@URL                  the same for the one model that votes
-    data=exam.csv                       benchmark=mcq_file with this path, named by the file
+    model=hf:ORG/NAME[@REVISION]        a derived configuration; also for worker= and in references=
+    endpoint=URL model_id=NAME          an OpenAI-compatible endpoint, under the name of the model
+    references=[ID,ID@URL]              with endpoint=: other models of this server or another one
+    judge=ID or ID@URL                  the same for the model that votes
+    data=exam.csv                       benchmark=mcq_file with this path and the name of the file
     control_data=unseen.csv             the same for control_benchmark
-    preset=song2026                     conf/preset/song2026.yaml: another default for several keys
+    preset=song2026                     conf/preset/song2026.yaml: other defaults for several keys
     control_benchmark=auto              the held-out twin that conf/benchmark/NAME.yaml names
-    fresh_after=DATE                    a benchmark with dates is split: items after it are held out
+    fresh_after=DATE                    a split of a benchmark: items after this date are held out
 
-A derived configuration becomes an option of Hydra's group model: its keys are changed like any
-other's. Hydra composes no reference and no judge, so model.REFERENCE.KEY=VALUE is merged into the
-derived configuration here."""
+A derived configuration becomes an option of Hydra's group model, so words can change its keys.
+Hydra does not compose references and judges. So this module merges model.REFERENCE.KEY=VALUE into
+the derived configuration.
+"""
 
 import json
 import re
@@ -45,55 +45,86 @@ from audit.engines.openai_config import safe_url
 from audit.engines.weights import hub_text
 
 HF, _ENDPOINT = "hf:", "openai_compatible"
-# Default benchmark of each audit; docs/understand/decisions.md has the reasons.
+# This is the default benchmark of each audit; docs/understand/decisions.md has the reasons.
 PUBLIC = {"sweep": "mmlu", "memory": "mmlu"}
-_CONTEXT = 16384  # tokens; the prompts of every audit fit into half of it
-# Bytes for weights on a GPU of 80 GB; a fifth of the usable memory is left to the KV cache.
-_ROOM = 0.8 * 0.9 * 80e9
-# Chat template of a base model.
+_CONTEXT = 16384  # tokens; the prompts of every audit fit into half of this context
+# These bytes of an 80 GB GPU are for weights. A fifth of the usable memory stays for the KV cache.
+_WEIGHT_BYTES = 0.8 * 0.9 * 80e9
+# A base model gets this chat template.
 _PLAIN = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
 _HUB_WORD = re.compile(r"hf:[^],\s]*")
 _NO_MODEL = ("", "none", "null")
 
 
 def expand(words: Sequence[str], audit: str) -> tuple[list[str], list[str]]:
-    """(words as Hydra takes them, lines for the person). ConfigError for a short form that is not
-    whole.
+    """Expand the short forms of a command.
 
+    Parameters
+    ----------
+    words : Sequence[str]
+        The words after the command.
+    audit : str
+        The command. It decides the default benchmark.
+
+    Returns
+    -------
+    words : list[str]
+        The words that Hydra composes.
+    notes : list[str]
+        Lines that tell a person what was chosen.
+
+    Raises
+    ------
+    ConfigError
+        If a short form is incomplete.
+
+    Examples
+    --------
     >>> expand(["data=my exam.csv"], "sweep")[0]
     ['benchmark=mcq_file', 'benchmark.path="my exam.csv"', 'benchmark.name=my_exam']
     """
-    given = {key: value for key, found, value in (word.partition("=") for word in words) if found}
-    own_models(words)
+    given = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if equals:
+            given[key] = value
+    note_local_models(words)
     notes: list[str] = []
-    ours = _changed([one for word in words for one in _expanded(word, given, notes)])
-    # The user's own configuration file has its own default.
-    own = any(word.startswith(("-c", "--config")) for word in words)
-    if audit in PUBLIC and not own and not {"benchmark", "data"} & set(given) and _real(ours):
+    expanded: list[str] = []
+    for word in words:
+        expanded += _expanded(word, given, notes)
+    expanded = _changed(expanded)
+    # A configuration file of the user has another default benchmark.
+    has_file = any(word.startswith(("-c", "--config")) for word in words)
+    has_benchmark = has_file or "benchmark" in given or "data" in given
+    if audit in PUBLIC and not has_benchmark and _is_real(expanded):
         name = PUBLIC[audit]
         note = (
-            f"benchmark {name} (hub {load_group('benchmark', name)['hub']}), the default of real models. Without a "
-            "network: benchmark.path=FOLDER of the authors' files, data=my_exam.csv, or benchmark=elementary"
+            f"benchmark {name} (hub {load_group('benchmark', name)['hub']}) is the default of real "
+            "models. Without a network: benchmark.path=FOLDER of the authors' files, "
+            "data=my_exam.csv, or benchmark=elementary"
         )
-        return [f"benchmark={name}", *ours], [note, *notes]
-    return ours, notes
+        return [f"benchmark={name}", *expanded], [note, *notes]
+    return expanded, notes
 
 
 def _expanded(word: str, given: Mapping[str, str], notes: list[str]) -> list[str]:
+    """Return the words that one word stands for. `given` has the values of all words by key."""
     key, _, value = word.partition("=")
     if key == "endpoint":
         return [_endpoint(given, notes)]
     if key in ("model_id", "api_key_env"):
         if "endpoint" not in given:
-            raise ConfigError(f"{word} belongs to an endpoint. Expected {_EXAMPLE}.")
+            raise ConfigError(f"{word} needs an endpoint. Expected {_EXAMPLE}.")
         return []
     if key == "data":
         if "benchmark" in given:
             raise ConfigError(
-                f"{word} and benchmark={given['benchmark']} name two benchmarks. Expected one of them."
+                f"{word} and benchmark={given['benchmark']} name two benchmarks. "
+                "Expected one of them."
             )
         if not value:
-            raise ConfigError("data= names no file. Expected such as data=my_exam.csv.")
+            raise ConfigError("data= names no file. Expected a file. Example: data=my_exam.csv")
         return data_words(value)
     if key == "control_data":
         if "control_benchmark" in given:
@@ -103,33 +134,37 @@ def _expanded(word: str, given: Mapping[str, str], notes: list[str]) -> list[str
             )
         if not value:
             raise ConfigError(
-                "control_data is empty. Expected a file, such as control_data=unseen.csv."
+                "control_data is empty. Expected a file. Example: control_data=unseen.csv"
             )
-        return [f"control_{one}" for one in data_words(value)]
+        return [f"control_{data_word}" for data_word in data_words(value)]
     if key == "references":
         value = _served_references(value, given, notes)
     if key == "judge" and value not in _NO_MODEL:
-        return [f"judge={_served(value.strip(), given, notes, what='judge')}"]
+        return [f"judge={_served(value.strip(), given, notes, role='judge')}"]
     if key in ("model", "worker", "references"):
-        return [f"{key}={_HUB_WORD.sub(lambda found: _of_hub(found[0], notes), value)}"]
+        return [f"{key}={_HUB_WORD.sub(lambda match: _of_hub(match[0], notes), value)}"]
     return [f"+{word}" if key == "preset" else word]
 
 
+def _names(words: Sequence[str], keys: tuple[str, ...]) -> list[str]:
+    """Return the names in the values of some keys, which are written as NAME or [NAME,...]."""
+    values = [word.partition("=")[2] for word in words if word.startswith(keys)]
+    return re.findall(r"[^\[\],'\" ]+", ",".join(values))
+
+
 def _changed(words: Sequence[str]) -> list[str]:
-    """Return the words without model.NAME.KEY=VALUE of a derived reference or judge, whose
-    configuration takes the values."""
-    listed = ",".join(
-        word.partition("=")[2] for word in words if word.startswith(("references=", "judge="))
-    )
-    tested = ",".join(word.partition("=")[2] for word in words if word.startswith("model="))
-    names = {*re.findall(r"[^\[\],'\" ]+", listed)} - {*re.findall(r"[^\[\],'\" ]+", tested)}
+    """Return the words without model.NAME.KEY=VALUE of derived references and judges.
+
+    The values are merged into the configuration of the model.
+    """
+    names = {*_names(words, ("references=", "judge="))} - {*_names(words, ("model=",))}
     fields = [str(field) for field in OmegaConf.structured(ModelConfig)]
     left: list[str] = []
     changes = defaultdict[str, list[str]](list)
     for word in words:
-        found = re.match(r"\+{0,2}model\.([^.=]+)\.([^=]+=.*)", word, re.DOTALL)
-        if found and found[1] in names & described_models().keys():
-            changes[found[1]].append(found[2])
+        match = re.match(r"\+{0,2}model\.([^.=]+)\.([^=]+=.*)", word, re.DOTALL)
+        if match and match[1] in names & described_models().keys():
+            changes[match[1]].append(match[2])
         else:
             left.append(word)
     for name, values in changes.items():
@@ -144,8 +179,10 @@ def _changed(words: Sequence[str]) -> list[str]:
 
 @contextmanager
 def one_call() -> Iterator[None]:
-    """Forget the models that are described within: they are those of one call of the Python API,
-    and a later call that names no such model must not find them."""
+    """Forget the models that are described within the context.
+
+    The context is one call of the Python API. A later call must not find the models of this call.
+    """
     token = _DESCRIBED.set({})
     try:
         yield
@@ -156,25 +193,29 @@ def one_call() -> Iterator[None]:
         _DESCRIBED.reset(token)
 
 
-def own_models(words: Sequence[str]) -> None:
-    """Note the models of the folders that hydra.searchpath names: a suite and references know them
-    by it."""
-    places = [word.partition("=")[2] for word in words if word.startswith("hydra.searchpath=")]
-    for path in (
-        file
-        for place in places
-        for folder in folders_of(place)
-        for file in folder.glob("model/*.yaml")
-    ):
-        # Hydra reports the mistake if the model of this file is requested.
-        with suppress(YAMLError):
-            loaded = OmegaConf.to_container(OmegaConf.load(path))
-            if isinstance(loaded, dict):
-                described_models()[path.stem] = {str(key): value for key, value in loaded.items()}
+def note_local_models(words: Sequence[str]) -> None:
+    """Add the models in the folders of hydra.searchpath to the described models.
+
+    Suites and references find the models there.
+    """
+    for word in words:
+        key, _, value = word.partition("=")
+        folders = folders_of(value) if key == "hydra.searchpath" else []
+        for folder in folders:
+            for path in folder.glob("model/*.yaml"):
+                # Hydra reports the mistake in this file if its model is requested.
+                with suppress(YAMLError):
+                    loaded = OmegaConf.to_container(OmegaConf.load(path))
+                    if isinstance(loaded, dict):
+                        described_models()[path.stem] = {str(k): v for k, v in loaded.items()}
 
 
 def data_words(path: str) -> list[str]:
-    """Of a file of one's own."""
+    """Return the words that select a question file as the benchmark.
+
+    >>> data_words("exam.csv")
+    ['benchmark=mcq_file', 'benchmark.path="exam.csv"', 'benchmark.name=exam']
+    """
     return [
         "benchmark=mcq_file",
         f"benchmark.path={quoted(path)}",
@@ -183,12 +224,12 @@ def data_words(path: str) -> list[str]:
 
 
 def quoted(text: str) -> str:
-    """As Hydra takes any text."""
+    """Return a text in quotes, which Hydra reads unchanged."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def safe_name(text: str) -> str:
-    """A name for shards, folders and keys: no dot, which Hydra reads as a key's.
+    """Return a name for shards, folders and keys. It has no dot, which would separate keys.
 
     >>> safe_name("meta-llama/Llama-3.1-8B")
     'meta-llama_Llama-3_1-8B'
@@ -198,86 +239,91 @@ def safe_name(text: str) -> str:
 
 
 def hub_name(model_id: str) -> str:
-    """The name of a hub's model: that of its configuration in conf/model, else the id made safe."""
-    known = (name for name in known_models() if load_model_config(name).path == model_id)
-    return next(known, safe_name(model_id))
+    """Return the name of a model of the hub, from its file in conf/model or from its id."""
+    for name in known_models():
+        if load_model_config(name).path == model_id:
+            return name
+    return safe_name(model_id)
 
 
-_NAME_A_MODEL = ("model", "endpoint", "edits", "score")  # edits=show and score=FILE ask no model
+# The words edits=show and score=FILE need no model.
+_NAME_A_MODEL = ("model", "endpoint", "edits", "score")
 
 
 def need_model(words: Sequence[str]) -> None:
-    """Raise ConfigError if no word names the model to audit, or is one that asks none or an option
-    of Hydra."""
+    """Raise ConfigError if the words name no model.
+
+    A word that needs no model, or an option of Hydra, is accepted too.
+    """
     keys = {word.partition("=")[0] for word in words}
     if keys.isdisjoint(_NAME_A_MODEL) and not any(word.startswith("-") for word in words):
         raise ConfigError(
             "No model is named. Expected one of:\n"
-            "  model=NAME                         a configuration in conf/model, such as model=qwen3_8b\n"
-            "  model=hf:ORG/NAME                  a model of the hub, such as model=hf:Qwen/Qwen2.5-7B-Instruct\n"
-            "  endpoint=URL model_id=ID           a server with an OpenAI-compatible API\n"
-            "The model that is included (135 million parameters, a demonstration): model=smollm2_135m"
+            "  model=NAME                  a file of conf/model. Example: model=qwen3_8b\n"
+            "  model=hf:ORG/NAME           a model of the hub. Example: model=hf:Qwen/Qwen3-8B\n"
+            "  endpoint=URL model_id=ID    a server with an OpenAI-compatible API\n"
+            "The included model (135 million parameters) serves demonstrations: model=smollm2_135m"
         )
 
 
-_EXAMPLE = "endpoint=http://127.0.0.1:8000/v1 model_id=my-model (and api_key_env=VARIABLE if not OPENAI_API_KEY)"
+_EXAMPLE = (
+    "endpoint=http://127.0.0.1:8000/v1 model_id=my-model (and api_key_env=VARIABLE if the key is "
+    "not in OPENAI_API_KEY)"
+)
 
 
 def _endpoint(given: Mapping[str, str], notes: list[str]) -> str:
     if not given.get("model_id") or "model" in given:
-        raise ConfigError(
-            f"endpoint= needs model_id=NAME, and no model= beside it. Expected {_EXAMPLE}."
-        )
+        raise ConfigError(f"endpoint= needs model_id=NAME, without model=. Expected {_EXAMPLE}.")
     if "://" not in given["endpoint"] and "@" not in given["endpoint"]:
         raise ConfigError(
-            f"endpoint= takes a whole address. Write: endpoint=http://{given['endpoint']}"
+            f"endpoint is {given['endpoint']}. Expected a complete address. "
+            f"Example: endpoint=http://{given['endpoint']}"
         )
     name = _serve(given["model_id"], given["endpoint"], given.get("api_key_env"), notes)
     return f"model={name}"
 
 
 def _served_references(value: str, given: Mapping[str, str], notes: list[str]) -> str:
-    """Return the references with each model of an endpoint replaced by the name of its
-    configuration.
+    """Return the references, with the name of its configuration for each model of an endpoint.
 
-    ID@URL is a model of the endpoint at URL. Beside endpoint=, a name that is no model, path or set
-    here is the ID of a model of the same server."""
+    ID@URL is a model of the endpoint at URL. If endpoint= is set, every other name that is not a
+    known model, path or set is the ID of a model of the same server.
+    """
     names = [
         name.strip(" '\"") for name in value.strip().removeprefix("[").removesuffix("]").split(",")
     ]
     return f"[{','.join(_served(name, given, notes) for name in names)}]" if any(names) else value
 
 
-def _served(name: str, given: Mapping[str, str], notes: list[str], what: str = "reference") -> str:
+def _served(name: str, given: Mapping[str, str], notes: list[str], role: str = "reference") -> str:
+    """Return the name of the configuration of a reference or judge."""
     model_id, at, url = name.partition("@")
     if at and "://" in url:
-        # A key is sent to the server that it was typed for alone.
-        served = safe_name(model_id)
-        same = _origin(url) == _origin(given.get("endpoint", ""))
-        key_env = (
-            given.get("api_key_env") if same else f"{served.upper().replace('-', '_')}_API_KEY"
-        )
+        # The typed key is only sent to the server of endpoint=.
+        key_env: str | None = f"{safe_name(model_id).upper().replace('-', '_')}_API_KEY"
+        if _origin(url) == _origin(given.get("endpoint", "")):
+            key_env = given.get("api_key_env")
     elif not name or "endpoint" not in given or _is_known(name):
         return name
     else:
         model_id, url, key_env = name, given["endpoint"], given.get("api_key_env")
     if not model_id:
         raise ConfigError(
-            f"{what.capitalize()} is {name!r}. Expected MODEL_ID@URL. Example: gpt-4o@{url}"
+            f"{role.capitalize()} is {name!r}. Expected MODEL_ID@URL. Example: gpt-4o@{url}"
         )
     tested = safe_name(given.get("model_id", ""))
     if safe_name(model_id) == tested and url != given.get("endpoint"):
         raise ConfigError(
-            f"{what.capitalize()} {model_id} at {safe_url(url)} has the name of the model at "
-            f"{safe_url(given['endpoint'])}. Expected models of different names: give one of them a configuration of "
-            "its own in FOLDER/model/NAME.yaml. Example: 'hydra.searchpath=[FOLDER]'"
+            f"{role.capitalize()} {model_id} at {safe_url(url)} has the name of the model at "
+            f"{safe_url(given['endpoint'])}. Expected different names. Write a file "
+            "FOLDER/model/NAME.yaml for one of them. Example: 'hydra.searchpath=[FOLDER]'"
         )
-    return _serve(model_id, url, key_env, notes, what=what)
+    return _serve(model_id, url, key_env, notes, role=role)
 
 
 def _is_known(reference: str) -> bool:
-    """Return whether a reference is a configuration, a set, a model of the hub, or a path that is
-    here."""
+    """Return True for a configuration, a set, a model of the hub, or an existing path."""
     if reference in (*known_models(), *described_models()) or reference.startswith((HF, "set:")):
         return True
     return any(Path(path).exists() for path in (reference, reference.partition("@")[2]) if path)
@@ -289,39 +335,45 @@ def _origin(url: str) -> tuple[str, str]:
 
 
 def _serve(
-    model_id: str, url: str, key_env: str | None, notes: list[str], what: str = "model"
+    model_id: str, url: str, key_env: str | None, notes: list[str], role: str = "model"
 ) -> str:
-    """Store the configuration of one model of an endpoint; return its name."""
+    """Store the configuration of a model of an endpoint, and return its name."""
     node, name = load_group("model", _ENDPOINT), safe_name(model_id)
-    endpoint = {"url": url, "model": model_id} | ({"api_key_env": key_env} if key_env else {})
-    _store(name, node | {"name": name, "endpoints": [node["endpoints"][0] | endpoint]})
-    notes.append(f"{what} {name}: {model_id} at {safe_url(url)}; change it by model.{name}.KEY=")
+    endpoint = node["endpoints"][0] | {"url": url, "model": model_id}
+    if key_env:
+        endpoint["api_key_env"] = key_env
+    _store(name, node | {"name": name, "endpoints": [endpoint]})
+    notes.append(f"{role} {name}: {model_id} at {safe_url(url)}; to change it: model.{name}.KEY=")
     return name
 
 
 def _of_hub(word: str, notes: list[str]) -> str:
-    """The name of the option for hf:ORG/NAME[@REVISION]."""
+    """Return the name of the configuration for hf:ORG/NAME[@REVISION]."""
     path, _, revision = word.removeprefix(HF).strip("'\"").partition("@")
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", path):
         raise ConfigError(
-            f"{word} names no model of the hub. Expected hf:ORG/NAME, such as model=hf:Qwen/Qwen3-8B."
+            f"{word} is not a model of the hub. Expected hf:ORG/NAME. "
+            "Example: model=hf:Qwen/Qwen3-8B"
         )
     name = hub_name(path)
     if name in known_models() and not revision:
         notes.append(f"model {name}: conf/model/{name}.yaml is the configuration of {path}")
         return name
-    asked = path, revision or None
-    config = _hub_json(*asked, "config.json")
-    tokenizer = None if config is None else _hub_json(*asked, "tokenizer_config.json")
-    # The tokenizer has a chat template, or this is unknown.
+    version = path, revision or None
+    config = _hub_json(*version, "config.json")
+    tokenizer = None if config is None else _hub_json(*version, "tokenizer_config.json")
+    # An unreadable tokenizer counts as one with a chat template.
     chats = tokenizer is None or bool(tokenizer.get("chat_template"))
-    node = derived(*asked, config, chats or hub_text(*asked, "chat_template.jinja") is not None)
+    node = derived(*version, config, chats or hub_text(*version, "chat_template.jinja") is not None)
     name = safe_name(f"{path}@{revision}") if revision else name
     _store(name, {"name": name, **node})
-    by = "" if config else ", as its config.json could not be read: a chat model on one GPU"
+    assumed = (
+        "" if config else " (config.json cannot be read, so a chat model on one GPU is assumed)"
+    )
     notes.append(
-        f"model {path} is run as this{by}. To change it type model.{name}.KEY=; a run keeps it as model/{name}.yaml in "
-        f"its directory:\n{as_file(name, described_models()[name]).rstrip()}"
+        f"model {path} has the following configuration{assumed}. To change it: model.{name}.KEY=. "
+        f"The run stores it in its directory as model/{name}.yaml:\n"
+        f"{as_file(name, described_models()[name]).rstrip()}"
     )
     return name
 
@@ -336,12 +388,27 @@ def _hub_json(path: str, revision: str | None, file: str) -> dict[str, Any] | No
 def derived(
     path: str, revision: str | None, config: Mapping[str, Any] | None, chats: bool
 ) -> dict[str, Any]:
-    """A model's configuration from its config.json; None where it is not known. Of a base model,
-    which has no chat template, the options' likelihoods are read. GPUs: for weights on 80 GB
-    each."""
+    """Derive the configuration of a model of the hub.
+
+    Parameters
+    ----------
+    path : str
+        The model, such as ORG/NAME.
+    revision : str or None
+        Its revision.
+    config : Mapping or None
+        Its config.json. None if the file cannot be read.
+    chats : bool
+        True if the model has a chat template. Otherwise the likelihoods of the options are read.
+
+    Returns
+    -------
+    dict[str, Any]
+        The values by key. The number of GPUs is enough for the weights on GPUs of 80 GB.
+    """
     text = (config or {}).get("text_config") or config or {}
     gpus, size = 1, weight_bytes(text, (config or {}).get("quantization_config"))
-    while size and size > gpus * _ROOM:
+    while size and size > gpus * _WEIGHT_BYTES:
         gpus *= 2
     return {
         "engine": "vllm",
@@ -357,27 +424,38 @@ def derived(
 def weight_bytes(
     config: Mapping[str, Any], quantization: Mapping[str, Any] | None = None
 ) -> float | None:
-    """Of a decoder's config.json: attention, gated feed-forward (every expert) and embeddings, two
-    bytes a parameter, fewer where it is quantized; None where it does not say."""
+    """Estimate the bytes of a decoder's weights.
+
+    The sum is over attention, gated feed-forward layers (all experts) and embeddings.
+
+    Parameters
+    ----------
+    config : Mapping
+        The model's config.json.
+    quantization : Mapping or None
+        Its quantization. Without it a parameter has two bytes.
+
+    Returns
+    -------
+    float or None
+        The bytes, or None if a dimension is missing.
+    """
     try:
-        width, heads, layers = (
-            config[k] for k in ("hidden_size", "num_attention_heads", "num_hidden_layers")
-        )
+        width, heads = config["hidden_size"], config["num_attention_heads"]
+        layers = config["num_hidden_layers"]
         attention = 2 * width * (config.get("head_dim") or width // heads)
         attention *= heads + (config.get("num_key_value_heads") or heads)
-        several = ("num_experts", "num_local_experts", "n_routed_experts")
-        experts = next((config[k] for k in several if config.get(k)), 1)
-        forward = (
-            3
-            * width
-            * experts
-            * (config.get("moe_intermediate_size") or config["intermediate_size"])
-        )
-        words = config["vocab_size"] * width * (1 if config.get("tie_word_embeddings") else 2)
+        experts = 1
+        for key in ("n_routed_experts", "num_local_experts", "num_experts"):
+            experts = config.get(key) or experts
+        inner = config.get("moe_intermediate_size") or config["intermediate_size"]
+        feed_forward = 3 * width * experts * inner
+        tied = config.get("tie_word_embeddings")
+        embeddings = config["vocab_size"] * width * (1 if tied else 2)
     except (KeyError, TypeError, ZeroDivisionError):
         return None
     bits = 16 if not quantization else quantization.get("bits") or 8
-    return float((layers * (attention + forward) + words) * bits / 8)
+    return float((layers * (attention + feed_forward) + embeddings) * bits / 8)
 
 
 def _store(name: str, node: Mapping[str, Any]) -> None:
@@ -385,17 +463,13 @@ def _store(name: str, node: Mapping[str, Any]) -> None:
     described_models()[name] = node
 
 
-def _real(words: Sequence[str]) -> bool:
-    """Whether a model is asked for that is neither embedded nor scripted."""
-    asked = re.findall(
-        r"[^\[\],'\" ]+", ",".join(word[6:] for word in words if word.startswith("model="))
-    )
-    models = [
-        load_model_config(name) if name in known_models() else ModelConfig() for name in asked
-    ]
-    return any(
-        model.engine != "scripted" and not model.path.startswith("package:") for model in models
-    )
+def _is_real(words: Sequence[str]) -> bool:
+    """Return True if a named model is neither embedded nor scripted."""
+    for name in _names(words, ("model=",)):
+        model = load_model_config(name) if name in known_models() else ModelConfig()
+        if model.engine != "scripted" and not model.path.startswith("package:"):
+            return True
+    return False
 
 
 AUTO, AFTER = "control_benchmark=auto", "fresh_after="
@@ -403,8 +477,9 @@ RELEASED = "released"  # fresh_after=released means the release date of the test
 
 
 def with_twin(words: Sequence[str]) -> list[str]:
-    """The words with a control benchmark in place of the short word. ConfigError where there is
-    none to be had.
+    """Return the words with a control benchmark in place of its short form.
+
+    Raises ConfigError if the benchmark has no held-out twin, or no dates.
 
     >>> with_twin(["benchmark=gsm8k", "control_benchmark=auto"])
     ['benchmark=gsm8k', 'control_benchmark=gsm1k']
@@ -416,39 +491,48 @@ def with_twin(words: Sequence[str]) -> list[str]:
     if AUTO not in words:
         return others
     name = _value(words, "benchmark") or "elementary"
-    twins = {one: load_group("benchmark", one).get("twin") for one in options_of("benchmark")}
-    if found := twins.get(name):
-        return [f"control_benchmark={found}" if word == AUTO else word for word in others]
-    known = ", ".join(f"{one} (its twin is {twin})" for one, twin in sorted(twins.items()) if twin)
+    twins = {}
+    for benchmark in options_of("benchmark"):
+        twin = load_group("benchmark", benchmark).get("twin")
+        if twin:
+            twins[benchmark] = twin
+    if name in twins:
+        return [f"control_benchmark={twins[name]}" if word == AUTO else word for word in others]
+    known = ", ".join(f"{benchmark} (twin {twin})" for benchmark, twin in sorted(twins.items()))
     raise ConfigError(
-        f"benchmark={name} has no held-out twin. Known: {known}. With dates, write fresh_after=2024-06; "
-        "otherwise name your own held-out items, such as control_benchmark=mcq_file control_benchmark.path=new.jsonl."
+        f"benchmark={name} has no held-out twin. Expected one of {known}. If the items have dates: "
+        "fresh_after=2024-06. For a file of held-out items: control_benchmark=mcq_file "
+        "control_benchmark.path=new.jsonl"
     )
 
 
 def _split(words: Sequence[str], date: str) -> list[str]:
-    """The benchmark up to a date, and the same files after it as the control."""
+    """Return words for the items up to a date as benchmark, and the later items as control."""
     if any(word.startswith(("control_benchmark", "control_data")) for word in words):
         raise ConfigError(
-            f"{AFTER}{date} makes the control benchmark. Leave out control_benchmark=..."
+            f"{AFTER}{date} defines the control benchmark. Expected no control_benchmark=."
         )
     name = _value(words, "benchmark")
     if name is None:
         raise ConfigError(
-            f"{AFTER}{date} needs a benchmark whose items have dates, such as benchmark=mcq_file."
+            f"{AFTER}{date} needs a benchmark whose items have dates. Example: benchmark=mcq_file"
         )
     if date == RELEASED:
         date = _released(words)
     first = following(date)
-    ours = [word for word in words if word.partition("=")[0].partition(".")[0] == "benchmark"]
-    called = _value(words, "benchmark.name") or name
-    control = [f"control_{word}" for word in ours if not word.startswith("benchmark.name=")]
-    control += [f"control_benchmark.dated_after={date}", f"control_benchmark.date={first}.."]
+    control = []
+    for word in words:
+        key = word.partition("=")[0]
+        if key.partition(".")[0] == "benchmark" and key != "benchmark.name":
+            control.append(f"control_{word}")
+    benchmark_name = _value(words, "benchmark.name") or name
     return [
         *words,
         f"benchmark.dated_until={date}",
         *control,
-        f"control_benchmark.name={called}_from_{first}",
+        f"control_benchmark.dated_after={date}",
+        f"control_benchmark.date={first}..",
+        f"control_benchmark.name={benchmark_name}_from_{first}",
     ]
 
 
@@ -457,12 +541,15 @@ def _released(words: Sequence[str]) -> str:
     released = load_model_config(name).released
     if not released:
         raise ConfigError(
-            f"conf/model/{name}.yaml does not say when it was released. Write the date: {AFTER}2024-06."
+            f"conf/model/{name}.yaml has no release date. Expected a date. Example: {AFTER}2024-06"
         )
     return released
 
 
 def _value(words: Sequence[str], key: str) -> str | None:
-    return next(
-        (word.partition("=")[2] for word in reversed(words) if word.partition("=")[0] == key), None
-    )
+    """Return the last value of a key, or None."""
+    for word in reversed(words):
+        name, _, value = word.partition("=")
+        if name == key:
+            return value
+    return None

@@ -1,2 +1,4 @@
-"""What every room uses: records, errors, guarded readers, text for people. It imports no other
-room."""
+"""Hold what all other packages use: records, errors, guarded readers, and text for people.
+
+This package imports no other package of the program.
+"""

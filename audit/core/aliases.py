@@ -1,8 +1,8 @@
-"""Name folders as people know them: a working copy of object storage by its URL."""
+"""Show the URL of object storage in place of the path of its working copy."""
 
 from pathlib import Path
 
-_urls: dict[Path, str] = {}  # the URL that each folder of this process is a copy of
+_urls: dict[Path, str] = {}  # the URL of each working copy of this process, by its folder
 
 
 def register_alias(folder: Path, url: str) -> None:
@@ -11,7 +11,7 @@ def register_alias(folder: Path, url: str) -> None:
 
 
 def named(text: object) -> str:
-    """Return a text for people, with the URL in place of every path of a working copy."""
+    """Return a text in which URLs replace the paths of working copies."""
     shown = str(text)
     for folder, url in _urls.items():
         shown = shown.replace(str(folder), url)

@@ -1,5 +1,6 @@
-"""Define the exceptions of the program. A message states the value, what was expected, and an
-example.
+"""Define the exceptions of the program.
+
+A message states the value, what was expected, and an example.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -8,82 +9,80 @@ from typing import Any
 
 
 class AuditError(Exception):
-    """Base of every error that the program raises on purpose.
+    """Be the base of every error that the program raises on purpose.
 
-    stopped: why the program stopped a model, as the manifest keeps it.
+    stopped: why the program stopped a model. The manifest stores this.
     """
 
     stopped: Mapping[str, Any] | None = None
 
 
 class ConfigError(AuditError):
-    """The configuration cannot be run; raised before an engine is loaded."""
+    """Report a configuration that cannot be run, before an engine is loaded."""
 
 
 class UsageError(ConfigError):
-    """The arguments of a command do not have the right form (exit code 2)."""
+    """Report arguments of a command in the wrong form (exit code 2)."""
 
 
 class BenchmarkError(AuditError):
-    """A benchmark file or row is unusable; names the file and the line."""
+    """Report an unusable file or row of a benchmark, with the file and the line."""
 
 
 class EngineError(AuditError):
-    """An engine cannot serve."""
+    """Report that an engine cannot serve."""
 
 
 class EngineLoadError(EngineError):
-    """An engine did not start: missing weights, a gated model, no memory."""
+    """Report that an engine did not start: missing weights, a gated model, no memory."""
 
 
 class EngineDiedError(EngineError):
-    """An engine died while serving; a new one could serve."""
+    """Report that an engine died while serving. A new engine could serve."""
 
 
 class EngineLoadingError(EngineError):
-    """A restarted engine is not loaded yet; others can serve meanwhile."""
+    """Report that a restarted engine is still loading. Other engines can serve meanwhile."""
 
 
 class EndpointAuthError(EngineError):
-    """An endpoint refused the key (401, 403)."""
+    """Report that an endpoint refused the key (401, 403)."""
 
 
 class SpentError(AuditError):
-    """The remaining budget of a run does not cover another question."""
+    """Report that the remaining budget of a run does not cover another question."""
 
 
 class LibraryError(AuditError):
-    """A variant library is absent, damaged, or made for another benchmark."""
+    """Report that a variant library is absent, damaged, or made for another benchmark."""
 
 
 class TrainError(AuditError):
-    """A model could not be trained on the planted items (no memory, no weights)."""
+    """Report that a model could not be trained on the planted items (no memory, no weights)."""
 
 
 class SandboxError(AuditError):
-    """A sandbox did not start or was killed, so the result of its code is unknown."""
+    """Report that a sandbox did not start or was killed, so the result of its code is unknown."""
 
 
 class ShardError(AuditError):
-    """The stored rows contradict the run: a key twice, a foreign run, a full disk."""
+    """Report that rows cannot be stored or contradict the run: a repeated key, a full disk."""
 
 
 class SupersededError(ShardError):
-    """A later driver has taken over the run; only that driver may change its files."""
+    """Report that a later driver has taken over the run. Only that driver may change its files."""
 
 
 class DataError(AuditError):
-    """The outcomes cannot carry the requested statistic."""
+    """Report that the outcomes are not enough for the requested statistic."""
 
 
 class SignatureError(AuditError):
-    """A signed document or an evidence pack differs from what was signed, or its signer is not
-    trusted.
-    """
+    """Report that a signed document or evidence pack was changed, or its signer is not trusted."""
 
 
 class RegistryError(AuditError):
-    """The registry of audits does not answer, or its records contradict the clock."""
+    """Report that the registry of audits does not answer, or its records contradict the clock."""
 
 
 def check_seed(seed: int) -> None:
@@ -105,7 +104,7 @@ def check_counts(least: int = 1, **counts: int) -> None:
     Raises
     ------
     ConfigError
-        Names the count.
+        If a count is too small. The message names it.
     """
     for name, count in counts.items():
         if count < least:
@@ -120,7 +119,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:
     Parameters
     ----------
     kind : str
-        What is named, such as "arm".
+        The kind of name, such as "arm".
     name : str
         The unknown name.
     known : iterable of str
@@ -129,7 +128,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:
     Returns
     -------
     ConfigError
-        To be raised by the caller.
+        The error, which the caller raises.
     """
     names = sorted(map(str, known))  # str() shows an enum member as its value.
     near = get_close_matches(str(name), names, n=1)

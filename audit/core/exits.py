@@ -1,7 +1,6 @@
-"""Define the exit code of every command, and how a command ends that was stopped or whose reader
-has gone.
+"""Define the exit codes of commands, and the end of a command that is interrupted.
 
-Text from outside (names, what a model wrote) is cleaned here on its way to a terminal, a log or a
+Names, replies and other text from outside are cleaned here before they reach a terminal, a log or a
 page.
 """
 
@@ -29,8 +28,9 @@ _OBEYED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u
 
 
 def one_line(text: object) -> str:
-    """Return text as one printable line: without control characters, line breaks or changes of
-    direction, and valid in XML.
+    """Return text as one printable line that is valid in XML.
+
+    The line has no control characters, no line breaks and no changes of direction.
 
     >>> one_line("a\\n::error::b\\x1b[2J")
     'a ::error::b\\ufffd[2J'
@@ -39,23 +39,24 @@ def one_line(text: object) -> str:
     return "".join(_BAD if c in _BIDI or unicodedata.category(c) in _DROPPED else c for c in spaced)
 
 
-QUIET: ContextVar[bool] = ContextVar("QUIET", default=False)  # `--quiet`: results and errors alone
+QUIET: ContextVar[bool] = ContextVar(
+    "QUIET", default=False
+)  # True with `--quiet`: only results and errors
 
 
 def tell(text: object) -> None:
-    """Print a note or a stage on stderr, where it does not mix with results; nothing with
-    `--quiet`."""
+    """Print a note on stderr, apart from the results. With `--quiet` nothing is printed."""
     if not QUIET.get():
         print(lines(text), file=sys.stderr, flush=True)
 
 
 def say(text: object, file: TextIO | None = None) -> None:
-    """Print it as one line."""
+    """Print a text as one line."""
     print(one_line(text), file=file)
 
 
 def lines(text: object) -> str:
-    """Return text with its line breaks; each line is cleaned as by `one_line`.
+    """Return text with its line breaks, and each line cleaned by `one_line`.
 
     >>> lines("a\\n  b\\x1b]0;title\\x07")
     'a\\n  b\\ufffd]0;title\\ufffd'
@@ -64,7 +65,7 @@ def lines(text: object) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a whole page or table without what a terminal obeys or what turns a line around.
+    """Remove control characters and changes of direction from a whole page or table.
 
     >>> printable("<p>a\\x1b[2J</p>\\n")
     '<p>a\\ufffd[2J</p>\\n'
@@ -74,25 +75,28 @@ def printable(text: str) -> str:
 
 Given = ParamSpec("Given")
 
-OK, FAILED, USAGE = 0, 1, 2  # A gate's exit codes are in `audit.judging.ladder.Decision.exit_code`.
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+OK, FAILED, USAGE = 0, 1, 2  # Gates have further codes: `audit.judging.ladder.Decision.exit_code`.
+INTERRUPTED = 130  # 128 + SIGINT, as in shells
 TERMINATED = 143  # 128 + SIGTERM
-BROKEN_PIPE = 141  # 128 + SIGPIPE, as after `| head`
-# Packages that the core does without, and the extra that brings each.
+BROKEN_PIPE = 141  # 128 + SIGPIPE, for example after `| head`
+# Packages that the core does not need, and the extra that installs each.
 EXTRAS = {
     **dict.fromkeys(("sqlalchemy", "alembic", "apprise"), "registry"),
     **dict.fromkeys(("starlette", "uvicorn"), "review"),
-    **dict.fromkeys(("vllm", "torch", "transformers"), "cpu"),  # The extra gpu has them too.
+    **dict.fromkeys(("vllm", "torch", "transformers"), "cpu"),  # The extra gpu installs them too.
 }
 
 
 class Terminated(KeyboardInterrupt):
-    """Signal SIGTERM, by which batch systems and containers end a command. It ends as by Ctrl-C,
-    with a code of its own."""
+    """Interrupt a command after SIGTERM, the signal of batch systems and containers.
+
+    The command ends as after Ctrl-C, but with another exit code.
+    """
 
 
 def heed_sigterm() -> None:
-    """Make SIGTERM raise Terminated. It is called again after a library took the signal (Ray does)."""
+    """Make SIGTERM raise Terminated. Call this again after a library, such as Ray, set a
+    handler."""
 
     def terminated(number: int, frame: FrameType | None) -> NoReturn:
         raise Terminated
@@ -103,8 +107,8 @@ def heed_sigterm() -> None:
 
 
 def refused(error: object, shown: Callable[[object], str] = one_line) -> int:
-    """Say why a command cannot do what was asked; its exit code. Every error that a person reads is
-    printed here."""
+    """Print why a command failed, and return its exit code. All errors for people are printed
+    here."""
     print(shown(f"error: {named(error)}"), file=sys.stderr, flush=True)
     return USAGE if isinstance(error, UsageError) else FAILED
 
@@ -125,15 +129,16 @@ def plainly(
 
 
 def run_command(main: Callable[[], int | None]) -> NoReturn:
-    """Run a command and exit with its code; Ctrl-C, SIGTERM and a reader that went away end it in a
-    sentence, or in silence.
+    """Run a command and exit with its code.
 
-    A KeyboardInterrupt may carry the sentence. To be used inside a Hydra job too: Hydra shows a
-    traceback for whatever reaches it."""
+    Ctrl-C and SIGTERM end the command with a sentence, which the KeyboardInterrupt may hold. A
+    closed pipe ends it silently. Hydra jobs use this function too, since Hydra prints a traceback
+    for every exception.
+    """
     heed_sigterm()
     try:
         code = main()
-        sys.stdout.flush()  # A broken pipe can still be caught here.
+        sys.stdout.flush()  # Here a broken pipe can still be caught.
     except KeyboardInterrupt as stop:
         print(f"\n{str(stop) or 'Interrupted.'}", file=sys.stderr, flush=True)
         _end(TERMINATED if isinstance(stop, Terminated) else INTERRUPTED)
@@ -145,7 +150,8 @@ def run_command(main: Callable[[], int | None]) -> NoReturn:
             raise
         extra = f"'benchmark-audit[{EXTRAS[package]}]'" if package in EXTRAS else "benchmark-audit"
         code = refused(
-            f"{package} is not installed. Expected: pip install {extra}, or in a checkout make install."
+            f"{package} is not installed. Expected: pip install {extra}, or make install in a "
+            "checkout."
         )
     except SystemExit as end:
         # Rich's console ends a command with SystemExit(1) after a broken pipe.
@@ -162,7 +168,7 @@ def run_command(main: Callable[[], int | None]) -> NoReturn:
 def _end(code: int) -> NoReturn:
     try:
         sys.stdout.flush()
-    # Otherwise the interpreter would flush again at exit and print an error.
+    # Otherwise the interpreter flushes again at exit, and prints an error.
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)

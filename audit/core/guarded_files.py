@@ -1,9 +1,9 @@
-"""Read files that another program or person may have written: regular files of a limited size, and
-no link.
+"""Read files of other programs and people: only regular files of a limited size, and no links.
 
-A pipe would be waited for, a device never ends, a sparse file has more bytes than memory, and a
-link leads to what only the reader may see. Each check is of the open file, so nothing can be put in
-its place between check and reading."""
+Reading a pipe would block, and a device never ends. A sparse file can be larger than memory. A link
+can lead to a file that only this user may read. All checks use the open file, so nobody can replace
+it between the check and the reading.
+"""
 
 import errno
 import json
@@ -17,12 +17,13 @@ from typing import Any
 
 MAX_BYTES = 64 << 20
 MAX_DEPTH = 100  # deepest nesting of lists and objects in a JSON document
-# Bytes of the limit for each list and object; an empty Python list takes 4 times as many.
+# A document may have one list or object for so many bytes of the limit. An empty Python list takes 4
+# times as many bytes.
 _BYTES_A_VALUE = 16
 
 
 class RefusedFileError(OSError):
-    """Refuse a file of a kind or size that is not read."""
+    """Report a file whose kind or size is refused."""
 
     def __init__(self, number: int, why: str, path: Path) -> None:
         super().__init__(number, why, str(path))
@@ -37,14 +38,23 @@ def open_file(path: Path, *, follow: bool = False) -> Iterator[BufferedReader]:
 
     Parameters
     ----------
-    follow : whether a link may lead to the file; for files that the user names
+    path : Path
+        The file.
+    follow : bool
+        Whether `path` may be a link, as for files that the user names.
+
+    Yields
+    ------
+    BufferedReader
+        The open file.
 
     Raises
     ------
     OSError
-        if there is no such file, it is no regular file, or it is a link and `follow` is False
+        If the file does not exist or is not a regular file, or if it is a link and `follow` is
+        False.
     """
-    # A file that this process holds open has no other name.
+    # This is the only name of a file that this process holds open.
     follow = follow or str(path).startswith("/proc/self/fd/")
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     try:
@@ -52,31 +62,35 @@ def open_file(path: Path, *, follow: bool = False) -> Iterator[BufferedReader]:
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK) and not follow:
             raise RefusedFileError(
-                errno.ELOOP, "is a link; expected the file itself", path
+                errno.ELOOP, "is a link. Expected the file itself", path
             ) from error
         if error.errno == errno.ENXIO:  # The path is a socket.
-            raise RefusedFileError(errno.ENXIO, "is no regular file", path) from error
+            raise RefusedFileError(errno.ENXIO, "is not a regular file", path) from error
         raise
     mode = os.fstat(fd).st_mode
     if not stat.S_ISREG(mode):
         os.close(fd)
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        raise RefusedFileError(errno.EINVAL, "is no regular file", path)
+        raise RefusedFileError(errno.EINVAL, "is not a regular file", path)
     with os.fdopen(fd, "rb") as file:
         yield file
 
 
 def check_regular(path: Path, *, follow: bool = False) -> None:
-    """Raise OSError, as `open_file` does, if a library that opens files by name must not open this
-    one."""
+    """Raise OSError if `open_file` would refuse this file.
+
+    This serves libraries that open files by name.
+    """
     with open_file(path, follow=follow):
         pass
 
 
 def read_bytes(path: Path, limit: int = MAX_BYTES, *, follow: bool = False) -> bytes:
-    """Return what a file holds. Raises OSError as `open_file`, and if there are more than `limit`
-    bytes."""
+    """Return the bytes of a file.
+
+    Raises OSError as `open_file` does, and if the file has more than `limit` bytes.
+    """
     with open_file(path, follow=follow) as file:
         data = b"" if os.fstat(file.fileno()).st_size > limit else file.read(limit + 1)
         size = len(data) or os.fstat(file.fileno()).st_size
@@ -86,24 +100,31 @@ def read_bytes(path: Path, limit: int = MAX_BYTES, *, follow: bool = False) -> b
 
 
 def read_text(path: Path, limit: int = MAX_BYTES, *, follow: bool = False) -> str:
-    """Return the text of a file. Raises OSError as `read_bytes`, UnicodeDecodeError if it is not
-    UTF-8."""
+    """Return the text of a file.
+
+    Raises OSError as `read_bytes` does, and UnicodeDecodeError if the file is not UTF-8.
+    """
     return read_bytes(path, limit, follow=follow).decode("utf-8")
 
 
 def read_json(path: Path, limit: int = MAX_BYTES, *, follow: bool = False) -> Any:
-    """Return the JSON value in a file. Raises OSError as `read_bytes`, ValueError as
-    `parse_json`."""
+    """Return the JSON value in a file.
+
+    Raises OSError as `read_bytes` does, and ValueError as `parse_json` does.
+    """
     return parse_json(read_bytes(path, limit, follow=follow), limit)
 
 
 def parse_json(data: bytes, limit: int = MAX_BYTES) -> Any:
-    """Return a JSON value. Raises ValueError if it is none, is nested more than MAX_DEPTH deep, or
-    has so many lists and objects that it takes up many times its own bytes."""
+    """Return the JSON value in some bytes.
+
+    Raises ValueError if they are not JSON, or are nested more than MAX_DEPTH deep. Also raises it
+    for so many lists and objects that the value would need many times the memory of its bytes.
+    """
     values = data.count(b"[") + data.count(b"{")
     if values > limit // _BYTES_A_VALUE:
         raise ValueError(
-            f"it has {values:,} lists and objects; expected at most {limit // _BYTES_A_VALUE:,}"
+            f"it has {values:,} lists and objects. Expected at most {limit // _BYTES_A_VALUE:,}"
         )
     try:
         value = json.loads(data.decode("utf-8"))
@@ -114,8 +135,10 @@ def parse_json(data: bytes, limit: int = MAX_BYTES) -> Any:
 
 
 def check_depth(value: Any) -> None:
-    """Raise ValueError if lists and objects are nested more than MAX_DEPTH deep: what walks over
-    them would end in a RecursionError."""
+    """Raise ValueError if lists and objects are nested more than MAX_DEPTH deep.
+
+    A recursive function would end in a RecursionError.
+    """
     level = [value]
     for _ in range(MAX_DEPTH):
         inner: list[Any] = []

@@ -1,10 +1,10 @@
-"""Read YAML that another program or person may have written, in time that grows with its length
-alone.
+"""Read YAML of other programs and people, in time that grows linearly with its length.
 
-An alias stands for any number of copies, and a number in base 60 or of many digits takes the square
-of its length: a file of some kilobytes would hold up whoever reads it. What a key says twice is
-ambiguous, and refused."""
+Aliases are refused, since they can multiply the size of a document. Long numbers are refused, since
+they take time that grows with the square of their length. A repeated key is refused as
+ambiguous."""
 
+from collections import Counter
 from collections.abc import Hashable
 from typing import Any
 
@@ -12,7 +12,7 @@ import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 _MAX_NODES = 50_000
-_MAX_NUMBER = 64  # longest text that is read as a number or a date, in characters
+_MAX_NUMBER = 64  # most characters of a number or a date
 _TEXT = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:binary", "tag:yaml.org,2002:null")
 
 
@@ -22,7 +22,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: Node | None, index: Any) -> Node | None:
         event = self.peek_event()
         if isinstance(event, yaml.AliasEvent):
-            raise yaml.YAMLError(f"it has an alias, *{event.anchor}; expected the value itself")
+            raise yaml.YAMLError(f"it has an alias, *{event.anchor}. Expected the value itself")
         self.nodes += 1
         if self.nodes > _MAX_NODES:
             raise yaml.YAMLError(f"it has more than {_MAX_NODES:,} values")
@@ -34,19 +34,34 @@ class _Loader(yaml.SafeLoader):
         return super().construct_object(node, deep=deep)
 
     def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        names = [key.value for key, _ in node.value if isinstance(key, ScalarNode)]
-        twice = (
-            {name for name in names if names.count(name) > 1}
-            if len(set(names)) < len(names)
-            else set()
-        )
-        if twice:
-            raise yaml.YAMLError(f"{sorted(twice)[0][:_MAX_NUMBER]!r} is given twice")
+        names = Counter(key.value for key, _ in node.value if isinstance(key, ScalarNode))
+        for name, times in names.items():
+            if times > 1:
+                raise yaml.YAMLError(f"{name[:_MAX_NUMBER]!r} is given twice")
         return super().construct_mapping(node, deep=deep)
 
 
 def parse_yaml(text: str) -> Any:
-    """Return the value of a YAML or JSON document. Raises yaml.YAMLError if it is none, has
-    aliases, a key twice, a number of more than 64 characters or more than 50,000 values;
-    RecursionError if it is nested too deeply; ValueError for a number or date that cannot be."""
+    """Return the value of a YAML or JSON document.
+
+    Parameters
+    ----------
+    text : str
+        The document.
+
+    Returns
+    -------
+    object
+        Its value.
+
+    Raises
+    ------
+    yaml.YAMLError
+        If the text is not YAML, or has an alias, a repeated key, a number of more than 64
+        characters or more than 50,000 values.
+    RecursionError
+        If it is nested too deeply.
+    ValueError
+        If a number or date is impossible.
+    """
     return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader

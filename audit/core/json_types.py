@@ -9,7 +9,7 @@ from typing import Any
 
 
 def attributes(instance: object, *names: str) -> dict[str, Any]:
-    """Return attributes of an object by name."""
+    """Return the named attributes of an object."""
     return {name: getattr(instance, name) for name in names}
 
 
@@ -19,10 +19,10 @@ def plain(value: Any, digits: int | None = None) -> Any:
     Parameters
     ----------
     value : object
-        Enums become their value, dataclasses their `to_dict` or fields, arrays lists, sets sorted
-        lists; NaN and infinities become null.
+        Enums become their value, and dataclasses their `to_dict` or fields. Arrays become lists,
+        and sets sorted lists. NaN and infinities become null.
     digits : int, optional
-        Significant digits of floats; all if None.
+        The number of significant digits of floats; all if None.
 
     Returns
     -------
@@ -32,7 +32,7 @@ def plain(value: Any, digits: int | None = None) -> Any:
     Raises
     ------
     TypeError
-        If a value has another type.
+        If a value has a type that JSON lacks.
     """
     if isinstance(value, Enum):
         return plain(value.value, digits)

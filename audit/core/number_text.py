@@ -1,9 +1,9 @@
-"""Write shares, differences, p-values and lists as people read them."""
+"""Format shares, differences, p-values and lists for people."""
 
 import math
 from collections.abc import Iterable
 
-DASH = "–"  # stands for a number that could not be computed
+DASH = "–"  # shown in place of a number that could not be computed
 
 
 def points(share: float) -> str:
@@ -39,7 +39,7 @@ def with_interval(estimate: float | None, low: float | None, high: float | None)
     Returns
     -------
     str
-        A dash if the estimate was not computed.
+        The text; a dash if the estimate was not computed.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def interval(low: float, high: float) -> str:
     Returns
     -------
     str
-        Without signs of positive numbers.
+        The text. Positive numbers have no sign.
 
     Examples
     --------
@@ -94,12 +94,12 @@ def percent(share: float | None, *, whole: bool = True) -> str:
     share : float or None
         0-1.
     whole : bool
-        Drop a decimal of 0; in a column of numbers it is kept.
+        Whether a decimal of 0 is left out. Columns of numbers keep it.
 
     Returns
     -------
     str
-        A dash if it was not computed.
+        The text; a dash if the share was not computed.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def percent(share: float | None, *, whole: bool = True) -> str:
 
 
 def pvalue(p: float | None) -> str:
-    """Return a p-value in words.
+    """Return a p-value as text.
 
     >>> pvalue(0.0304), pvalue(0.0004)
     ('p = .03', 'p < .001')
@@ -133,7 +133,7 @@ def scaled(x: float, low: float, high: float) -> str:
     Returns
     -------
     str
-        With its sign.
+        The number with its sign.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def scaled(x: float, low: float, high: float) -> str:
 
 
 def bare_pvalue(p: float | None) -> str:
-    """Return a p-value for a column of them.
+    """Return a p-value for a column of p-values.
 
     >>> bare_pvalue(0.0304), bare_pvalue(0.0004)
     ('.03', '< .001')
@@ -157,7 +157,7 @@ def bare_pvalue(p: float | None) -> str:
 
 
 def listed(names: Iterable[object]) -> str:
-    """Return names as a list in words.
+    """Join names with commas and "and".
 
     >>> listed("abc")
     'a, b and c'

@@ -6,6 +6,6 @@ from typing import Any
 
 
 def shipped_table(name: str) -> Any:
-    """A table of `audit/data`, such as "calibration.json"; None where it was not built in."""
+    """Return a table of `audit/data`, such as "calibration.json"; None if it is not installed."""
     path = files("audit") / "data" / name
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None

@@ -1,8 +1,8 @@
 """Lay out questions, ask for answers, and remove thinking from replies, equally for every audit.
-Pure.
 
-A template is text with `{placeholders}`; a literal brace is written twice. It is filled in one
-pass. Filled-in text is never parsed again, so a question with braces reaches the model unchanged.
+A template is a text with `{placeholders}`; a literal brace is written twice. All placeholders are
+filled in one pass. The filled-in text is never parsed again, so a question with braces reaches the
+model unchanged.
 """
 
 import hashlib
@@ -17,14 +17,16 @@ from audit.core.errors import BenchmarkError, ConfigError, check_known
 from audit.core.records import Item, Protocol, Reading
 
 SHARED: dict[str, tuple[str, ...]] = {
-    "option": ("letter", "text"),  # one option as shown
+    "option": ("letter", "text"),  # the line of one option
     "question": ("stem", "options"),
     "direct_letter": ("letters", "question"),
     "direct_option_text": ("question",),
     "direct_number": ("question",),
 }
-"""The templates that every audit uses, and the placeholders of each: every one of them once, and no
-other."""
+"""The templates that every audit uses, with their placeholders.
+
+A template contains each of its placeholders once, and no other.
+"""
 
 OPTIONAL = frozenset({("question", "options"), ("message", "index")})
 """Placeholders that may be left out. Without `{options}` a protocol is a cloze: only the stem is
@@ -33,8 +35,8 @@ refuses letters with it."""
 
 
 OF_READING = (Reading.NUMBER, Reading.CODE)
-"""Free-form readings: a template `<name>_<reading>` that is none of SHARED is used and hashed with
-it alone."""
+"""Free-form readings. A template `<name>_<reading>` outside SHARED is used and hashed only with
+that reading."""
 
 
 def load_protocol(
@@ -42,26 +44,27 @@ def load_protocol(
     own: Mapping[str, tuple[str, ...]] = {},
     reading: Reading | None = None,
 ) -> Protocol:
-    """Check a protocol of conf/protocol/*.yaml.
+    """Check and return a protocol of conf/protocol/*.yaml.
 
     Parameters
     ----------
     mapping : mapping
-        name, version and templates. Templates of other audits are ignored and not hashed.
+        The name, the version and the templates. Templates of other audits are ignored and not
+        hashed.
     own : mapping
-        Placeholders of the audit's templates besides `SHARED`.
+        The audit's templates in addition to `SHARED`, with their placeholders.
     reading : Reading, optional
         A free-form reading (`OF_READING`).
 
     Returns
     -------
     Protocol
-        With the hash of its templates.
+        The protocol, with the hash of its templates.
 
     Raises
     ------
     ConfigError
-        If a template is missing, is not text, or has other placeholders; the message names it.
+        If a template is missing, is not text, or has wrong placeholders. The message names it.
     """
     for key in mapping:
         check_known("key of a protocol", str(key), ("name", "version", "description", "templates"))
@@ -83,12 +86,9 @@ def load_protocol(
         )
     for name, placeholders in wanted.items():
         if name not in templates:
-            others = sorted(
-                str(other)
-                for other in templates
-                if other not in wanted and not str(other).endswith(of_others)
-            )
-            meant = f" It has, beside those asked for: {', '.join(others)}." if others else ""
+            others = [str(other) for other in sorted(templates, key=str) if other not in wanted]
+            others = [other for other in others if not other.endswith(of_others)]
+            meant = f" It has these other templates: {', '.join(others)}." if others else ""
             raise ConfigError(f"Protocol {mapping['name']!r} has no template {name!r}.{meant}")
         _check(str(mapping["name"]), name, templates[name], placeholders)
     plain = {str(name): str(templates[name]) for name in wanted}
@@ -101,22 +101,20 @@ def load_protocol(
 
 
 def check_reading(protocol: Protocol, reading: Reading) -> None:
-    """Raise ConfigError if answers are letters and the protocol's questions show no options."""
+    """Raise ConfigError if answers are letters, but the protocol does not show the options."""
     if reading in (Reading.LETTER, Reading.LETTER_LOGPROB) and not shows_options(protocol):
         raise ConfigError(
-            f"Protocol {protocol.name!r} shows no options to name. Expected reading=option_text."
+            f"Protocol {protocol.name!r} does not show the options. Expected reading=option_text."
         )
 
 
 def shows_options(protocol: Protocol) -> bool:
-    """Return whether the model sees the options; False for a cloze."""
+    """Return whether the model sees the options. It does not see those of a cloze."""
     return "options" in _fields(protocol.templates["question"])
 
 
 def templates_sha256(templates: Mapping[str, str]) -> str:
-    """Return the sha256 (hex) of the canonical JSON of all templates: sorted keys, ASCII, no
-    spaces.
-    """
+    """Return the sha256 (hex) of all templates, as JSON with sorted keys, ASCII and no spaces."""
     canonical = json.dumps(
         dict(templates), sort_keys=True, ensure_ascii=True, separators=(",", ":")
     )
@@ -145,8 +143,9 @@ def fill(template: str, values: Mapping[str, str]) -> str:
 
 @lru_cache(maxsize=256)
 def _parts(template: str) -> tuple[tuple[str, str | None], ...]:
-    """Return (text, placeholder after it) of a template, parsed once, as every prompt of a run
-    fills one.
+    """Split a template into pairs of a text and the placeholder after this text.
+
+    The result is cached, since every prompt of a run needs it.
     """
     return tuple((literal, field) for literal, field, _, _ in Formatter().parse(template))
 
@@ -155,7 +154,7 @@ def _check(protocol: str, name: str, template: Any, placeholders: tuple[str, ...
     where = f"Template {name!r} of protocol {protocol!r}"
     expected = " and ".join(f"{{{p}}}" for p in placeholders)
     if not isinstance(template, str):
-        raise ConfigError(f"{where} is missing or not text. Expected text with {expected}.")
+        raise ConfigError(f"{where} is missing or is not text. Expected text with {expected}.")
     try:
         parts = list(Formatter().parse(template))
     except ValueError as error:
@@ -235,9 +234,9 @@ def question_text(protocol: Protocol, item: Item) -> str:
         return fill(protocol.templates["question"], {"stem": item.text, "options": ""}).rstrip()
     letters = letters_of(len(item.options))
     option = protocol.templates["option"]
-    lines = [
-        fill(option, {"letter": a, "text": t}) for a, t in zip(letters, item.options, strict=True)
-    ]
+    lines = []
+    for letter, text in zip(letters, item.options, strict=True):
+        lines.append(fill(option, {"letter": letter, "text": text}))
     return fill(protocol.templates["question"], {"stem": item.text, "options": "\n".join(lines)})
 
 

@@ -1,8 +1,8 @@
 """Define the records that the stages exchange. Dicts appear only at the Arrow edge
 (`audit.shards`).
 
-Item -> Presentation -> GenerationRequest --engine--> Generation --scoring--> Answer -> one row of a
-shard. Nothing here knows an audit: an arm is a name, and a level is a number.
+The stages are: Item -> Presentation -> GenerationRequest --engine--> Generation --scoring--> Answer
+-> one row of a shard. No record depends on an audit: an arm is a name, and a level is a number.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from enum import StrEnum
+from itertools import chain
 from typing import Any
 
 ANSWER_ROLE = "worker"  # the model that answers
 
-# Field with the item's id in exported tasks, by which imported results are matched.
+# The field of exported tasks that holds the item's id. Imported results are matched by it.
 ITEM_ID = "audit_id"
-# Arms that, at level 0, ask an item as it was published.
+# Arms whose level 0 asks an item as published.
 AS_PUBLISHED = (
     "direct",
     "original",
@@ -28,10 +29,10 @@ NO_OPTION = -1  # value of `gold` for an item without options
 
 
 class Reading(StrEnum):
-    """Name how an answer is read from a reply."""
+    """Name the ways to read an answer from a reply."""
 
     LETTER = "letter"  # generated text -> option letter
-    LETTER_LOGPROB = "letter_logprob"  # the letters' own next-token logprobs, at any rank
+    LETTER_LOGPROB = "letter_logprob"  # the logprobs of the letters as next token, at any rank
     OPTION_TEXT = "option_text"  # log-likelihood of each option's text
     NUMBER = "number"  # generated text -> a number; for benchmarks whose items have a target and no options
     CODE = "code"  # generated text -> a function, which is run against the problem's tests in a sandbox
@@ -39,7 +40,7 @@ class Reading(StrEnum):
 
 
 class FinishReason(StrEnum):
-    """Name why a generation ended."""
+    """Name the reasons why a generation ended."""
 
     STOP = "stop"
     LENGTH = "length"  # The reply was cut off at max_tokens, which is not the same as wrong.
@@ -49,9 +50,9 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Hold what scores a programming problem; the question's text is its prompt.
+    """Hold the tests of a programming problem, whose prompt is the question's text.
 
-    tests: a program that defines `check(candidate)`. solution: what right code adds to the prompt.
+    tests: a program that defines `check(candidate)`. solution: right code to append to the prompt.
     """
 
     entry_point: str
@@ -61,41 +62,42 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Hold what a benchmark adds to its items for its own scorers and edits, such as
-    `benchmarks.items.BbqFacts`."""
+    """Be the base of a benchmark's additional fields, which its scorer and edits use.
+
+    An example is `benchmarks.items.BbqFacts`.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Hold one item: multiple-choice in the order in which its options are shown, or with a
-    free-form answer.
+    """Hold one item, with options in the order shown or with a free-form answer.
 
     Parameters
     ----------
     id : str
-        Unique within `benchmark`.
+        The id, unique within `benchmark`.
     benchmark : str
         The benchmark's name.
     stem : str
         A question, statement or request; empty for a pair of sentences. `text` is the stem after
         its context.
     options : tuple of str
-        Empty for free-form answers.
+        The options; empty for free-form answers.
     gold : int
         Index of the right option. NO_OPTION if `target` or `code` is the answer.
     group : str
         The cluster that resampling keeps together, such as a passage or subject; else the item's
         id.
     order : tuple of int
-        Published position of the option shown at each position. Empty: as published.
+        The published position of each shown option. If empty, the order is the published one.
     target : float or None
         The right number (GSM8K).
     code : Code or None
         The tests of a function (HumanEval).
     context : str
-        The passage before the stem, if the file keeps the two apart.
+        The passage before the stem, if the file separates the two.
     condition : str
-        Such as ambig or disambig (BBQ), safe or unsafe (XSTest), stereo or antistereo (CrowS).
+        The condition, such as ambig or disambig (BBQ), safe or unsafe (XSTest).
     facts : Facts or None
         Further facts of the benchmark.
     """
@@ -115,8 +117,7 @@ class Item:
 
     @property
     def text(self) -> str:
-        """Return the whole question without the options; of a pair of sentences the words that they
-        share."""
+        """Return the question without the options, or the shared words of a pair of sentences."""
         if not self.stem and self.facts is not None:
             return shared_words(*self.published)
         return f"{self.context} {self.stem}" if self.context else self.stem
@@ -133,14 +134,14 @@ class Item:
 
     @property
     def key(self) -> int:
-        """Return `gold` as a published position, which does not depend on the order shown.
+        """Return the published position of `gold`, which does not depend on the order shown.
 
-        A negative `gold` (no option, or any other option under an edit) is returned as it is.
+        A negative `gold` (no option, or any option except one) is returned unchanged.
         """
         return self.shown[self.gold] if self.gold >= 0 else self.gold
 
     def keyed(self, key: int, **changes: Any) -> Item:
-        """Return the item with another key, and with these changes."""
+        """Return the item with another key and further changes."""
         return replace(self, gold=self.shown.index(key) if key >= 0 else key, **changes)
 
     def reworded(self, text: str) -> Item:
@@ -166,9 +167,9 @@ class Setting:
     arm : str
         How the question reaches the model.
     level : int
-        Its degree, such as the number of messages or the index of a variant; 0 without one.
+        The degree of the arm, such as the number of messages or the index of a variant; 0 if none.
     replicate : int
-        Counts repetitions under other seeds.
+        The number of the repetition; each has another seed.
     """
 
     arm: str
@@ -183,13 +184,13 @@ class CellRows:
     Parameters
     ----------
     model, benchmark : str
-        Name the cell.
+        The cell.
     found : int
-        Rows in the shards.
+        The number of rows in the shards.
     expected : int or None
-        Rows that the run requests; None without a manifest.
+        The number of rows that the run requests; None without a manifest.
     reasked : int
-        Rows whose reply was requested again by likelihood.
+        The number of rows whose reply was requested again, by likelihood.
     """
 
     model: str
@@ -200,21 +201,21 @@ class CellRows:
 
     @property
     def complete(self) -> bool:
-        """Return False only if rows are known to be missing."""
+        """Return whether no row is known to be missing."""
         return self.expected is None or self.found == self.expected
 
     @property
     def watermark(self) -> str:
-        """Return a mark such as "incomplete, 512 of 1,000 answers"; empty if no answer is missing."""
+        """Return a mark such as "incomplete, 512 of 1,000 answers"; empty if no answer is
+        missing."""
         if self.expected is None:
-            return f"no manifest, so nothing says whether {self.found:,} answers are all"
+            return f"no manifest, so it is unknown whether {self.found:,} answers are all"
         return "" if self.complete else f"incomplete, {self.found:,} of {self.expected:,} answers"
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Hold the levels of one arm and replicate whose rows are computed, stored and repeated
-    together."""
+    """Hold the levels of an arm and replicate that are computed, stored and repeated together."""
 
     arm: str
     levels: tuple[int, ...]
@@ -227,10 +228,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Hold every part of one question; the design is the same for all questions and models.
+    """Hold the parts of every question. All questions and models have the same design.
 
-    kind: enters every request's seed, and separates designs of one audit whose settings have equal
-    names.
+    kind: a text that enters the seed of every request. It separates two designs of an audit that
+    have equal names of settings.
     """
 
     parts: tuple[Part, ...]
@@ -238,36 +239,36 @@ class Design:
 
     @property
     def settings(self) -> tuple[Setting, ...]:
-        return tuple(sorted(setting for part in self.parts for setting in part.settings))
+        return tuple(sorted(chain.from_iterable(part.settings for part in self.parts)))
 
 
 @dataclass(frozen=True, slots=True)
 class Presentation:
-    """Hold a question as a model is to be asked it under one setting.
+    """Hold the request of a question under one setting.
 
     Parameters
     ----------
     prompt : str
         The text to send.
     options : tuple of str
-        As presented, since an edit may change them. Without options the answer is a number, or the
-        reply itself (`Reading`).
+        The options as presented, since an edit may change them. Without options the answer is a
+        number, or the reply itself (`Reading`).
     gold : int
-        As presented.
+        The key as presented.
     extras : mapping
-        The audit's own columns of the row.
+        The columns of the row that only this audit has.
     error : str or None
-        If it is set, nothing is sent and the row is an error.
+        If this is set, nothing is sent and the row is an error.
     scoring : Ask or None
-        The request of a reference scorer, whose prompt is within `prompt`.
+        The request of a reference scorer. `prompt` contains its prompt.
     pieces : tuple of str
-        If not empty, `prompt` is a given text cut into these pieces. Their likelihood is read, and
-        no answer is scored.
+        If not empty, these pieces add up to `prompt`. Their likelihood is read, and no answer is
+        scored.
     system : str
         A system prompt before the question; empty for none.
     ballots : tuple of str
-        If not empty, prompts that are sent one by one under level 1; `scoring.vote` counts their
-        answers. `prompt` then holds all of them.
+        If not empty, these prompts are sent one by one, and `scoring.vote` counts their answers.
+        `prompt` then contains all of them.
     """
 
     prompt: str
@@ -283,8 +284,7 @@ class Presentation:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Hold one request without a seed, with fields as in `GenerationRequest`. With a prompt alone
-    it generates."""
+    """Hold one request without a seed. The fields are those of `GenerationRequest`."""
 
     prompt: str
     continuations: tuple[str, ...] = ()
@@ -292,7 +292,7 @@ class Ask:
     max_tokens: int = 1
 
 
-@dataclass(frozen=True)  # Without slots, objects are pickled faster from their __dict__.
+@dataclass(frozen=True)  # There are no slots, since objects with __dict__ are pickled faster.
 class GenerationRequest:
     """Hold one call to an engine: a user message, after a `system` message if there is one.
 
@@ -301,21 +301,22 @@ class GenerationRequest:
     prompt : str
         The user message.
     affinity : str
-        Requests with equal affinity share a beginning, so one replica should answer them.
+        Requests with equal affinity have the same beginning, so the same replica should answer
+        them.
     label : str
         `<arm>/<level>`, or `<arm>/<role>` for a call before the answer. Metrics and the scripted
-        engine read it; no real model is shown it.
+        engine read the label. No real model sees it.
     seed, max_tokens, temperature, top_p
         Options of sampling.
     continuations : tuple of str
-        If not empty, the log-likelihood of each as the reply is read.
+        If not empty, the engine returns the log-likelihood of each of these texts as the reply.
     letters : tuple of str
-        If not empty, the logprob of each as the reply's first token is read.
+        If not empty, the engine returns the logprob of each letter as the first token of the reply.
     pieces : tuple of str
-        If not empty, the log-likelihood of `prompt` is read as raw text without a chat template.
-        The pieces add up to the prompt.
+        If not empty, the engine returns the log-likelihood of `prompt` as raw text, without a chat
+        template. The pieces add up to the prompt.
     adapter : str
-        Folder of a LoRA adapter that answers; empty for the model itself.
+        The folder of the LoRA adapter that answers; empty for the model itself.
     system : str
         A system prompt; empty for none.
 
@@ -351,14 +352,15 @@ class TokenLogprobs:
     Parameters
     ----------
     logprobs : tuple of float
-        In nats, given all tokens before.
+        The logprob of each token in nats, given all tokens before.
     ranks : tuple of int
-        Rank in the vocabulary; 1 is the likeliest.
+        The rank of each token in the vocabulary; 1 is the likeliest.
     z : tuple of float
-        Logprob less the mean logprob of the next token, over its standard deviation (Min-K%++,
-        Zhang et al. 2025). Rank and z are as exact as the engine's list of likeliest tokens allows.
+        The logprob less the mean logprob of all next tokens, divided by their standard deviation
+        (Min-K%++, Zhang et al. 2025). Rank and z are as exact as the engine's list of likeliest
+        tokens allows.
     pieces : tuple of int
-        Index of the piece in which each token ends.
+        The index of the piece in which each token ends.
     """
 
     logprobs: tuple[float, ...]
@@ -369,18 +371,17 @@ class TokenLogprobs:
 
 @dataclass(frozen=True)
 class Generation:
-    """Hold what an engine returned. If `error` is set there is no answer, and the other fields mean
-    nothing.
+    """Hold what an engine returned. If `error` is set, the other fields have no meaning.
 
     Parameters
     ----------
     option_logprobs : tuple of float or None
-        Total logprob (nats) of each continuation, letter or piece. None if an endpoint does not
-        return it, and for a piece without a token.
+        The total logprob (nats) of each continuation, letter or piece. None if an endpoint does not
+        return it, or a piece has no token.
     option_tokens : tuple of int
-        Number of tokens of each.
+        The number of tokens of each.
     request_sha256 : str
-        Hash of what the model was given (`engines.port.request_sha256`).
+        The hash of the model's input (`engines.port.request_sha256`).
     backend : str
         The endpoint's `system_fingerprint`; empty without one.
     tokens : TokenLogprobs or None
@@ -402,22 +403,22 @@ class Generation:
 
     @property
     def failed(self) -> bool:
-        """Return whether there is no answer at all."""
+        """Return whether the engine gave no answer."""
         return self.error is not None or self.finish_reason == FinishReason.ERROR
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Hold a parsed answer. Unparsed is a state of its own and never "wrong".
+    """Hold an answer that was read from a reply. An unparsed answer is never "wrong".
 
     Parameters
     ----------
     index : int or None
         The chosen option.
     form : str
-        How the answer was read: "strict", "lenient" or "logprob"; of a number "marked", "declared"
-        or "last"; of code its outcome ("passed", "AssertionError", "cpu_limit"); "text" if the
-        reply itself counts; "none" if nothing was read.
+        How the answer was read. Options have "strict", "lenient" or "logprob". Numbers have
+        "marked", "declared" or "last". Code has its outcome ("passed", "AssertionError",
+        "cpu_limit"). "text" means that the reply itself counts, and "none" that nothing was read.
     number : float or None
         The number.
     """
@@ -433,7 +434,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """Hold versioned prompt templates (conf/protocol/*.yaml). `sha256` covers every template."""
+    """Hold versioned prompt templates (conf/protocol/*.yaml). `sha256` is the hash of all
+    templates."""
 
     name: str
     version: str

@@ -64,11 +64,11 @@ class Embedder:
     it."""
 
     def __init__(self, folder: ModelFolder) -> None:
+        check_mean_pooling(folder.path)  # before transformers is imported, which takes seconds
         from transformers import AutoTokenizer
         from transformers.utils.logging import disable_progress_bar
 
         disable_progress_bar()  # Loading takes about a second, so no progress bar is needed.
-        check_mean_pooling(folder.path)
         self.name, self.revision = folder.name, folder.revision
         self.max_tokens = read_max_tokens(folder.path)
         self._tokenizer = AutoTokenizer.from_pretrained(folder.path)
@@ -118,10 +118,10 @@ class TransformersEmbedder(Embedder):
     """Embed with transformers in float32 on the CPU."""
 
     def __init__(self, folder: ModelFolder) -> None:
+        super().__init__(folder)
         import torch
         from transformers import AutoModel
 
-        super().__init__(folder)
         self._model = AutoModel.from_pretrained(folder.path, dtype=torch.float32).eval()
 
     def _vectors(self, batch: list[list[int]]) -> Iterator[Vector]:
@@ -283,9 +283,8 @@ def check_mean_pooling(folder: Path) -> None:
     """Raise EngineLoadError if a sentence model was trained with another pooling than the mean."""
     path = folder / "1_Pooling" / "config.json"
     modes = json.loads(path.read_text()) if path.is_file() else {"pooling_mode_mean_tokens": True}
-    others = sorted(
-        key for key, on in modes.items() if key.startswith("pooling_mode") and on is True
-    )
+    active = [key for key, on in modes.items() if on is True]
+    others = sorted(key for key in active if key.startswith("pooling_mode"))
     if others != ["pooling_mode_mean_tokens"]:
         raise EngineLoadError(
             f"{folder} pools by {', '.join(others) or 'nothing'}; only the mean over tokens is done."

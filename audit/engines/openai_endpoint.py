@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from urllib.parse import urlsplit
 
 import httpx2
@@ -18,12 +19,16 @@ from audit.engines.config import ModelConfig
 from audit.engines.dispatch import Slot
 from audit.engines.openai_config import INFER, EndpointConfig, RetryConfig, endpoint_id, safe_url
 from audit.engines.openai_contact import FINAL, NO_KEY, Finding, shown
-from audit.engines.openai_wire import chat_body, listed_models, read_chat, read_infer
+from audit.engines.openai_wire import (
+    REPLY_LIMIT_BYTES,
+    chat_body,
+    listed_models,
+    read_chat,
+    read_infer,
+)
 from audit.engines.pace import Pace
 from audit.engines.redact import Redactor
 from audit.engines.retry import Failure, Kind
-
-REPLY_LIMIT_BYTES = 16 * 2**20
 
 
 class ReplyRefusedError(Exception):
@@ -62,6 +67,15 @@ async def _bound(response: httpx2.Response) -> None:
     )
 
 
+def _text(body: bytes) -> str:
+    """Return a body's text. Raises ReplyRefusedError if it is not UTF-8: the library would put
+    other characters in place of the reply's."""
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ReplyRefusedError("the reply is not UTF-8") from None
+
+
 def bounded_client(concurrency: int) -> openai.DefaultAsyncHttpxClient:
     """Return the HTTP client of one endpoint.
 
@@ -75,10 +89,11 @@ def bounded_client(concurrency: int) -> openai.DefaultAsyncHttpxClient:
     -------
     AsyncHttpxClient
         It follows no redirects, since they would send the benchmark's text to another host, and
-        bounds the size of replies.
+        bounds the size of replies. It keeps no cookies: a server could add some with each reply.
     """
     return openai.DefaultAsyncHttpxClient(
         follow_redirects=False,
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         headers={"Accept-Encoding": "identity"},
         event_hooks={"response": [_bound]},
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=concurrency),
@@ -208,17 +223,18 @@ class Endpoint:
         try:
             async with asyncio.timeout(self.config.timeout_s):
                 if request is None:
-                    return (await self._client.models.with_raw_response.list()).text
+                    return _text((await self._client.models.with_raw_response.list()).content)
                 if self.config.infers:
                     body = {"prompt": request.prompt, "task_id": request.affinity}
-                    return (await self._client.post(INFER, cast_to=httpx2.Response, body=body)).text
+                    sent = self._client.post(INFER, cast_to=httpx2.Response, body=body)
+                    return _text((await sent).content)
                 reply = await self._client.chat.completions.with_raw_response.create(
                     model=self.config.model,
                     messages=request.messages,
                     extra_body=chat_body(request, self._model, self.config),
                 )
                 self.slot.pace.learn(reply.headers, time.monotonic())
-                return reply.text
+                return _text(reply.content)
         except TimeoutError:
             return self._no_reply()
         except openai.APIStatusError as error:
@@ -230,7 +246,10 @@ class Endpoint:
             kind = _CAUSES.get(type(error.__cause__).__name__, Kind.SERVER)
             if kind is Kind.TIMEOUT:
                 return self._no_reply()
-            message = f"connection failed: {type(error.__cause__).__name__}: {error.__cause__}"
+            message = f"connection failed: {type(error.__cause__).__name__}"
+            if kind is Kind.UNAVAILABLE:
+                # The system's words. Those about a broken reply quote the server.
+                message += f": {error.__cause__}"
             return Failure(kind, self._redactor.message(message))
         except ReplyRefusedError as error:
             return Failure(Kind.MALFORMED, f"refused: {error}")

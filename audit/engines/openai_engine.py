@@ -161,11 +161,13 @@ class OpenAIEngine:
         """Describe the last failure of each endpoint, or, if none failed, how long requests wait."""
         if any(endpoint.last_failure for endpoint in self._endpoints):
             return last_failures(self._endpoints)
-        return " ".join(
-            f"{endpoint.shown} does not answer; each request is given up after timeout_s={config.timeout_s:g} and "
-            "repeated."
-            for endpoint, config in zip(self._endpoints, self._config.endpoints, strict=True)
-        )
+        sentences = []
+        for endpoint, config in zip(self._endpoints, self._config.endpoints, strict=True):
+            sentences.append(
+                f"{endpoint.shown} does not answer; each request is given up after "
+                f"timeout_s={config.timeout_s:g} and repeated."
+            )
+        return " ".join(sentences)
 
     async def close(self) -> None:
         """Close the connections. Waiting requests get EngineError."""

@@ -3,12 +3,12 @@
 Bodies are parsed by hand: the client's models accept anything, such as a page of HTML.
 """
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from audit.core.guarded_files import parse_json
 from audit.core.records import FinishReason, Generation
 from audit.core.records import GenerationRequest as Request
 from audit.engines.config import ModelConfig
@@ -18,6 +18,7 @@ from audit.engines.redact import Redactor
 from audit.engines.retry import Failure, Kind, classify_code, error_code_and_message
 from audit.shards.keys import clean_text
 
+REPLY_LIMIT_BYTES = 16 * 2**20
 # Finish reasons as endpoints and gateways spell them. A reply with any other reason is not an
 # answer: some name a fault of the engine (DeepSeek's insufficient_system_resource, Zhipu's
 # network_error), and new ones appear without notice.
@@ -59,6 +60,7 @@ _WITHHELD_REASONS = frozenset(
 )
 _BACKEND_CHARS = 64
 _MAX_COUNT = 2**31  # No request has more tokens, and shards sum counts in 64 bits.
+_ROUNDING = 1e-3  # a logarithm of a probability is at most 0, but for rounding
 _SNAPSHOT = r"[-@:]\d{3,}(-\d+)*"
 _WORD_MARKS = (
     " \t\n\r\u0120\u2581"  # blanks, and the marks that BPE and SentencePiece use for a blank
@@ -150,8 +152,8 @@ def read_chat(
         logprobs = letter_logprobs(choice, request.letters)
         if logprobs is None:
             return _malformed(
-                "no logprobs in the reply; reading=letter_logprob needs an endpoint that returns top_logprobs "
-                "(use reading=letter with this one)",
+                "no logprobs in the reply, or one that is no number up to 0; reading=letter_logprob needs an endpoint "
+                "that returns top_logprobs (use reading=letter with this one)",
                 redactor,
             )
         generated, finish, letters = "", FinishReason.SCORED, logprobs
@@ -239,21 +241,26 @@ def letter_logprobs(
     -------
     tuple or None
         The probabilities of a letter's token variants ("B", " B") are added. None for a letter that
-        is not among the returned tokens; None as a whole if the choice has no logprobs.
+        is not among the returned tokens. None as a whole if the choice has no logprobs, or one of a
+        letter that is not a logarithm of a probability: another letter would be taken for the
+        answer.
     """
     first = _first(_object(choice, "logprobs").get("content"))
     if first is None or not isinstance(first.get("top_logprobs"), list):
         return None
-    logprobs: dict[str, float] = {}
+    by_token: dict[str, float | None] = {}
     for entry in [*first["top_logprobs"], first]:  # the sampled token may not be among the top ones
-        value = _logprob(entry.get("logprob")) if isinstance(entry, dict) else None
-        if value is not None and isinstance(entry.get("token"), str):
-            logprobs.setdefault(entry["token"], value)
-    if not logprobs:
-        return None
+        if isinstance(entry, dict) and isinstance(entry.get("token"), str):
+            by_token.setdefault(entry["token"], _logprob(entry.get("logprob")))
     by_letter: dict[str, list[float]] = {}
-    for token, value in logprobs.items():
-        by_letter.setdefault(token.strip(_WORD_MARKS), []).append(value)
+    for token, value in by_token.items():
+        letter = token.strip(_WORD_MARKS)
+        if value is not None:
+            by_letter.setdefault(letter, []).append(value)
+        elif letter in letters:
+            return None
+    if not by_letter:
+        return None
     return tuple(_log_sum(by_letter.get(letter, [])) for letter in letters)
 
 
@@ -343,8 +350,8 @@ def _body(text: str, redactor: Redactor) -> dict[str, Any] | Failure:
     Gateways report an upstream's error with status 200, so an error inside is a Failure too.
     """
     try:
-        body = json.loads(text)
-    except (ValueError, RecursionError):  # RecursionError: it is nested too deeply for Python
+        body = parse_json(text.encode(errors="surrogatepass"), REPLY_LIMIT_BYTES)
+    except ValueError:
         return _malformed(f"the body is not JSON: {_shape(text)}", redactor)
     if not isinstance(body, dict):
         return _malformed(f"the body is a {type(body).__name__}, not an object", redactor)
@@ -368,7 +375,7 @@ def _logprob(value: Any) -> float | None:
         number = float(value)
     except OverflowError:  # JSON integers have no bound, so float() may overflow.
         return None
-    return number if number < math.inf else None  # the comparison is false for NaN too
+    return min(number, 0.0) if number <= _ROUNDING else None  # the comparison is false for NaN too
 
 
 def _count(value: Any) -> int:

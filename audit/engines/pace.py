@@ -56,12 +56,17 @@ class Pace:
         if self.rpm is not None:
             self.requests_at = max(self.requests_at, now) + _MINUTE_S / self.rpm
         if self.tpm is not None:
-            self.tokens_at = max(self.tokens_at, now) + _MINUTE_S * tokens / self.tpm
+            wait_s = _MINUTE_S * tokens / self.tpm
+            stated = self.tpm != self.most_tpm
+            # A stated limit may be wrong, and the run would stand still without a word.
+            self.tokens_at = max(self.tokens_at, now) + (
+                min(wait_s, _WAIT_MOST_S) if stated else wait_s
+            )
 
     def used(self, estimate: int, tokens: int) -> None:
-        """Correct the estimate of a request by the tokens that it used."""
+        """Correct the estimate of a request by the tokens that it used, as its reply states."""
         if self.tpm is not None:
-            self.tokens_at += _MINUTE_S * (tokens - estimate) / self.tpm
+            self.tokens_at += min(_MINUTE_S * (tokens - estimate) / self.tpm, _WAIT_MOST_S)
 
     def learn(self, headers: Mapping[str, str], now: float) -> None:
         """Take the limits that a reply states in `x-ratelimit-*`. A smaller configured limit stays.

@@ -1,1 +1,1 @@
-"""Export a run's answers, and the items of an audit, for other people's tools."""
+"""Export a run's answers, and the items of an audit, in the formats of other tools."""

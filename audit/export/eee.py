@@ -4,8 +4,8 @@
 by the two JSON Schemas in `audit/data/every_eval_ever`. `audit export hub RUN_DIR` writes
 accuracies as the hub shows them on a model's page (https://huggingface.co/docs/hub/eval-results).
 
-An instance record requires a boolean `is_correct`. An unparsed answer is neither right nor wrong.
-Its record says so in `error`, the boolean has no meaning, and no accuracy counts it.
+An instance record requires a boolean `is_correct`, but an unparsed answer is neither right nor
+wrong. For such an answer `error` is set, `is_correct` has no meaning, and no accuracy counts it.
 """
 
 import hashlib
@@ -53,17 +53,17 @@ def answered(run_dir: Path, schema: Any) -> Iterator[tuple[str, dict[str, Any]]]
     ----------
     run_dir : Path
         The run.
-    schema : Any
-        The audit's schema.
+    schema : RowSchema
+        The columns of the audit's rows.
 
     Yields
     ------
     tuple of str and dict
-        The name is the benchmark's if the question was asked as published; otherwise it has the
-        condition.
+        The name is the benchmark's if the question was asked as published. Otherwise the condition
+        is added to it.
     """
     for row in asked_rows(run_dir, schema):
-        if row["reading"] != Reading.TEXT:  # scored texts have no answers
+        if row["reading"] != Reading.TEXT:  # A text that was only scored has no answer.
             level, name = row[schema.level], row["benchmark"]
             as_published = row["arm"] in AS_PUBLISHED and level == 0
             yield name if as_published else f"{name} {row['arm']} {schema.level} {level}", row
@@ -77,23 +77,24 @@ def hub_model(name: str, facts: Mapping[str, Any]) -> str:
     name : str
         The model's name in the run.
     facts : mapping
-        What the manifest holds about it.
+        The facts about the model in the manifest.
 
     Returns
     -------
     str
-        Its id on the hub if its weights are from there; otherwise its name.
+        The model's id on the hub if its weights are from the hub, otherwise its name.
     """
     path = str(facts.get("path") or "")
-    return (
-        path if _HUB_ID.fullmatch(path) and _COMMIT.fullmatch(str(facts.get("revision"))) else name
-    )
+    is_commit = _COMMIT.fullmatch(str(facts.get("revision")))
+    return path if is_commit and _HUB_ID.fullmatch(path) else name
 
 
 @dataclass
 class _Pair:
-    """Hold an aggregate and its samples while they are written; `settings` by name of the
-    evaluation."""
+    """Hold an aggregate and its samples while they are written.
+
+    `settings` has the counts by the name of the evaluation.
+    """
 
     head: dict[str, Any]
     target: Path
@@ -103,20 +104,26 @@ class _Pair:
     settings: dict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
 
     def add(self, name: str, row: Mapping[str, Any], level: str) -> None:
-        """Write the record of a row."""
+        """Write the record of a row.
+
+        Parameters
+        ----------
+        name : str
+            The evaluation.
+        row : mapping
+            A row of a shard.
+        level : str
+            The name of the audit's level column.
+        """
         self.settings[name].add(row)
-        shared = {key: self.head[key] for key in ("schema_version", "evaluation_id")}
         record = {
-            **shared,
+            "schema_version": self.head["schema_version"],
+            "evaluation_id": self.head["evaluation_id"],
             "model_id": self.head["model_info"]["id"],
             **sample_of(name, row, level),
         }
-        line = (
-            json.dumps(record, ensure_ascii=False, allow_nan=False).encode(
-                "utf-8", "backslashreplace"
-            )
-            + b"\n"
-        )
+        text = json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
+        line = text.encode("utf-8", "backslashreplace")
         self.digest.update(line)
         self.out.write(line)
         self.rows += 1
@@ -130,21 +137,22 @@ def export_eee(run_dir: Path, out: Path, organization: str) -> list[tuple[Path, 
     run_dir : Path
         The run.
     out : Path
-        The folder.
+        The folder to write.
     organization : str
-        Who evaluated.
+        The organization that evaluated.
 
     Returns
     -------
     list of (Path, str)
-        Each aggregate, and what is missing in it ("" if nothing).
+        The path of each aggregate, and a note about missing answers ("" if the aggregate is
+        complete).
 
     Raises
     ------
     ConfigError
         If the folder is not a run.
     ShardError
-        If a shard cannot be read, or a file not written.
+        If a shard cannot be read, or a file cannot be written.
     """
     manifest, schema = Manifest.load(run_dir), audit_of(run_dir).schema
     missing = [manifest.status] if manifest.status != "finished" else []
@@ -169,8 +177,8 @@ def export_eee(run_dir: Path, out: Path, organization: str) -> list[tuple[Path, 
             pair, manifest, benchmark, _samples(pair.target).relative_to(out).as_posix()
         )
         write_file(pair.target, json.dumps(content, indent=1, allow_nan=False).encode())
-        unread = [f"{name}: {tally.said}" for name, tally in pair.settings.items() if tally.said]
-        written.append((pair.target, "; ".join([*missing, *unread])))
+        unparsed = [f"{name}: {tally.note}" for name, tally in pair.settings.items() if tally.note]
+        written.append((pair.target, "; ".join([*missing, *unparsed])))
     return written
 
 
@@ -182,7 +190,7 @@ def _samples(aggregate: Path) -> Path:
 def head_of(
     manifest: Any, model: str, benchmark: str, organization: str
 ) -> tuple[dict[str, Any], str]:
-    """Return an aggregate without its results, and its place under the folder.
+    """Return an aggregate without its results, and its path below the folder.
 
     Parameters
     ----------
@@ -191,20 +199,19 @@ def head_of(
     model, benchmark : str
         The cell.
     organization : str
-        Who evaluated.
+        The organization that evaluated.
 
     Returns
     -------
     tuple of dict and str
-        The same run always gives the same names.
+        The aggregate and the path. Both depend only on the run.
     """
     facts = manifest.models.get(model, {})
     moment = manifest.ended or manifest.started
     when = str(int(datetime.fromisoformat(moment).timestamp()) if moment else 0)
     id_ = hub_model(model, facts)
-    seed = hashlib.sha256("\0".join((manifest.fingerprint, model, benchmark)).encode()).digest()[
-        :16
-    ]
+    cell = "\0".join((manifest.fingerprint, model, benchmark))
+    seed = hashlib.sha256(cell.encode()).digest()[:16]
     developer, _, rest = id_.rpartition("/")
     folders = map(safe_name, (benchmark, developer, rest))
     engine = str(facts.get("engine") or "")
@@ -240,13 +247,12 @@ def head_of(
 
 
 def safe_name(name: str) -> str:
-    """Return a name as a folder, which cannot leave its parent."""
+    """Return a name that is a valid folder and cannot leave its parent."""
     return re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).strip(".-") or "unknown"
 
 
 def _aggregate(pair: _Pair, manifest: Any, benchmark: str, place: str) -> dict[str, Any]:
-    """Return the aggregate's content. A condition without a parsed answer has no score, and so no
-    result."""
+    """Return the aggregate's content. A condition without a parsed answer has no result."""
     facts = manifest.benchmark.get(benchmark, {})
     source = {
         "dataset_name": benchmark,
@@ -264,18 +270,18 @@ def _aggregate(pair: _Pair, manifest: Any, benchmark: str, place: str) -> dict[s
         "score_type": "continuous",
         "min_score": 0,
         "max_score": 1,
-        "evaluation_description": "of the answers that could be parsed; the others are counted in details",
+        "evaluation_description": "accuracy of the parsed answers; details count the others",
     }
     results = []
     for name, tally in pair.settings.items():
         if tally.parsed:
             score = {"score": tally.right / tally.parsed, "details": tally.counts}
-            shared = {"source_data": source, "metric_config": metric}
             results.append(
                 {
                     "evaluation_result_id": name,
                     "evaluation_name": name,
-                    **shared,
+                    "source_data": source,
+                    "metric_config": metric,
                     "score_details": score,
                 }
             )
@@ -314,9 +320,8 @@ def sample_of(name: str, row: Mapping[str, Any], level: str) -> dict[str, Any]:
         "raw": row.get("wording") or row["question"] or "",
         "reference": [gold] if gold else [],
     }
-    digest = hashlib.sha256(
-        json.dumps(question, sort_keys=True, separators=(",", ":")).encode()
-    ).hexdigest()
+    canonical = json.dumps(question, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(canonical.encode()).hexdigest()
     right, reply = parsed and bool(row["correct"]), row["response"] or ""
     attribution = {
         "turn_idx": 0,
@@ -353,16 +358,16 @@ def export_hub(run_dir: Path, out: Path, task_id: str, source_url: str) -> list[
     run_dir : Path
         The run.
     out : Path
-        The folder.
+        The folder to write.
     task_id : str
         The task's id on the hub.
     source_url : str
-        Where the run is described; "" for nowhere.
+        The address of the published run, or "".
 
     Returns
     -------
     list of (Path, str)
-        Each file, and what is missing in it.
+        The path of each file, and a note about missing answers.
 
     Raises
     ------
@@ -371,8 +376,9 @@ def export_hub(run_dir: Path, out: Path, task_id: str, source_url: str) -> list[
 
     Notes
     -----
-    The value is the accuracy in per cent of the parsed answers to questions asked as published. A
-    benchmark that was read from a file is left out, since the form requires the hub's dataset.
+    The value is the accuracy in per cent, over the parsed answers to questions asked as published.
+    A benchmark that was read from a file is left out, because the format requires a dataset of the
+    hub.
     """
     manifest = Manifest.load(run_dir)
     tallies: dict[tuple[str, str], Tally] = defaultdict(Tally)
@@ -381,31 +387,33 @@ def export_hub(run_dir: Path, out: Path, task_id: str, source_url: str) -> list[
             tallies[row["model"], name].add(row)
     settings = map(manifest.config.get, ("benchmark", "control_benchmark"))
     benchmarks = [benchmark for benchmark in settings if isinstance(benchmark, dict)]
-    # Benchmarks that were read from the hub.
+    # Only benchmarks that were read from the hub have no path.
     known = {b["name"]: b["hub"] for b in benchmarks if b.get("hub") and not b.get("path")}
     written = []
     for (model, benchmark), tally in sorted(tallies.items()):
         if benchmark not in known or not tally.parsed:
             continue
-        facts, of = manifest.models.get(model, {}), manifest.benchmark.get(benchmark, {})
-        notes = (
-            f"benchmark-audit {manifest.audit}, run {manifest.fingerprint[:12]}; {of.get('n')} of "
-        )
-        notes += f"{of.get('n_total', of.get('n'))} items; right {tally.right} of {tally.parsed} parsed answers"
+        facts, sample = manifest.models.get(model, {}), manifest.benchmark.get(benchmark, {})
+        n, revision = sample.get("n"), sample.get("revision")
+        notes = f"benchmark-audit {manifest.audit}, run {manifest.fingerprint[:12]}; "
+        notes += f"{n} of {sample.get('n_total', n)} items; "
+        notes += f"right {tally.right} of {tally.parsed} parsed answers"
         entry = {
-            "dataset": {"id": known[benchmark], "task_id": task_id, "revision": of.get("revision")},
+            "dataset": {"id": known[benchmark], "task_id": task_id, "revision": revision},
             "value": round(100 * tally.right / tally.parsed, 2),
             "date": (manifest.ended or manifest.started)[:10],
-            **({"source": {"url": source_url, "name": "benchmark-audit"}} if source_url else {}),
-            "notes": f"{notes}; {tally.said}" if tally.said else notes,
         }
+        if source_url:
+            entry["source"] = {"url": source_url, "name": "benchmark-audit"}
+        entry["notes"] = f"{notes}; {tally.note}" if tally.note else notes
         path = out / safe_name(hub_model(model, facts)) / ".eval_results" / f"{benchmark}.yaml"
         make_folder(path.parent)
         write_file(path, yaml.safe_dump([entry], sort_keys=False, allow_unicode=True).encode())
-        written.append((path, tally.said))
+        written.append((path, tally.note))
     if not written:
+        names = ", ".join(sorted({name for _, name in tallies})) or "none"
         raise ConfigError(
-            f"{run_dir} has no parsed answers to a benchmark of the hub, asked as published (its benchmarks: "
-            f"{', '.join(sorted({name for _, name in tallies})) or 'none'}). Expected such as benchmark=arc_easy."
+            f"{run_dir} has no parsed answers to a benchmark of the hub, asked as published (its "
+            f"benchmarks: {names}). Expected such a benchmark. Example: benchmark=arc_easy"
         )
     return written

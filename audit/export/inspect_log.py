@@ -1,8 +1,8 @@
 """Export a run as Inspect logs: `audit export inspect RUN_DIR [--out FOLDER]`.
 
 There is one `.eval` file for each model, benchmark and condition. It is a zip of JSON
-(https://inspect.aisi.org.uk/eval-logs.html, log version 2), written as documented, so inspect_ai is
-not needed. A question is a sample, and a replicate an epoch.
+(https://inspect.aisi.org.uk/eval-logs.html, log version 2). The format is documented, so inspect_ai
+is not needed. A question becomes a sample, and a replicate becomes an epoch.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from audit.shards.manifest import Manifest
 from audit.shards.read import iter_columns
 
 INSPECT = "inspect"  # folder in a run directory, which retention removes with the answers
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed time, so the same run gives the same bytes
-_MAX_FILES = 500  # most open files: one for each condition, model and benchmark
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # A fixed time makes the bytes of two exports equal.
+_MAX_FILES = 500  # largest number of open files: one for each condition, model and benchmark
 _STOPS = {"stop": "stop", "scored": "stop", "length": "max_tokens"}
-# Columns for which an Inspect sample has its own fields.
+# An Inspect sample has its own fields for these columns.
 _SHOWN = {
     "model",
     "benchmark",
@@ -67,23 +67,22 @@ class Tally:
     @property
     def counts(self) -> dict[str, str]:
         """Return the counts as texts."""
-        return {
-            name: str(getattr(self, name)) for name in ("right", "parsed", "unparsed", "errors")
-        }
+        names = ("right", "parsed", "unparsed", "errors")
+        return {name: str(getattr(self, name)) for name in names}
 
     @property
-    def said(self) -> str:
-        """Describe the answers without outcome; "" if there are none."""
+    def note(self) -> str:
+        """Return a note on the answers without an outcome, or ""."""
         lost = self.unparsed + self.errors
         return f"{lost} of {lost + self.parsed} answers have `error` and no outcome" if lost else ""
 
 
 @dataclass
 class _Log:
-    """Hold one file that is being written.
+    """Hold one log file that is being written.
 
-    `notes` is a file with the summaries of all logs, which a log holds at its end; `summaries` are
-    the positions of this log's summaries in it.
+    `notes` is a temporary file with the summaries of all logs. `summaries` has the positions of the
+    summaries of this log in `notes`; they are written at the end of the log.
     """
 
     target: Path
@@ -97,14 +96,13 @@ class _Log:
     tokens: list[int] = field(default_factory=lambda: [0, 0])
 
     def add(self, row: Mapping[str, Any], level: str) -> None:
-        """Write the sample of a row."""
+        """Write the sample of a row. `level` is the name of the audit's level column."""
         sample = sample_of(row, level)
         _entry(self.archive, f"samples/{sample['id']}_epoch_{sample['epoch']}.json", sample)
         kept = ("id", "epoch", "input", "choices", "target", "metadata", "scores", "model_usage")
-        summary = {name: sample[name] for name in kept} | {
-            "completed": True,
-            "message_count": len(sample["messages"]),
-        }
+        summary = {name: sample[name] for name in kept}
+        summary["completed"] = True
+        summary["message_count"] = len(sample["messages"])
         summary["input"] = summary["input"][:1000]
         metadata = sample["metadata"].items()
         summary["metadata"] = {
@@ -115,7 +113,7 @@ class _Log:
         line = _json(summary) + b"\n"
         self.summaries.append(self.notes.tell())
         self.size += self.notes.write(line)
-        if sample["scores"] or "error" in sample:  # scored texts have no answers
+        if sample["scores"] or "error" in sample:  # A text that was only scored has no answer.
             self.tally.add(row)
         self.epochs = max(self.epochs, int(sample["epoch"]))
         for usage in sample["model_usage"].values():
@@ -127,7 +125,7 @@ class _Log:
     def write_summaries(self) -> None:
         """Write the summaries of this log as one list."""
         entry = _named("summaries.json")
-        # Zipfile needs the size to choose between the formats of up to 4 GB and above.
+        # The module zipfile needs the size to choose between the formats below and above 4 GB.
         entry.file_size = self.size + 1
         with self.archive.open(entry, "w") as out:
             out.write(b"[")
@@ -145,19 +143,19 @@ def export_inspect(run_dir: Path, out: Path) -> list[tuple[Path, str]]:
     run_dir : Path
         The run.
     out : Path
-        The folder.
+        The folder to write.
 
     Returns
     -------
     list of (Path, str)
-        Each file, and what is missing in it ("" if nothing).
+        The path of each file, and a note if the run is incomplete ("" if it is complete).
 
     Raises
     ------
     ConfigError
-        If the folder is not a run.
+        If the folder is not a run, or the run has too many settings.
     ShardError
-        If a shard cannot be read, or a file not written.
+        If a shard cannot be read, or a file cannot be written.
     """
     manifest, schema = Manifest.load(run_dir), audit_of(run_dir).schema
     rows = {(r.model, r.benchmark): r for r in cell_rows(run_dir, count_rows(run_dir, schema))}
@@ -172,7 +170,7 @@ def export_inspect(run_dir: Path, out: Path) -> list[tuple[Path, str]]:
             if key not in logs:
                 if len(logs) == _MAX_FILES:
                     raise ConfigError(
-                        f"{run_dir} has more than {_MAX_FILES} settings: too many for one export."
+                        f"{run_dir} has more than {_MAX_FILES} settings. Expected fewer per export."
                     )
                 logs[key] = _open(stack, out, spec_of(manifest, key, schema.level), notes)
             logs[key].add(row, schema.level)
@@ -196,12 +194,12 @@ def sample_of(row: Mapping[str, Any], level: str) -> dict[str, Any]:
     Returns
     -------
     dict
-        A failed row has an error and no score. An unparsed reply is scored "N" (no answer), which
-        is not wrong.
+        The sample. A failed row has an error and no score. The score of an unparsed reply is "N"
+        (no answer), which does not mean wrong.
     """
     options = list(row["options"] or ())
     score: dict[str, Any] = {}
-    if row["error"] is None and row["reading"] != "text":  # A given text has no answer.
+    if row["error"] is None and row["reading"] != "text":  # A text that was only scored has none.
         value, explanation = "N", "no answer could be read"
         if row["parsed"]:
             value = "C" if row["correct"] else "I"
@@ -219,6 +217,9 @@ def sample_of(row: Mapping[str, Any], level: str) -> dict[str, Any]:
     reply = {"id": "reply", "role": "assistant", "content": response, "source": "generate"}
     stop = _STOPS.get(str(row["finish_reason"]), "unknown")
     chosen = [] if row["error"] is not None else [{"message": reply, "stop_reason": stop}]
+    metadata = {name: plain(value) for name, value in row.items() if name not in _SHOWN}
+    metadata["question_id"] = row["question_id"]
+    metadata["setting"] = f"{row['arm']}, {level} {row[level]}"
     sample = {
         "id": sample_id(row["question_id"]),
         "epoch": int(row["replicate"]) + 1,
@@ -233,8 +234,7 @@ def sample_of(row: Mapping[str, Any], level: str) -> dict[str, Any]:
             "usage": usage,
         },
         "scores": score,
-        "metadata": {name: plain(value) for name, value in row.items() if name not in _SHOWN}
-        | {"question_id": row["question_id"], "setting": f"{row['arm']}, {level} {row[level]}"},
+        "metadata": metadata,
         "store": {},
         "events": [],
         "model_usage": {row["model"]: usage},
@@ -246,7 +246,7 @@ def sample_of(row: Mapping[str, Any], level: str) -> dict[str, Any]:
 
 
 def spec_of(manifest: Any, key: Sequence[str], level: str) -> dict[str, Any]:
-    """Return Inspect's description of the evaluation: task, data and model.
+    """Return the description of an evaluation in Inspect's form: task, data and model.
 
     Parameters
     ----------
@@ -303,32 +303,35 @@ def sample_id(question_id: str) -> str:
 
 
 def asked_rows(run_dir: Path, schema: Any) -> Iterator[dict[str, Any]]:
-    """Yield every row that was asked, in the order of the shards.
+    """Yield the rows of all questions that a model was asked, in the order of the shards.
 
     Parameters
     ----------
     run_dir : Path
         The run.
     schema : RowSchema
-        The audit's schema.
+        The columns of the audit's rows.
 
-    Returns
-    -------
-    iterator of dict
-        The rows.
+    Yields
+    ------
+    dict
+        A row.
 
     Raises
     ------
     ConfigError
-        If a judge read the replies later.
+        If a judge read the replies after the run.
     """
-    # In the shards of a run with a judge every reply is unparsed.
+    # The shards of such a run hold only unparsed replies. The votes of the judge are elsewhere.
     if (run_dir / "judgements.arrow").exists():
         raise ConfigError(
-            f"{run_dir} was read by a judge, whose votes exports lack. Use its report's tables."
+            f"{run_dir} was read by a judge, and exports do not contain the judge's votes. "
+            "Expected a run without a judge. The tables of its report contain the votes."
         )
     for batch in iter_columns(run_dir, schema, schema.columns.names):
-        yield from (row for row in batch.to_pylist() if row.get("asked") is not False)
+        for row in batch.to_pylist():
+            if row.get("asked") is not False:
+                yield row
 
 
 def _open(stack: ExitStack, out: Path, spec: dict[str, Any], notes: IO[bytes]) -> _Log:
@@ -346,8 +349,10 @@ _PLAN = {"name": "plan", "steps": [], "config": {}}
 
 
 def _close(log: _Log, manifest: Any, status: str) -> None:
-    """Write the log's end. The accuracy is over parsed replies, as in the report; the others are
-    counted."""
+    """Write the end of a log.
+
+    As in the report, the accuracy is over the parsed replies, and the others are counted.
+    """
     spec = log.spec | {"config": {"epochs": log.epochs}}
     n, tally = len(log.summaries), log.tally
     figures: dict[str, float] = {"accuracy": tally.right / tally.parsed} if tally.parsed else {}
@@ -357,7 +362,9 @@ def _close(log: _Log, manifest: Any, status: str) -> None:
     }
     scorer = {"name": _SCORER, "scorer": _SCORER, "params": {}, "metrics": metrics}
     scored = [scorer] if tally.parsed + tally.unparsed else []
-    total = max(n, int(spec["dataset"]["samples"] or 0) * log.epochs) if status != "success" else n
+    total = n
+    if status != "success":
+        total = max(n, int(spec["dataset"]["samples"] or 0) * log.epochs)
     usage = {
         "input_tokens": log.tokens[0],
         "output_tokens": log.tokens[1],
@@ -397,7 +404,7 @@ def _json(content: Any) -> bytes:
 
 
 def usage_of(row: Mapping[str, Any]) -> dict[str, int]:
-    """Return the tokens of a row, 0 if unknown."""
+    """Return the numbers of tokens of a row. An unknown number is 0."""
     usage = {
         "input_tokens": int(row["prompt_tokens"] or 0),
         "output_tokens": int(row["completion_tokens"] or 0),
@@ -406,7 +413,7 @@ def usage_of(row: Mapping[str, Any]) -> dict[str, int]:
 
 
 def answer_of(row: Mapping[str, Any]) -> str | None:
-    """Return the answer that was read in a row.
+    """Return the parsed answer of a row.
 
     Parameters
     ----------
@@ -416,7 +423,7 @@ def answer_of(row: Mapping[str, Any]) -> str | None:
     Returns
     -------
     str or None
-        The letter or number; None if the reply is unparsed.
+        The letter or the number. None if the reply is unparsed.
     """
     if row["answer"] is not None:
         return letter(row["answer"])
@@ -434,7 +441,7 @@ def gold_of(row: Mapping[str, Any]) -> str:
     Returns
     -------
     str
-        The letter or number; "" if neither is known.
+        The letter or the number, or "" if the row has neither.
     """
     if row["options"] and row["gold"] >= 0:
         return letter(row["gold"])
@@ -442,7 +449,7 @@ def gold_of(row: Mapping[str, Any]) -> str:
 
 
 def letter(index: int) -> str:
-    """Return the letter of an option, or its index beyond Z."""
+    """Return the letter of an option. After Z, return its index."""
     return chr(ord("A") + index) if 0 <= index < 26 else str(index)
 
 

@@ -1,7 +1,6 @@
 """Export the items of an audit as tasks of lm-eval and Inspect: `audit export tasks KEY=VALUE ...`.
 
-They can be run wherever the model is. Each item carries our id, by which `audit import` joins the
-logs.
+The tasks run wherever the model is. Each item has an id by which `audit import` joins the logs.
 """
 
 import json
@@ -16,7 +15,7 @@ from audit.export.inspect_log import letter, number_text
 from audit.shards.files import make_folder, write_file
 
 INSPECT_FILE = "audit_tasks.py"
-_ASKED = "Question: {}\nAnswer:"
+_PROMPT = "Question: {}\nAnswer:"
 _TASK = """
 
 @task
@@ -31,10 +30,10 @@ def write_tasks(out: Path, sets: Mapping[str, Sequence[Item]]) -> dict[str, int]
     Parameters
     ----------
     out : Path
-        The folder.
+        The folder to write.
     sets : mapping
-        Items by name, such as arc_easy and arc_easy_variant_1. Either all items of a set have
-        options, or none has.
+        Items by name, such as arc_easy and arc_easy_variant_1. Items with and without options must
+        be in different sets.
 
     Returns
     -------
@@ -47,10 +46,9 @@ def write_tasks(out: Path, sets: Mapping[str, Sequence[Item]]) -> dict[str, int]
         task = "audit_" + re.sub(r"\W", "_", name, flags=re.ASCII)
         numeric = not questions[0].options
         lm_eval = _text("lm_eval_number" if numeric else "lm_eval_choice").replace("TASK", task)
-        lines = "".join(
-            json.dumps(_row(question), ensure_ascii=False) + "\n" for question in questions
-        )
-        write_file(out / f"{task}.jsonl", lines.encode("utf-8", "backslashreplace"))
+        lines = [json.dumps(_row(question), ensure_ascii=False) + "\n" for question in questions]
+        rows = "".join(lines).encode("utf-8", "backslashreplace")
+        write_file(out / f"{task}.jsonl", rows)
         write_file(out / f"{task}.yaml", lm_eval.encode())
         code += _TASK.format(name=task, numeric=numeric)
         counts[task] = len(questions)
@@ -59,8 +57,10 @@ def write_tasks(out: Path, sets: Mapping[str, Sequence[Item]]) -> dict[str, int]
 
 
 def _text(name: str) -> str:
-    """Return a file of this package. It refers to fields by name, so no item's text is read as a
-    template."""
+    """Return the text of a file of this package.
+
+    The file refers to fields by name, so the text of an item is never read as a template.
+    """
     return files("audit.export").joinpath(f"{name}.txt").read_text(encoding="utf-8")
 
 
@@ -72,5 +72,5 @@ def _row(item: Item) -> dict[str, Any]:
         "choices": list(item.options),
         "gold": item.gold,
         "target": right,
-        "prompt": _ASKED.format(item.text),
+        "prompt": _PROMPT.format(item.text),
     }

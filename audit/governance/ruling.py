@@ -308,9 +308,8 @@ def home_of(folder: Path) -> Path:
     """Return the run directory of a folder: a run's report stands for the run, whose shards are
     checked."""
     parent = folder.resolve().parent
-    inside = folder.name == "report" and any(
-        (parent / name).exists() for name in (MANIFEST, SHARDS)
-    )
+    is_run = (parent / MANIFEST).exists() or (parent / SHARDS).exists()
+    inside = folder.name == "report" and is_run
     return parent if inside else folder
 
 

@@ -98,7 +98,7 @@ def write_seal(planned: Planned, out: Path | None, signer: Signer, now: datetime
         "audit": run.audit.name,
         "sealed": now.isoformat(timespec="seconds"),
         "design": _design(manifest),
-        "detects": [_detects(planned.facts(model)) for model in planned.asked()],
+        "detects": [_detects(planned.facts(model)) for model in planned.counts()],
     }
     path = out or run.path / SEAL
     return add_file(

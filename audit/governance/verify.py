@@ -243,6 +243,8 @@ def _together(pack: Pack) -> tuple[tuple[PackedRun, ...], tuple[str, ...]]:
                     changed.append(table)
             if changed:
                 raise pack.wrong(f"{home}/{changed[0]} is not the table that {name} lists.")
+            if pack.with_shards and (absent := sorted(set(hashes) - set(tables))):
+                raise pack.wrong(f"{home}/{absent[0]}, which {name} lists, is missing.")
             for table in tables:
                 if table not in hashes:
                     unhashed.append(f"{home}/{table}")
@@ -282,11 +284,11 @@ def _finished_run(pack: Pack, name: str, manifest: Mapping[str, Any], home: str)
 def _check_copies(
     pack: Pack, home: str, manifest: Mapping[str, Any], tables: Mapping[str, str]
 ) -> None:
-    names = ("config.json", "prompts.json", "environment.json", "shards.json")
     copies = {}
-    for name in names:
-        if f"{home}{name}" in pack.sums:
-            copies[name] = pack.json(f"{home}{name}")
+    for name in ("config.json", "prompts.json", "environment.json", "shards.json"):
+        if f"{home}{name}" not in pack.sums:
+            raise pack.wrong(f"{home}{name} is missing.")
+        copies[name] = pack.json(f"{home}{name}")
     for name in side_files.wrong_copies(manifest, copies, tables):
         raise pack.wrong(f"{home}{name} is not what the manifest says.")
 
@@ -307,8 +309,7 @@ def _side_files(pack: Pack, runs: Sequence[PackedRun]) -> tuple[str, ...]:
     same_program = []
     for run in runs:
         at = "" if run.home == RUN else f"{run.home}/"
-        environment = f"{at}environment.json"
-        program = pack.json(environment).get("program_sha256") if environment in pack.sums else None
+        program = pack.json(f"{at}environment.json").get("program_sha256")
         same_program.append(program == side_files.program_sha256())
         of_run = f"{run.home}/{SENSITIVITY}"
         tables = (f"calibration_{run.audit}.json", "calibration.json")
@@ -322,7 +323,12 @@ def _side_files(pack: Pack, runs: Sequence[PackedRun]) -> tuple[str, ...]:
     about = [(run.audit, run.fingerprint) for run in runs]
     signed = STATEMENT in pack.archive.namelist()
     derived[NOTE] = lambda: pack.read(NOTE) == side_files.note_text(about, pack.with_shards, signed)
-    for name in sorted(derived.keys() & pack.sums.keys()):
+    for name in sorted(derived):
+        if name not in pack.sums:
+            # Error rates are known of this program's audits alone.
+            if all(same_program) and not name.endswith("calibration.json"):
+                raise pack.wrong(f"{name}, which this program writes into every pack, is missing.")
+            continue
         same = derived[name]() if all(same_program) else None
         if same is None:
             taken.append(name)

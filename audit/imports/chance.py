@@ -41,10 +41,11 @@ def check_above_guessing(joined: Joined, benchmarks: Sequence[str]) -> None:
     scores = [(cell, answers) for cell, answers in joined.answers.items() if cell[1] in benchmarks]
     for (model, benchmark), answers in scores:
         items = joined.items[benchmark]
-        read = [(items[key], epoch) for key, epochs in answers.items() for epoch in epochs[:1]]
-        read = [
-            (item, one) for item, one in read if one.right is not None and len(item.options) > 1
-        ]
+        read = []
+        for key, epochs in answers.items():
+            item, first = items[key], epochs[:1]
+            if len(item.options) > 1 and first and first[0].right is not None:
+                read.append((item, first[0]))
         chances = [1 / len(item.options) for item, _ in read]
         right = float(sum(Fraction(one.right or 0, one.of) for _, one in read))
         if read and _below(right, chances) <= BELOW_ALPHA / len(scores):
@@ -89,11 +90,10 @@ def unknown_chance(joined: Joined, benchmarks: Sequence[str]) -> str:
         items = joined.items[benchmark]
         free = {key: item for key, item in items.items() if not item.options}
         given = {key: item.target or _answer(joined, benchmark, key) for key, item in free.items()}
-        labels = [
-            key
-            for key, item in free.items()
-            if _LISTED.search((item.text or "")[-_TEXT_MAX:]) or is_label(given[key])
-        ]
+        labels = []
+        for key, item in free.items():
+            if _LISTED.search((item.text or "")[-_TEXT_MAX:]) or is_label(given[key]):
+                labels.append(key)
         if len(labels) > _LABELS_MAX * len(items):
             return (
                 f"{len(labels):,} of {len(items):,} items of {benchmark} have a key or an answer that names an option, "
@@ -121,10 +121,11 @@ def is_label(word: str) -> bool:
 
 def _answer(joined: Joined, benchmark: str, key: str) -> str:
     """Return the first answer to an item, of any model; "" if none has one."""
-    cells = (
-        answers.get(key, ()) for (_, name), answers in joined.answers.items() if name == benchmark
-    )
-    return next((one.answer for epochs in cells for one in epochs if one.answer), "")
+    for (_, name), answers in joined.answers.items():
+        for epoch in answers.get(key, ()) if name == benchmark else ():
+            if epoch.answer:
+                return epoch.answer
+    return ""
 
 
 def with_options(outcomes: Iterator[Imported], many: int) -> Iterator[Imported]:

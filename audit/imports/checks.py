@@ -25,16 +25,12 @@ def check_logs(joined: Joined, benchmarks: Sequence[str], options: int | None) -
     options : int or None
         Number of options of an item as the user states it; None if not stated.
     """
-    unfinished = [
-        f"{model} on {benchmark}: {found}"
-        for (model, benchmark), found in sorted(joined.partial.items())
-        if benchmark in benchmarks
-    ]
-    measured = sorted(
-        f"{model} on {benchmark}"
-        for model, benchmark in measures(joined)
-        if benchmark in benchmarks
-    )
+    unfinished = []
+    for (model, benchmark), reason in sorted(joined.partial.items()):
+        if benchmark in benchmarks:
+            unfinished.append(f"{model} on {benchmark}: {reason}")
+    names = {cell: f"{cell[0]} on {cell[1]}" for cell in measures(joined)}
+    measured = sorted(name for cell, name in names.items() if cell[1] in benchmarks)
     unknown = "" if options is not None else unknown_chance(joined, benchmarks)
     listed = any(one.options for name in benchmarks for one in joined.items[name].values())
     free = "" if listed else " No log lists options, and no key names one: answers count as free."
@@ -70,16 +66,14 @@ def _asked_alike(joined: Joined, benchmarks: Sequence[str]) -> Iterator[LogCheck
 def _sampled_apart(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
     """Yield the models whose replies to two sets were drawn otherwise, as the logs state."""
     for model in joined.models:
-        stated = {
-            name: joined.sampling[model, name]
-            for name in benchmarks
-            if (model, name) in joined.sampling
-        }
-        if len(set().union(*stated.values())) > 1:
-            each = ", ".join(
-                f"{' and '.join(sorted(how))} on {name}" for name, how in stated.items()
-            )
-            yield f"{model} was sampled at {each}"
+        stated, ways = [], set()
+        for name in benchmarks:
+            if (model, name) in joined.sampling:
+                sampling = joined.sampling[model, name]
+                stated.append(f"{' and '.join(sorted(sampling))} on {name}")
+                ways.update(sampling)
+        if len(ways) > 1:
+            yield f"{model} was sampled at {', '.join(stated)}"
 
 
 def _cut_off_apart(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
@@ -90,12 +84,12 @@ def _cut_off_apart(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
     further than CUT_OFF_MAX from the median of the other models'."""
     first, *others = benchmarks
     for name in others:
-        both = {
-            model: (joined.cut_off[model, first], joined.cut_off[model, name])
-            for model in joined.models
-            if (model, first) in joined.cut_off and (model, name) in joined.cut_off
-        }
-        differ = {model: b[0] / b[1] - a[0] / a[1] for model, (a, b) in both.items()}
+        both, differ = {}, {}
+        for model in joined.models:
+            a, b = joined.cut_off.get((model, first)), joined.cut_off.get((model, name))
+            if a is not None and b is not None:
+                both[model] = (a, b)
+                differ[model] = b[0] / b[1] - a[0] / a[1]
         for model, (a, b) in both.items():
             rest = [value for one, value in differ.items() if one != model]
             beyond = abs(differ[model] - (median(rest) if rest else 0.0))

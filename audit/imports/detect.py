@@ -168,9 +168,10 @@ def _document(path: Path, found: Record, wanted: Wanted) -> Log | None:
         raise DataError(
             f"{path} holds the lists {', '.join(lists)}. Expected one list of objects: keep one."
         )
-    facts = {
-        name: found[name] for name in ("model", "benchmark") if isinstance(found.get(name), str)
-    }
+    facts = {}
+    for name in ("model", "benchmark"):
+        if isinstance(found.get(name), str):
+            facts[name] = found[name]
     for name, rows in lists.items():
         return read_table(path, "json", wanted, partial(_placed, f"{path}, {name}", rows, facts))
     return None

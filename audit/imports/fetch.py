@@ -206,12 +206,11 @@ def _records(path: Path) -> list[Any]:
     if path.suffix != ".zip":
         return list(document(path))
     with open_zip(path) as archive:
-        names = [
-            one
-            for one in archive.namelist()
-            if one.endswith(".json") and not one.startswith("__MACOSX")
-        ]
-        return [record for one in names for record in member(archive, one, MAX_DOCUMENT)]
+        records: list[Any] = []
+        for name in archive.namelist():
+            if name.endswith(".json") and not name.startswith("__MACOSX"):
+                records += member(archive, name, MAX_DOCUMENT)
+        return records
 
 
 def _download(recipe: Recipe, url: str, path: Path) -> None:

@@ -71,9 +71,8 @@ def logs_in(folder: Path) -> tuple[list[Path], list[Path]]:
     files: list[Path] = []
     for root, folders, names in os.walk(folder):
         here = Path(root)
-        folders[:] = sorted(
-            name for name in folders if not name.startswith(".") and not (here / name).is_symlink()
-        )
+        visible = [name for name in folders if not name.startswith(".")]
+        folders[:] = sorted(name for name in visible if not (here / name).is_symlink())
         if len(here.relative_to(folder).parts) > MAX_DEPTH:
             raise DataError(
                 f"The folder {here} is more than {MAX_DEPTH} levels deep. Expected the folder of the logs."

@@ -126,9 +126,10 @@ def _others(columns: Mapping[str, Column], score: str, name: str) -> list[str]:
     """Return a sentence that names the scores that disagree with the one that is read; [] if all
     agree."""
     read = columns.get(score, {})
-    other = [
-        f"{name} {shown(mean_of(one.values()))}" for name, one in columns.items() if one != read
-    ]
+    other = []
+    for score_name, column in columns.items():
+        if column != read:
+            other.append(f"{score_name} {shown(mean_of(column.values()))}")
     found = f"{name}: {score} {shown(mean_of(read.values()))} is read"
     return (
         [f"{found}; other scores disagree ({', '.join(other)}): choose by --metric"]

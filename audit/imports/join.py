@@ -2,19 +2,22 @@
 their place."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import product
 from math import lcm
 from sys import intern
-from typing import Any
+from typing import Any, TypeVar
 
 from audit.benchmarks.rows import text_key
 from audit.config.references import JOINED_MIN
 from audit.core.errors import DataError
 from audit.imports.record import MAX_OF, Imported, letter_index
 from audit.imports.typed import numbers, undressed
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _NAMES_MIN = 10  # So many items of equal name and outcome in two sets are not there by chance.
 _APART = "name them apart: audit import first=A.eval second=B.eval"
@@ -57,7 +60,8 @@ class Joined:
     sampling : dict
         {(model, benchmark): how replies were drawn}, if a log states it.
     cut_off : dict
-        {(model, benchmark): [replies cut off at their token limit, replies of which this is known]}.
+        {(model, benchmark): [replies cut off at their token limit, replies of which this is
+        known]}.
     """
 
     items: dict[str, dict[str, Imported]] = field(default_factory=dict)
@@ -265,9 +269,10 @@ def _merge(
     for answers in cells:
         if other in answers:
             epochs = answers.pop(other)
-            answers[first] = [
-                replace(one, answer=_put_back(known, item, one.answer)) for one in epochs
-            ]
+            answers[first] = []
+            for epoch in epochs:
+                answer = _put_back(known, item, epoch.answer)
+                answers[first].append(replace(epoch, answer=answer))
 
 
 def leave_out_changed(joined: Joined) -> dict[str, int]:
@@ -301,7 +306,9 @@ def match_strata(joined: Joined, benchmark: str, held_out: str) -> int:
             f"{found}. Expected some of each; leave such items out, or compare without strata."
         )
     scale = min(len(theirs[one]) / n for one, n in ours.items())
-    gone = [key for one, keys in theirs.items() for key in keys[round(scale * ours[one]) :]]
+    gone: list[str] = []
+    for stratum, keys in theirs.items():
+        gone += keys[round(scale * ours[stratum]) :]
     _leave_out(joined, held_out, gone)
     return len(gone)
 
@@ -319,21 +326,22 @@ def only(joined: Joined, models: set[str]) -> Joined:
     there: dict[str, set[str]] = {}
     for (_, benchmark), found in answers.items():
         there.setdefault(benchmark, set()).update(found)
-    items = {
-        name: {k: one for k, one in joined.items[name].items() if k in keys}
-        for name, keys in there.items()
-    }
     return replace(
         joined,
-        items=items,
+        items={name: _only(joined.items[name], keys) for name, keys in there.items()},
         answers=answers,
-        revisions={name: one for name, one in joined.revisions.items() if name in models},
-        partial={cell: one for cell, one in joined.partial.items() if cell in answers},
-        denominators={cell: one for cell, one in joined.denominators.items() if cell in answers},
+        revisions=_only(joined.revisions, models),
+        partial=_only(joined.partial, answers),
+        denominators=_only(joined.denominators, answers),
         measures=joined.measures & answers.keys(),
-        sampling={cell: one for cell, one in joined.sampling.items() if cell in answers},
-        cut_off={cell: one for cell, one in joined.cut_off.items() if cell in answers},
+        sampling=_only(joined.sampling, answers),
+        cut_off=_only(joined.cut_off, answers),
     )
+
+
+def _only(mapping: Mapping[K, V], keys: Container[K]) -> dict[K, V]:
+    """Return the entries of a mapping with these keys."""
+    return {key: value for key, value in mapping.items() if key in keys}
 
 
 def leave_out_shared(joined: Joined, benchmark: str, held_out: str) -> int:
@@ -347,14 +355,13 @@ def leave_out_shared(joined: Joined, benchmark: str, held_out: str) -> int:
     """
     ours, theirs = joined.items[benchmark], joined.items[held_out]
     first, second = _by_words(ours), _by_words(theirs)
-    alike = {
-        second[words][0]
-        for words in first.keys() & second.keys()
-        if len(first[words]) == len(second[words]) == 1 or set(first[words]) & set(second[words])
-    }
-    named = {
-        key for key in ours.keys() & theirs.keys() if not (ours[key].text and theirs[key].text)
-    }
+    alike = set()
+    for words in first.keys() & second.keys():
+        only_one = len(first[words]) == len(second[words]) == 1
+        if only_one or set(first[words]) & set(second[words]):
+            alike.add(second[words][0])
+    shared = ours.keys() & theirs.keys()
+    named = {key for key in shared if not (ours[key].text and theirs[key].text)}
     if len(named) >= _NAMES_MIN and _answered_alike(joined, benchmark, held_out, named):
         alike |= named
     if len(alike) > CHANGED_MAX * len(theirs):
@@ -409,10 +416,10 @@ def lacking(joined: Joined, benchmarks: Sequence[str]) -> dict[str, str]:
 def shares(joined: Joined, model: str, benchmark: str) -> dict[str, list[float | None]]:
     """Return by item the share of right trials in each epoch; None if it could not be read."""
     answers = joined.answers.get((model, benchmark), {})
-    return {
-        key: [None if one.right is None else one.right / one.of for one in epochs]
-        for key, epochs in answers.items()
-    }
+    by_item: dict[str, list[float | None]] = {}
+    for key, epochs in answers.items():
+        by_item[key] = [None if one.right is None else one.right / one.of for one in epochs]
+    return by_item
 
 
 @dataclass(frozen=True)
@@ -436,11 +443,11 @@ def counts(joined: Joined) -> list[Counts]:
     """Return the counts of each model and benchmark, sorted."""
     found = []
     for (model, benchmark), answers in sorted(joined.answers.items()):
-        shares = [
-            [one.right / one.of for one in epochs if one.right is not None]
-            for epochs in answers.values()
-        ]
-        means = [sum(one) / len(one) for one in shares if one]
+        means = []
+        for epochs in answers.values():
+            shares = [one.right / one.of for one in epochs if one.right is not None]
+            if shares:
+                means.append(sum(shares) / len(shares))
         n, accuracy = len(answers), sum(means) / len(means) if means else float("nan")
         lacking = len(joined.items[benchmark]) - n
         found.append(Counts(model, benchmark, n, accuracy, n - len(means), lacking))

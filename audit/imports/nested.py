@@ -51,12 +51,15 @@ def paths(row: Record, before: str = "", depth: int = 1) -> Iterator[tuple[str, 
 
 def lists_of(document: Record) -> dict[str, list[Record]]:
     """Return the lists of objects in a document and in the objects of it, by path."""
-    outer = {name: one for name, one in document.items() if isinstance(one, dict)}
-    inner = {f"{name}.{key}": one for name, each in outer.items() for key, one in each.items()}
-    every = {**document, **inner}
-    return {
-        name: one for name, one in every.items() if isinstance(one, list) and one and _objects(one)
-    }
+    every = {**document}
+    for name, value in document.items():
+        for key, inner in value.items() if isinstance(value, dict) else ():
+            every[f"{name}.{key}"] = inner
+    lists = {}
+    for name, value in every.items():
+        if isinstance(value, list) and value and _objects(value):
+            lists[name] = value
+    return lists
 
 
 def _objects(values: list[Any]) -> bool:

@@ -10,6 +10,7 @@ import re
 import struct
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -89,6 +90,8 @@ class Wanted:
         How these columns of a table are read: a kind of `audit.imports.typed`.
     filter : str
         Filter of lm-eval to read.
+    window : tuple of (str, str) or None
+        (benchmark, FIRST..LAST): rows of this benchmark whose column `date` is outside are left out.
     """
 
     model: str = ""
@@ -99,6 +102,7 @@ class Wanted:
     answer_as: str = ""
     gold_as: str = ""
     filter: str = ""
+    window: tuple[str, str] | None = None
 
     def key_of(self, record: Any, by_text: str, where: str, home: Any = None) -> str:
         """Return the key that identifies an item: the field that --key names, else by_text.
@@ -153,8 +157,8 @@ class Imported:
     sample : str
         Name of the item in its log, by which repeats are noticed.
     right, of : int
-        k of n trials were right. `right` is None if no answer could be read, or an error stands in its
-        place.
+        k of n trials were right. `right` is None if no answer could be read, or an error stands in
+        its place.
     gold : int or None
         Index of the right option; None if it is unknown.
     target : str
@@ -162,7 +166,8 @@ class Imported:
     revision : str
         Revision of the weights; "" if the log does not state it.
     stratum : str
-        Group of the item, such as its difficulty, if both sets of items should have equal shares of it.
+        Group of the item, such as its difficulty, if both sets of items should have equal shares of
+        it.
     counted : bool
         Whether the log states k and n themselves and no decimal number.
     measure : bool
@@ -339,11 +344,11 @@ def first_of(record: Record, names: Iterable[str]) -> Any:
 
 def messages(given: Any, where: str) -> str:
     """Return a question: a text, or what messages hold."""
-    turns = [
-        first_of(one, ("content", "prompt")) if isinstance(one, dict) else one
-        for one in as_list(given)
-    ]
-    return checked("\n".join(map(single, turns)), where)
+    turns = []
+    for turn in as_list(given):
+        text = first_of(turn, ("content", "prompt")) if isinstance(turn, dict) else turn
+        turns.append(single(text))
+    return checked("\n".join(turns), where)
 
 
 def place_of(key: str, options: Sequence[str]) -> int | None:
@@ -387,6 +392,8 @@ MAX_MEMBER = 64 << 20  # largest unpacked member of a zip, in bytes
 MAX_MEMBERS = 1_000_000
 _PACKED = 200  # times its own size that a large zip may unpack to; logs reach 5 to 50
 _ZSTD = 93  # number of Zstandard in a zip
+# Others are no log's, and LZMA takes up the memory that a member asks for, up to 4 GiB.
+_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, _ZSTD)
 
 
 def parse(data: bytes | str, where: str) -> Any:
@@ -435,6 +442,16 @@ def open_zip(path: Path) -> zipfile.ZipFile:
         raise DataError(
             f"{path} has {len(archive.infolist()):,} members; expected at most {MAX_MEMBERS:,}."
         )
+    names = Counter(archive.namelist())
+    for one in archive.infolist():
+        if names[one.filename] > 1:
+            raise DataError(
+                f"{path} has two members {one.filename[:80]!r}; expected one of each name."
+            )
+        if one.compress_type not in _PACKINGS:
+            raise DataError(
+                f"{path} packs {one.filename[:80]!r} by method {one.compress_type}; expected deflate or Zstandard."
+            )
     unpacked, limit = (
         sum(one.file_size for one in archive.infolist()),
         max(MAX_DOCUMENT, _PACKED * path.stat().st_size),
@@ -452,8 +469,9 @@ def member(archive: zipfile.ZipFile, name: str, limit: int = MAX_MEMBER) -> Any:
     """
     where = f"{archive.filename}, {name}"
     try:
-        with _opened(archive, archive.getinfo(name)) as file:
-            data = file.read(limit + 1)
+        info = archive.getinfo(name)
+        with _opened(archive, info) as file:
+            data = file.read(min(limit, info.file_size) + 1)
     except KeyError as error:
         raise DataError(
             f"{archive.filename} has no {name}. Expected an .eval log of Inspect."
@@ -471,6 +489,8 @@ def member(archive: zipfile.ZipFile, name: str, limit: int = MAX_MEMBER) -> Any:
         ) from error
     if len(data) > limit:
         raise DataError(f"{where} unpacks to more than {limit:,} bytes; expected one sample.")
+    if len(data) != (claimed := archive.getinfo(name).file_size):
+        raise DataError(f"{where} unpacks to {len(data):,} bytes or more; expected {claimed:,}.")
     return parse(data, where)
 
 

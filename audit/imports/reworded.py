@@ -4,6 +4,7 @@ its library."""
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,10 @@ def write_reworded(run_dir: Path, joined: Joined, asked: Asked) -> None:
     """
     names = sorted(name for name in joined.items if name.startswith(REWORDED))
     _check(joined, asked.benchmark, names)
-    published = [
-        question(asked.benchmark, key, one) for key, one in joined.items[asked.benchmark].items()
-    ]
-    questions = [replace(one, order=tuple(range(len(one.options)))) for one in published]
+    questions = []
+    for key, entry in joined.items[asked.benchmark].items():
+        published = question(asked.benchmark, key, entry)
+        questions.append(replace(published, order=tuple(range(len(published.options)))))
     library = _library(joined, asked.benchmark, names, questions)
     settings: list[tuple[Arm, int]] = [
         (Arm.ORIGINAL, 0),
@@ -68,17 +69,15 @@ def _check(joined: Joined, benchmark: str, names: Sequence[str]) -> None:
                 f"expected {JOINED_MIN:.0%}. Name the field that both logs share, such as --key audit_id."
             )
     for name in names:
-        texts = [
-            (joined.items[benchmark][key], one)
-            for key, one in joined.items[name].items()
-            if key in own
-        ]
-        told = [(before, after) for before, after in texts if before.text and after.text]
-        same = sum(
-            text_key(a.text or "", a.options) == text_key(b.text or "", b.options) for a, b in told
-        )
-        if same > PerturbThresholds().noop_share_max * len(told):
-            found = f"{same:,} of the {len(told):,} items of {name} have the words of {benchmark}"
+        same = with_text = 0
+        for key, after in joined.items[name].items():
+            before = joined.items[benchmark][key] if key in own else None
+            if before is not None and before.text and after.text:
+                with_text += 1
+                words = text_key(before.text, before.options)
+                same += words == text_key(after.text, after.options)
+        if same > PerturbThresholds().noop_share_max * with_text:
+            found = f"{same:,} of the {with_text:,} items of {name} have the words of {benchmark}"
             raise DataError(f"{found}. Expected a log of the same items in other words.")
 
 
@@ -105,27 +104,27 @@ def _library(
         licence="that of the logs",
         embedder=ModelRef("none", "none"),
     )
-    found = tuple(
-        Variant(
-            q.id,
-            j,
-            question_sha256(q),
-            "",
-            q.text,
-            joined.items[name][q.id].text or "",
-            q.options,
-            q.gold,
-            q.order,
-            None,
-            name,
-            0,
-            State.ACCEPTED,
-        )
-        for q in questions
-        for j, name in enumerate(names, start=1)
-        if q.id in joined.items[name]
-    )
-    return Library(header, found)
+    variants = []
+    for q, (j, name) in product(questions, enumerate(names, start=1)):
+        reworded = joined.items[name].get(q.id)
+        if reworded is not None:
+            variant = Variant(
+                q.id,
+                j,
+                question_sha256(q),
+                "",
+                q.text,
+                reworded.text or "",
+                q.options,
+                q.gold,
+                q.order,
+                None,
+                name,
+                0,
+                State.ACCEPTED,
+            )
+            variants.append(variant)
+    return Library(header, tuple(variants))
 
 
 def _rows(

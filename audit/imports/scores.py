@@ -92,12 +92,12 @@ def _disagree(one: Column, other: Column) -> bool:
 def differ_by_more_than_chance(one: Column, other: Column, alpha: float = 0.05) -> bool:
     """Return whether two scores of the same items differ: McNemar's exact test, two-sided, of the
     items that do."""
-    shared = [item for item in one if item in other]
-    pairs = [
-        (one[item], other[item]) for item in shared if None not in (one[item][0], other[item][0])
-    ]
-    better = sum((a[0] or 0) * b[1] > (b[0] or 0) * a[1] for a, b in pairs)
-    worse = sum((a[0] or 0) * b[1] < (b[0] or 0) * a[1] for a, b in pairs)
+    better = worse = 0
+    for item, (right, of) in one.items():
+        other_right, other_of = other.get(item, (None, 1))
+        if right is not None and other_right is not None:
+            better += right * other_of > other_right * of
+            worse += right * other_of < other_right * of
     return float(mcnemar_exact(better, worse, two_sided=True)) <= alpha
 
 

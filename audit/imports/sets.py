@@ -133,9 +133,8 @@ def take_set(name: str, family: str, benchmark: str, held_out: str, before: str 
     told = {one.name: Origin(one.released, one.family) for one in found.models}
     models = {one: told[one] for one in choose(found.models, [family], before=before)}
     renamed = {found.benchmark: benchmark, Manifest.load(found.path).analysis["fresh"]: held_out}
-    ours = (
-        one for one in read_own(found.path, Wanted(key=ITEM_ID)).outcomes if one.model in models
-    )
+    stored = read_own(found.path, Wanted(key=ITEM_ID)).outcomes
+    ours = (outcome for outcome in stored if outcome.model in models)
     outcomes = (replace(one, benchmark=renamed.get(one.benchmark) or one.benchmark) for one in ours)
     about = {
         "file": f"set:{name}",
@@ -202,9 +201,8 @@ def read_own(path: Path, wanted: Wanted) -> Log:
         )
     level = audit_of(path).schema.level
     asked = asked_rows(path, audit_of(path).schema)
-    outcomes = (
-        _read(row, wanted) for row in asked if row["arm"] in AS_PUBLISHED and row[level] == 0
-    )
+    published = (row for row in asked if row["arm"] in AS_PUBLISHED and row[level] == 0)
+    outcomes = (_read(row, wanted) for row in published)
     return Log("benchmark-audit", manifest.packages.get("benchmark-audit", ""), outcomes)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.benchmarks.answers import LETTERS
+from audit.benchmarks.fresh import within
 from audit.benchmarks.latex import boxed
 from audit.benchmarks.rows import text_key
 from audit.core.errors import ConfigError, DataError
@@ -46,6 +47,7 @@ FIELDS = (
         "error",
     ),
     "stratum",
+    "date",
 )
 _SHORT = 12  # answers with fewer characters may be truth values
 # If every filled cell of `correct` says right, empty cells may mean wrong. The file is refused if
@@ -111,7 +113,7 @@ def _outcomes(
     """Yield the outcomes, then note how many answers are neither clearly the key nor clearly
     another."""
     table = _surveyed(path, rows, wanted)
-    number = unclear = 0
+    number = unclear = outside = 0
     example = ""
     judge = lru_cache(maxsize=1 << 11)(table.typing.judge)
     for where, row in rows():
@@ -119,6 +121,9 @@ def _outcomes(
         one = _outcome(
             path, {"options": wanted.columns.get("options")} | found, where, wanted, table, judge
         )
+        if not _in_window(found, one.benchmark, where, wanted):
+            outside += 1
+            continue
         number += 1
         if (
             one.right is None
@@ -129,11 +134,29 @@ def _outcomes(
             unclear += 1
             example = example or f"{one.answer[:40]!r} beside {str(found['gold'])[:40]!r}"
         yield one
+    if outside and wanted.window is not None:
+        notes.append(
+            f"{outside} rows of {path.name} are dated outside {wanted.window[1]}: left out"
+        )
     if unclear:
         notes.append(
             f"{unclear} of {number} answers of {path.name} are neither clearly the key nor clearly another, such as "
             f"{example}: the score is of the others"
         )
+
+
+def _in_window(found: Mapping[str, Any], benchmark: str, where: str, wanted: Wanted) -> bool:
+    """Return whether a row is of another benchmark than the window's, undated, or dated inside it.
+
+    Raises DataError if a cell of the column of dates holds no date.
+    """
+    if wanted.window is None or benchmark != wanted.window[0] or "date" not in found:
+        return True
+    day = str(found["date"])[: len("2023-09-01")]
+    try:
+        return within(day, wanted.window[1])
+    except ConfigError as error:
+        raise DataError(f"{where}: {error}") from error
 
 
 def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table:
@@ -357,9 +380,8 @@ def _columns(path: Path, row: dict[str, Any], wanted: Wanted) -> dict[str, str]:
             raise ConfigError(f"{path} has no column {column!r}; found {listed(row)}.")
     named = {name: wanted.columns.get(name, name) for name in FIELDS}
     columns = {name: column for name, column in named.items() if column in row}
-    scored = "correct" in columns or any(
-        {one, "gold"} <= set(columns) for one in ("answer", "reply")
-    )
+    answered = "answer" in columns or "reply" in columns
+    scored = "correct" in columns or ("gold" in columns and answered)
     if (
         not scored
         or not ("model" in columns or wanted.model)

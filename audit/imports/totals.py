@@ -26,9 +26,8 @@ _REPLIES = {"question_id", "answer_id", "choices"}
 
 def refuse_numbers(path: Path, found: dict[str, Any]) -> None:
     """Raise NoOutcomesError if an object that is a whole file holds numbers alone."""
-    if found and all(
-        isinstance(one, int | float) and not isinstance(one, bool) for one in found.values()
-    ):
+    kinds = {type(value) for value in found.values()}
+    if kinds and kinds <= {int, float}:
         kind = "simple-evals" if any(name.endswith(":std") for name in found) else "an evaluation"
         advice = (
             "With OpenCompass, run.py --dump-eval-details writes them. "

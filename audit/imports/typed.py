@@ -16,6 +16,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 from audit.benchmarks.answers import LETTERS, own_letters
@@ -230,11 +231,8 @@ def _text_place(text: str, base: str, options: tuple[str, ...]) -> int | None:
 def _longer_letter(text: str, base: str, options: tuple[str, ...], n: int) -> int | None:
     """Return the letter of a longer answer ("B) Paris", "I choose B."); None if its text is another
     option's."""
-    if any(
-        LETTERS.find(one.upper()) not in (-1, place)
-        for place, one in enumerate(options)
-        if len(one) == 1
-    ):
+    letters = {place: one.upper() for place, one in enumerate(options) if len(one) == 1}
+    if any(LETTERS.find(letter) not in (-1, place) for place, letter in letters.items()):
         return None  # If the options are blood groups, B is a letter and a text.
     if lettered := _LETTERED.fullmatch(base):
         place = LETTERS.index(lettered[1].upper())
@@ -349,7 +347,8 @@ def _one_holds_the_other(answer: str, key: str) -> bool:
 def _rounded(answer: frozenset[Fraction], key: frozenset[Fraction]) -> bool:
     """Return whether one may be the other in fewer decimals, of which it has two or more: 1/7 and
     0.1429."""
-    return any(_rounds_to(one, other) or _rounds_to(other, one) for one in answer for other in key)
+    pairs = product(answer, key)
+    return any(_rounds_to(one, other) or _rounds_to(other, one) for one, other in pairs)
 
 
 def _rounds_to(exact: Fraction, short: Fraction) -> bool:
@@ -409,11 +408,11 @@ class Typing:
                 same = first == second and answer == gold
                 results.add(same or _same(first, found[first], keys[second], self.vocabulary))
         right = results.pop() if len(results) == 1 else None
-        places = (
-            _place(found, {pair[0] for pair in self.pairs}),
-            _place(keys, {pair[1] for pair in self.pairs}),
-        )
-        return right, *(places if n else (None, None))
+        if not n:
+            return right, None, None
+        answer_kinds = {kind for kind, _ in self.pairs}
+        key_kinds = {kind for _, kind in self.pairs}
+        return right, _place(found, answer_kinds), _place(keys, key_kinds)
 
 
 def _place(found: dict[str, Any], kinds: set[str]) -> int | None:
@@ -665,15 +664,12 @@ class Columns:
         found = f"The answers are {self.answers.range()} and the keys (gold) {self.keys.range()}"
         if pairs:
             ways = [f"--answer-as {answer} --gold-as {key}" for answer, key in pairs]
-            scores = [
-                f"{way} (score {self._score(pair)})" for way, pair in zip(ways, pairs, strict=True)
-            ]
+            scores = []
+            for way, pair in zip(ways, pairs, strict=True):
+                scores.append(f"{way} (score {self._score(pair)})")
             return f"{found}: they can be read in {len(ways)} ways. Expected one of: {'; '.join(scores)}."
-        usual = [
-            kind
-            for kind in ("letter", "number", "truth")
-            if 2 * self.keys.reads[kind] > self.keys.cells
-        ]
+        reads, most = self.keys.reads, self.keys.cells / 2
+        usual = [kind for kind in ("letter", "number", "truth") if reads[kind] > most]
         odd = [self.keys.odd[kind] for kind in usual if kind in self.keys.odd]
         why = f"; the key {odd[0][:40]!r} is not like the others" if odd else ""
         return (

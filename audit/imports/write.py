@@ -88,12 +88,10 @@ def write_run(run_dir: Path, joined: Joined, asked: Asked) -> int:
     An interrupted run stays `running`, which no gate passes. The same command starts it again.
     """
     names = [asked.benchmark, *([asked.held_out] if asked.held_out else [])]
-    every = (
-        epochs
-        for (_, name), answers in joined.answers.items()
-        if name in names
-        for epochs in answers.values()
-    )
+    every: list[Sequence[Answered]] = []
+    for (_, name), answers in joined.answers.items():
+        if name in names:
+            every += answers.values()
     # Rows that each item needs.
     trials = max(sum(one.of for one in pooled(epochs)) for epochs in every)
     models = joined.models
@@ -101,9 +99,9 @@ def write_run(run_dir: Path, joined: Joined, asked: Asked) -> int:
     if total > MAX_ROWS:
         found = f"{len(models)} models, {trials} trials an item: {total:,} rows, expected at most {MAX_ROWS:,}"
         raise DataError(f"{found}. Import fewer models, or counts k of n with a smaller n.")
-    questions = [
-        question(name, key, one) for name in names for key, one in joined.items[name].items()
-    ]
+    questions: list[Item] = []
+    for name in names:
+        questions += (question(name, key, entry) for key, entry in joined.items[name].items())
     own = {"shard_items": 2, "orders": 0, "option_orders": 0}
     analysis = {
         "thresholds": MemoryThresholds().to_dict(),
@@ -163,9 +161,9 @@ def save(
         "seed": asked.seed,
         **own,
     }
-    facts = {
-        name: {"revision": joined.revisions.get(name), "engine": IMPORTED} for name in joined.models
-    }
+    facts = {}
+    for name in joined.models:
+        facts[name] = {"revision": joined.revisions.get(name), "engine": IMPORTED}
     origins = {name: asdict(one) for name, one in asked.origins.items()}
     common = {
         "seed": asked.seed,
@@ -221,7 +219,9 @@ def question(benchmark: str, key: str, one: Imported) -> Item:
 def _rows(model: str, item: Item, joined: Joined, trials: int) -> Iterator[Record]:
     """Yield one row for each trial, right ones first. Trials that the log lacks count as not asked."""
     epochs = joined.answers.get((model, item.benchmark), {}).get(item.id, [])
-    outcomes: list[Answered | None] = [one for epoch in pooled(epochs) for one in each_trial(epoch)]
+    outcomes: list[Answered | None] = []
+    for epoch in pooled(epochs):
+        outcomes += each_trial(epoch)
     outcomes += [None] * (trials - len(outcomes))
     for replicate, one in enumerate(outcomes):
         yield (
@@ -285,10 +285,10 @@ _NULL = {"answer", "answer_number", "target", "request_sha256", "shard", "varian
 
 @cache
 def _empty_row(schema: RowSchema) -> Record:
-    empty = {
-        one.name: [] if pa.types.is_list(one.type) else _NO_VALUE.get(one.type, 0)
-        for one in schema.columns
-    }
+    empty: Record = {}
+    for column in schema.columns:
+        is_list = pa.types.is_list(column.type)
+        empty[column.name] = [] if is_list else _NO_VALUE.get(column.type, 0)
     return empty | dict.fromkeys(_NULL & empty.keys())
 
 

@@ -1,2 +1,1 @@
-"""Judge cells over a panel, and build the report: what every audit shares after its answers are
-stored."""
+"""Judge the cells of a panel, and build the report. All audits share this code."""

@@ -1,4 +1,4 @@
-"""Define checks that several audits make of their own data (pure), with the same rule and words."""
+"""Define checks of the data that several audits share, with one rule and one wording (pure)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,31 +13,29 @@ from audit.shards.keys import RequestCounts
 from audit.statistics.chance import upper_limit
 from audit.statistics.paired import CellOutcomes, FloatArray, State
 
-IMPLAUSIBLE = (
-    # An accuracy of exactly 1 withholds the verdict if its probability over all conditions is
-    # smaller.
-    1e-3
-)
-_MARGIN = (
-    3.5  # standard errors by which agreement may be below the expected, whatever the threshold
-)
+# An accuracy of exactly 1 withholds the verdict if its probability over all conditions is smaller.
+IMPLAUSIBLE = 1e-3
+# Agreement may be below the expected value by this number of standard errors at any threshold.
+_MARGIN = 3.5
 _LIMIT_MIN = 1.5  # With a lower limit, one broken order in ten or more would pass.
 READ_ADVICE = (
-    "Read some unparsed replies: raise max_tokens if they are cut off, mend the prompt, or read answers by "
-    "letter_logprob or option_text."
+    "Read some unparsed replies: raise max_tokens if they are cut off, correct the prompt, or read "
+    "answers by letter_logprob or option_text."
 )
 _LOG_ADVICE = {
     "log_finished": "Finish the evaluation, then import its log.",
-    "chance_known": "Give the number of options, such as --options 4; --options 0 if answers are free.",
-    "asked_alike": "Ask both sets at one temperature and with room for whole replies, or leave the named models out.",
-    "counts_right": "Choose a score that counts right answers: --metric NAME. Give several trials as k/n.",
+    "chance_known": "State the number of options: --options 4. If answers are free: --options 0.",
+    "asked_alike": "Ask both sets at one temperature and with a sufficient token limit, or leave "
+    "the named models out.",
+    "counts_right": "Choose a score that counts right answers: --metric NAME. Write several trials "
+    "as k/n.",
 }
 CHANCE_SOURCE = "mean of 1/k over the questions; conf/verdict: above_chance_standard_errors"
 
 
 @dataclass(frozen=True)
 class LogCheck:
-    """Hold a check that an import made of its logs; `detail` is a sentence in either case."""
+    """Hold a check of the logs of an import. `detail` states the result as a sentence."""
 
     name: str
     passed: bool
@@ -45,20 +43,17 @@ class LogCheck:
 
 
 def checks_of(analysis: Mapping[str, Any]) -> tuple[LogCheck, ...]:
-    """Return the checks in a manifest's `analysis`; none if the run asked its models itself."""
+    """Return the checks in a manifest's `analysis`. Only an imported run has checks."""
     return tuple(LogCheck(**check) for check in analysis.get("log_checks", ()))
 
 
 def log_checks(checks: Iterable[LogCheck]) -> tuple[Gate, ...]:
-    """Return the checks of an import as gates. Each failed one withholds the verdict."""
+    """Return the checks of an import as gates. Each failed check withholds the verdict."""
     gates = []
     for check in checks:
         rule = Rule(check.name, 0.0, "the imported logs")
-        gates.append(
-            rule.checked(
-                check.passed, float(not check.passed), check.detail, _LOG_ADVICE[check.name]
-            )
-        )
+        advice = _LOG_ADVICE[check.name]
+        gates.append(rule.checked(check.passed, float(not check.passed), check.detail, advice))
     return tuple(gates)
 
 
@@ -70,9 +65,9 @@ def above_chance(
     Parameters
     ----------
     shown : str
-        The accuracy in words.
+        The accuracy as text.
     z : float
-        The difference in standard errors; the gate's number.
+        The difference in standard errors. It is the number of the gate.
     chance : float
         The accuracy of guessing (0-1).
     limit : float
@@ -85,25 +80,35 @@ def above_chance(
     Gate
         The check.
     """
-    return Rule("above_chance", limit, CHANCE_SOURCE).checked(
-        z > limit,
-        z,
-        f"Accuracy ({shown}) is {'above' if z > limit else 'not above'} guessing ({chance:.3f}) by {limit:g} "
-        "standard errors.",
-        "A model that guesses has no score to audit: check the prompt, the reading of answers and the gold labels, or "
-        "take an easier benchmark.",
-        numbers=numbers,
+    above = "above" if z > limit else "not above"
+    detail = f"Accuracy ({shown}) is {above} guessing ({chance:.3f}) by {limit:g} standard errors."
+    advice = (
+        "A model that guesses has no score to audit. Check the prompt, the reading of answers and "
+        "the gold labels, or take an easier benchmark."
     )
+    rule = Rule("above_chance", limit, CHANCE_SOURCE)
+    return rule.checked(z > limit, z, detail, advice, numbers=numbers)
 
 
 def parsed(cell: CellOutcomes, least: float) -> Gate:
-    """Check that enough answers of a cell were parsed. number: their share."""
+    """Check that enough answers of a cell were parsed.
+
+    Parameters
+    ----------
+    cell : CellOutcomes
+        The answers.
+    least : float
+        The smallest share of parsed answers (0-1).
+
+    Returns
+    -------
+    Gate
+        The check. Its number is the share of parsed answers.
+    """
     unparsed = cell.state < State.WRONG
     share = float(1 - unparsed.mean())
-    detail, ids = (
-        f"{percent(share)} of the answers are parsed.",
-        ids_where(cell.question_ids, np.any(unparsed, axis=0).tolist()),
-    )
+    detail = f"{percent(share)} of the answers are parsed."
+    ids = ids_where(cell.question_ids, np.any(unparsed, axis=0).tolist())
     rule = Rule("parseability", least, "conf/verdict: answered_share_min")
     return rule.checked(share >= least, share, detail, READ_ADVICE, items=ids)
 
@@ -121,28 +126,28 @@ def exact_values(
     Parameters
     ----------
     rows : sequence of (str, array)
-        Condition and outcomes (NaN: none).
+        Condition and outcomes. NaN means no outcome.
     everything : array
         All outcomes.
     unmoved : str
-        A further alarm; "" for none.
+        The text of a further alarm, or "".
     otherwise : str
-        The sentence if there is no such value.
+        The sentence if no such value occurs.
     advice : str
-        The advice.
+        The advice if a value is implausible.
     numbers : mapping or None
         Further numbers of the gate.
 
     Returns
     -------
     Gate
-        Its number is the number of values.
+        The check. Its number is the number of exact values.
 
     Notes
     -----
-    A strong model is sometimes right on all of 50 questions. So an exact 1 is harmless if the
-    accuracy over everything makes it likely enough (1 in 1,000 over the rows). It is then shown,
-    and withholds nothing.
+    A strong model is sometimes right on all of 50 questions. So an accuracy of exactly 1 is
+    harmless if the overall accuracy makes it likely enough (1 in 1,000 over the rows). The gate
+    then mentions it and does not withhold the verdict.
     """
     pooled = float(np.nanmean(everything)) if np.any(~np.isnan(everything)) else float("nan")
     alarms: list[str] = []
@@ -150,28 +155,23 @@ def exact_values(
     for condition, values in rows:
         answers = values[~np.isnan(values)]
         if answers.size and answers.mean() in (0.0, 1.0):
-            likely = (
-                answers.mean() == 1.0
-                and pooled < 1
-                and len(rows) * pooled**answers.size > IMPLAUSIBLE
-            )
-            (harmless if likely else alarms).append(
-                f"accuracy of exactly {answers.mean():.0f} under {condition}"
-            )
+            value = f"accuracy of exactly {answers.mean():.0f} under {condition}"
+            probable = pooled < 1 and len(rows) * pooled**answers.size > IMPLAUSIBLE
+            if answers.mean() == 1.0 and probable:
+                harmless.append(value)
+            else:
+                alarms.append(value)
     if unmoved:
         alarms.append(unmoved)
-    values_seen = [*alarms, *harmless]
-    sentence = "Found " + "; ".join(values_seen[:5]) + "."
+    exact = [*alarms, *harmless]
+    sentence = "Found " + "; ".join(exact[:5]) + "."
     if not alarms:
-        sentence += " At this accuracy that is likely enough."
-    return Rule(
-        "exact_values",
-        0.0,
-        "eight cells of song2026's Table 2 are exactly 0.00, worse than guessing",
-    ).checked(
-        not values_seen,
-        len(values_seen),
-        sentence if values_seen else otherwise,
+        sentence += " At this overall accuracy such values are likely enough."
+    source = "eight cells of song2026's Table 2 are exactly 0.00, worse than guessing"
+    return Rule("exact_values", 0.0, source).checked(
+        not exact,
+        len(exact),
+        sentence if exact else otherwise,
         advice if alarms else "",
         withholds=bool(alarms) or not harmless,
         numbers=numbers,
@@ -179,12 +179,12 @@ def exact_values(
 
 
 def read_limits(read: int, asked: int) -> tuple[float, float]:
-    """Return the 95 % interval of the share of answers that can be read.
+    """Return the 95 % interval of the share of parsed answers.
 
     Parameters
     ----------
     read, asked : int
-        Parsed answers, and all answers.
+        Number of parsed answers, and of all answers.
 
     Returns
     -------
@@ -204,24 +204,24 @@ def reached_model(
     nothing: str,
     must: bool,
 ) -> Gate:
-    """Check that requests differ: one equal to the original, or to another, tests nothing.
+    """Check that requests differ, because a request that equals another one tests nothing.
 
     Parameters
     ----------
     name : str
-        The gate.
+        The name of the gate.
     counts : iterable of RequestCounts
         The counts of compared requests.
     limit : float
-        The largest share of equal requests; the gate's number.
+        The largest share of equal requests. This share is the number of the gate.
     sentence : str
-        With {compared}, {same} and {repeated}.
+        A template with {compared}, {same} and {repeated}.
     advice : str
         The advice.
     nothing : str
         The sentence if no request was compared.
     must : bool
-        Whether that withholds the verdict.
+        True withholds the verdict if no request was compared.
 
     Returns
     -------
@@ -254,16 +254,16 @@ def reached_model(
 
 @dataclass(frozen=True)
 class Agreement:
-    """Hold how two rows of outcomes agree.
+    """Hold the agreement of two rows of outcomes.
 
     Parameters
     ----------
     z : float
-        Their correlation x sqrt(n - 1).
+        The correlation of the rows, times sqrt(n - 1).
     expected : float
-        The same, from the agreement within each side.
+        The z that the agreement within each side predicts.
     limit : float
-        Below it they seem to belong to different items.
+        The smallest z of rows that belong to the same items.
     """
 
     z: float
@@ -272,7 +272,7 @@ class Agreement:
 
 
 def agreement(x: FloatArray, y: FloatArray, correlation: float, z_min: float) -> Agreement | None:
-    """Measure how two sides agree on the same items.
+    """Measure the agreement of two sides on the same items.
 
     Parameters
     ----------
@@ -281,19 +281,19 @@ def agreement(x: FloatArray, y: FloatArray, correlation: float, z_min: float) ->
     correlation : float
         The expected correlation.
     z_min : float
-        The largest limit.
+        The largest value of the limit.
 
     Returns
     -------
     Agreement or None
-        None if the expected correlation is too small to tell.
+        The agreement. None if a side is constant, or the expected correlation is too small.
     """
     if x.std() == 0 or y.std() == 0:
         return None
     root = float(np.sqrt(x.size - 1))
-    # This is the standard error of z: 1 without agreement, and more if few items are wrong, because
-    # then a few coincidences decide. For standardised 0/1 values x and y, E[x^2 y^2] = 1 + skew(x)
-    # skew(y) corr(x, y).
+    # The spread is the standard error of z. It is 1 without agreement, and larger if few items are
+    # wrong, because a few coincidences then decide. For standardised 0/1 values x and y,
+    # E[x^2 y^2] = 1 + skew(x) skew(y) corr(x, y).
     spread = float(np.sqrt(max(1 + scipy.stats.skew(x) * scipy.stats.skew(y) * correlation, 1.0)))
     limit = min(z_min, correlation * root - _MARGIN * spread)
     if not limit >= _LIMIT_MIN:

@@ -1,4 +1,4 @@
-"""Judge the cells of an audit, whose steps are a record, in one loop (pure).
+"""Judge the cells of an audit in one loop. A record holds the steps of the audit (pure).
 
 cells -> evidence -> p-values corrected over the panel -> gates -> decision -> result
 """
@@ -23,9 +23,9 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Settings(Generic[Chosen]):
-    """Hold how cells are judged.
+    """Hold the thresholds, the seed and the calibration by which cells are judged.
 
-    Without `table`, the audit's calibration, no error rate is quoted.
+    `table` is the audit's calibration. Without a table no error rate is quoted.
     """
 
     thresholds: Chosen
@@ -43,13 +43,13 @@ class Case(Generic[Cell, Evidence, Panel]):
     cell : Cell
         The data.
     settings : Settings
-        How cells are judged.
+        The thresholds and the seed.
     rng : Generator
         The cell's random numbers, after those that `measure` used.
     evidence : Evidence
-        What `measure` returned.
+        The result of `measure`.
     panel : Panel
-        What `over_panel` returned for the cell.
+        The entry of the cell in the result of `over_panel`.
     gates : tuple of Gate
         The checks.
     """
@@ -69,17 +69,17 @@ class Judge(Generic[Cell, Evidence, Panel, Result]):
     Parameters
     ----------
     name : callable
-        Returns the texts that, with the seed, determine a cell's random numbers.
+        Returns texts that name the cell. These texts and the seed determine its random numbers.
     measure : callable
         Returns all numbers of a cell.
     over_panel : callable
-        Applies Holm to the evidence of all cells, and returns one entry for each.
+        Applies Holm's correction to the evidence of all cells, and returns an entry for each cell.
     gates : callable
         Returns the checks of a case.
     result : callable
         Decides, and writes all sentences.
     shipped : str
-        The table of its error rates in `audit/data`; "" if none was simulated.
+        The file in `audit/data` with the audit's error rates, or "" if no rates were simulated.
     """
 
     name: Callable[[Cell], Sequence[str]]
@@ -93,7 +93,7 @@ class Judge(Generic[Cell, Evidence, Panel, Result]):
 def judge_cells(
     judge: Judge[Cell, Evidence, Panel, Result], cells: Sequence[Cell], settings: Settings[Any]
 ) -> tuple[Result, ...]:
-    """Judge cells.
+    """Judge the cells of a panel.
 
     Parameters
     ----------
@@ -102,18 +102,18 @@ def judge_cells(
     cells : sequence of Cell
         The data.
     settings : Settings
-        How cells are judged.
+        The thresholds and the seed.
 
     Returns
     -------
     tuple of Result
-        In the order of the cells. A cell's random numbers depend on the seed and its name, not on
-        the panel.
+        The results in the order of the cells. A cell's random numbers depend on the seed and the
+        cell's name, not on the other cells.
     """
     streams = [cell_rng(settings.seed, *judge.name(cell)) for cell in cells]
-    evidence = [
-        judge.measure(cell, settings, rng) for cell, rng in zip(cells, streams, strict=True)
-    ]
+    evidence = []
+    for cell, rng in zip(cells, streams, strict=True):
+        evidence.append(judge.measure(cell, settings, rng))
     panel = judge.over_panel(evidence)
     results = []
     for cell, rng, numbers, corrected in zip(cells, streams, evidence, panel, strict=True):
@@ -123,7 +123,20 @@ def judge_cells(
 
 
 def cell_rng(seed: int, *names: str) -> np.random.Generator:
-    """Return the random numbers of a cell with these names."""
+    """Return the random number generator of a cell.
+
+    Parameters
+    ----------
+    seed : int
+        The seed of the run.
+    *names : str
+        The texts that name the cell.
+
+    Returns
+    -------
+    Generator
+        The same generator for the same arguments.
+    """
     return np.random.default_rng([seed, zlib.crc32("\0".join(names).encode())])
 
 
@@ -133,12 +146,12 @@ def holm_rows(rows: Sequence[Sequence[float | None]]) -> list[list[float | None]
     Parameters
     ----------
     rows : sequence of sequence of float or None
-        p-values by cell. None and NaN are not tests.
+        p-values by cell. None and NaN stand for tests that were not made.
 
     Returns
     -------
     list of list of float or None
-        The adjusted p-values; None for what is not a test.
+        The adjusted p-values. None stands for a test that was not made.
     """
     flat: list[float] = []
     for row in rows:

@@ -1,8 +1,7 @@
-"""Build the report of one audit's runs: report.html, verdict.json, tables/*.csv,
-figures/*.{png,svg}.
+"""Build the report of the runs of one audit: page, verdict.json, tables and figures.
 
-Everything is rebuilt from the run directories alone. Each file is written completely or not at all,
-verdict.json last.
+The report is built from the run directories alone. Each file is written completely or not at all,
+and verdict.json is written last.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,13 +31,12 @@ Result = TypeVar("Result", bound=CellResult)
 
 @dataclass(frozen=True)
 class Report(Generic[Verdict, Behind]):
-    """Hold how the runs of one audit become its report.
+    """Hold the functions that make a report from the runs of one audit.
 
     Parameters
     ----------
     judge : callable
-        Returns, for run directories and options, their verdict and what the audit's `page.py` also
-        needs.
+        Returns the verdict of some run directories, and further data for the audit's `page.py`.
     takes : tuple of str
         The options of `audit report` for this audit.
     options : callable
@@ -48,10 +46,10 @@ class Report(Generic[Verdict, Behind]):
     judge: Callable[..., tuple[Verdict, Behind]]
     takes: tuple[str, ...] = ("seed",)
     options: Callable[[Sequence[Path], Mapping[str, Any]], Mapping[str, Any]] = (
-        lambda run_dirs, asked: asked
+        lambda run_dirs, options: options
     )
 
-    def build(self, run_dirs: Sequence[Path], out: Path, **asked: Any) -> ReportPaths:
+    def build(self, run_dirs: Sequence[Path], out: Path, **keywords: Any) -> ReportPaths:
         """Judge the runs, and write their report.
 
         Parameters
@@ -59,8 +57,8 @@ class Report(Generic[Verdict, Behind]):
         run_dirs : sequence of Path
             The runs.
         out : Path
-            The folder.
-        asked : Any
+            The folder to write.
+        **keywords : Any
             Keywords of `judge`.
 
         Returns
@@ -68,14 +66,14 @@ class Report(Generic[Verdict, Behind]):
         ReportPaths
             The files.
         """
-        verdict, behind = self.judge(list(map(Path, run_dirs)), **asked)
+        verdict, behind = self.judge(list(map(Path, run_dirs)), **keywords)
         if has_part(verdict.audit, "page"):
             page = part_of(verdict.audit, "page").page
         else:
             from audit.report.plain import page  # This import loads matplotlib.
         return write_report(Path(out), verdict, page(verdict, behind))
 
-    def of_runs(self, run_dirs: Sequence[Path], out: Path, asked: Mapping[str, Any]) -> ReportPaths:
+    def of_runs(self, run_dirs: Sequence[Path], out: Path, typed: Mapping[str, Any]) -> ReportPaths:
         """Build the report for `audit report`.
 
         Parameters
@@ -83,9 +81,9 @@ class Report(Generic[Verdict, Behind]):
         run_dirs : sequence of Path
             The runs.
         out : Path
-            The folder.
-        asked : mapping
-            The options as typed; they override the manifests.
+            The folder to write.
+        typed : mapping
+            The typed options. They take precedence over the manifests.
 
         Returns
         -------
@@ -97,18 +95,19 @@ class Report(Generic[Verdict, Behind]):
         ConfigError
             If an option belongs to another audit.
         """
-        if foreign := [
-            name for name, value in asked.items() if value is not None and name not in self.takes
-        ]:
-            option = f"--{foreign[0].replace('_', '-')}"
-            known = ", ".join(f"--{name.replace('_', '-')}" for name in self.takes)
-            raise ConfigError(f"{option} does not belong to this audit. Its report takes {known}.")
-        given = {name: asked.get(name) for name in self.takes}
+        for name, value in typed.items():
+            if value is not None and name not in self.takes:
+                option = f"--{name.replace('_', '-')}"
+                known = ", ".join(f"--{known.replace('_', '-')}" for known in self.takes)
+                raise ConfigError(f"{option} does not belong to this audit. Expected {known}.")
+        given = {name: typed.get(name) for name in self.takes}
         return self.build(run_dirs, out, **self.options(run_dirs, given))
 
     def verdict_of(self, run_dirs: Sequence[Path]) -> dict[str, Any]:
-        """Return the content of verdict.json for runs, judged as their manifests say. Nothing is
-        written."""
+        """Return the content of verdict.json for some runs, without writing a file.
+
+        The options are those of the manifests.
+        """
         options = self.options(run_dirs, dict.fromkeys(self.takes))
         verdict, _ = self.judge(list(map(Path, run_dirs)), **options)
         return verdict.to_dict()
@@ -117,27 +116,32 @@ class Report(Generic[Verdict, Behind]):
 def report_of_answers(
     audit: Audit, judge: Judge[Any, Any, Any, Any], verdict: type[Verdict], limits: type[Limits]
 ) -> Report[Verdict, Path]:
-    """Return the report of an audit whose cells are the answers of one run (`CellOutcomes`) and
-    nothing else.
+    """Return the report of an audit that judges only the answers of one run (`CellOutcomes`).
 
     Parameters
     ----------
     audit : Audit
         The audit.
     judge : Judge
-        How its cells are judged.
+        The steps that judge a cell.
     verdict : type
-        Its `JudgedRun`, without fields beyond those of the head, the cells and the results.
+        A subclass of `JudgedRun` whose only fields are those of the head, the cells and the
+        results.
     limits : type
-        Its thresholds.
+        The class of the thresholds.
+
+    Returns
+    -------
+    Report
+        The report.
     """
 
     def judged(run_dirs: Sequence[Path], *, seed: int | None = None) -> tuple[Verdict, Path]:
         run_dir = only(run_dirs, audit.name)
         analysis = Manifest.load(run_dir).analysis
-        own_seed = int(analysis["seed"]) if seed is None else seed
+        run_seed = int(analysis["seed"]) if seed is None else seed
         table = shipped_table(judge.shipped) if judge.shipped else None
-        settings = Settings(limits.from_mapping(analysis["thresholds"]), own_seed, 0, table)
+        settings = Settings(limits.from_mapping(analysis["thresholds"]), run_seed, 0, table)
         seen = count_rows(run_dir, audit.schema)
         cells = tuple(load_cells(run_dir, audit.schema))
         head = head_of(settings, [seen], cell_rows(run_dir, seen))
@@ -147,14 +151,29 @@ def report_of_answers(
 
 
 def only(run_dirs: Sequence[Path], audit: str) -> Path:
-    """Return the run directory of an audit whose runs are judged one by one.
+    """Return the only run directory of an audit that judges one run at a time.
 
-    Raises DataError if there are several.
+    Parameters
+    ----------
+    run_dirs : sequence of Path
+        The run directories.
+    audit : str
+        The name of the audit, for the message.
+
+    Returns
+    -------
+    Path
+        The run directory.
+
+    Raises
+    ------
+    DataError
+        If there is not exactly one run directory.
     """
     if len(run_dirs) != 1:
         raise DataError(
-            f"{len(run_dirs)} runs of the {audit} audit were given. Expected one. To judge several models together, "
-            "run them in one job. Example: 'model=[llama3_8b,qwen3_8b]'"
+            f"Number of runs of audit {audit} is {len(run_dirs)}. Expected 1. To judge several "
+            "models together, run them in one job. Example: 'model=[llama3_8b,qwen3_8b]'"
         )
     return Path(run_dirs[0])
 
@@ -167,16 +186,16 @@ def head_of(
     Parameters
     ----------
     settings : Settings
-        How cells were judged.
+        The thresholds and the seed.
     seen : sequence of Seen
-        The rows that were read, by run.
+        The counted rows of each run.
     rows : sequence of CellRows
-        The rows that exist and are expected.
+        The numbers of existing and of expected rows.
 
     Returns
     -------
     dict
-        Keyword arguments.
+        Keyword arguments of the `JudgedRun`.
     """
     return {
         "seed": settings.seed,
@@ -195,7 +214,7 @@ def with_reservations(
     design: Field,
     judged: set[str] | None = None,
 ) -> Result:
-    """Add to a result what its references leave open, and what the audit was measured to notice.
+    """Add reservations about the references to a result, and the measured sensitivity of the audit.
 
     Parameters
     ----------
@@ -206,11 +225,11 @@ def with_reservations(
     analysis : mapping
         The manifest's `analysis`.
     sensitivity : mapping
-        As `load_sensitivity` returns.
+        The table that `load_sensitivity` returns.
     design : Field
         The run's design.
     judged : set of str or None
-        The indicators that could be judged; the sensitivity of others does not apply.
+        The indicators that were judged. The sensitivity of other indicators is not quoted.
 
     Returns
     -------

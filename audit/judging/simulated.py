@@ -211,7 +211,7 @@ def table_text(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {line} |" for line in lines) + "\n"
 
 
-def add_words(parser: argparse.ArgumentParser, audit: Any) -> None:
+def add_arguments(parser: argparse.ArgumentParser, audit: Any) -> None:
     """Add the options of a calibration to a parser.
 
     `audit` is the audit's module `calibrate`. Its function `add_options`, if it has one, adds more.
@@ -240,7 +240,7 @@ def run_calibration(audit: Any, options: argparse.Namespace, **own: Any) -> int:
     audit : module
         The audit's module `calibrate`, with `procedures`.
     options : argparse.Namespace
-        Options as `add_words` defines them.
+        Options as `add_arguments` defines them.
     **own
         Arguments of `procedures` that replace the shipped ones.
 

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from audit.core.errors import ConfigError, check_known
 
+_LARGEST = 1_000_000  # far beyond every use, and its square is a number
 _EARLIER = {"brittle_drop_min": "fall_noted"}  # earlier names of thresholds in stored runs
 
 
@@ -23,9 +24,12 @@ class Limits:
             # The audit itself checks a threshold that is a word.
             if isinstance(field.default, str):
                 continue
-            if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            # The comparison is false for NaN, with which no measurement would miss a threshold.
+            if not (number and 0 <= value <= _LARGEST):
                 raise ConfigError(
-                    f"Threshold {field.name} is {value!r}; expected a number of at least 0, such as {field.default}."
+                    f"Threshold {field.name} is {value!r}; expected a number from 0 to {_LARGEST:,}, such as "
+                    f"{field.default}."
                 )
         for name in ("alpha", "power", "effect_of_interest"):
             if hasattr(self, name) and not 0 < getattr(self, name) < 1:

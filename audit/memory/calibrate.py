@@ -202,14 +202,13 @@ def markdown(entries: Entries, names: Sequence[str] = tuple(CLEAN), label: str =
     """
     columns = [e["design"] for e in entries]
     alone = [", score alone" if d["score_alone"] else "" for d in columns]
-    head = [
-        f"{d['n']} / {d['fresh']}, R={d['references']}{end}"
-        for d, end in zip(columns, alone, strict=True)
-    ]
-    rows = [
-        [name.replace("_", " "), *(shown(e["rates"], f"{name}{label}") for e in entries)]
-        for name in names
-    ]
+    head = []
+    for d, end in zip(columns, alone, strict=True):
+        head.append(f"{d['n']} / {d['fresh']}, R={d['references']}{end}")
+    rows = []
+    for name in names:
+        rates = [shown(e["rates"], f"{name}{label}") for e in entries]
+        rows.append([name.replace("_", " "), *rates])
     return table_text(["world", *head], rows)
 
 

@@ -1,6 +1,6 @@
 """Build the page of a memory audit, its figures and tables, in the layout of the other audits.
 
-Every text of a benchmark or a model is escaped by jinja2; the one script sets no markup.
+jinja2 escapes every text of a benchmark or a model. The script of the page sets no markup.
 """
 
 from collections.abc import Sequence
@@ -32,10 +32,12 @@ from audit.statistics.paired import FloatArray
 from audit.statistics.without_memory import FDR
 
 EXAMPLES = 3
-MAX_ITEMS_ON_PAGE = 400  # most items on the page, over all judged models; items.csv has every item
+MAX_ITEMS_ON_PAGE = (
+    400  # most items on the page, for all judged models together; items.csv has every item
+)
 ERRORS = {
     "clean": "A model without memory is accused (false positive)",
-    "clean_unknown": "A model without memory has something that stands out, cause unknown",
+    "clean_unknown": "A model without memory stands out, cause unknown",
     "answers": "A model that knows the answers of 30 % of the items is found",
     "gap_5_cleared": "A model with 5 points from memory is cleared (false negative)",
 }
@@ -44,11 +46,11 @@ _BITS = 1 / np.log(2)
 
 @dataclass(frozen=True)
 class PageItem:
-    """One item of one judged model, for page and table. Numbers are None if nothing was read.
+    """Hold one item of one judged model. Numbers are None if nothing was read.
 
-    texts: by name, how much likelier (bits a byte) to the model than to its references on average,
-    or the likelihood without references. first: share of tokens that were the likeliest.
-    option_rank: rank of the published order of options among all that were sent.
+    texts: for each text, how much likelier it is to the model than to its references on average, in
+    bits a byte; without references the likelihood. first: the share of tokens that were the
+    likeliest. option_rank: the rank of the published order of options among all that were sent.
     """
 
     model: str
@@ -66,11 +68,11 @@ class PageItem:
 
 @dataclass(frozen=True)
 class Example:
-    """Hold one item as the first screens show it.
+    """Hold one item for the first screens of the page.
 
     `chance` and `right` are those of `Ranked`. `likelier` is the advantage over the references in
-    bits a byte of the whole item, or the item's own bits without `references`. `named`: whether the
-    item is listed among those likely from memory.
+    bits a byte, or without `references` the bits of the item. `named`: whether the item is listed
+    among those likely answered from memory.
     """
 
     model: str
@@ -87,8 +89,9 @@ class Example:
 def examples_of(
     cells: Sequence[MemoryCell], items: Sequence[PageItem], memory: Sequence[Sequence[Ranked]]
 ) -> list[Example]:
-    """Return EXAMPLES items of the benchmark: the likeliest from memory, else those that `items`
-    has first."""
+    """Return EXAMPLES items of the benchmark.
+
+    They are the items most likely answered from memory, or else the first of `items`."""
     chosen = []
     for cell, rows in zip(cells, memory, strict=True):
         ranked_items = {row.question_id: row for row in rows}
@@ -121,7 +124,7 @@ def page(verdict: RunVerdict, run_dir: Path) -> Page:
     verdict : RunVerdict
         The judged run.
     run_dir : Path
-        Its questions.
+        The run directory, which holds the questions.
 
     Returns
     -------
@@ -166,7 +169,7 @@ def render(
     items : list of PageItem
         Every item.
     memory : list of list of Ranked
-        Items of each cell, the likeliest from memory first.
+        The items of each cell, those most likely answered from memory first.
 
     Returns
     -------
@@ -304,16 +307,15 @@ def _figures(cell: MemoryCell, result: MemoryResult) -> dict[str, Figure]:
 
 
 def _text(cell: MemoryCell, side: int, name: str) -> FloatArray:
-    """Return (n,) bits a byte of a text of each item, minus the references' mean if there are
-    references.
-    """
+    """Return the bits a byte of a text of each item, (n,), minus the references' mean if any."""
     own, *theirs = (one[side].texts[name] * _BITS for one in (cell.tested, *cell.references))  # type: ignore[union-attr]
     return own - np.mean(theirs, axis=0) if theirs else own
 
 
 def _items(cell: MemoryCell, questions: dict[tuple[str, str], Item]) -> list[PageItem]:
-    """Return the benchmark's items, then the held-out ones, each set sorted by its likelihood
-    against the references.
+    """Return the benchmark's items, then the held-out items.
+
+    Each set is sorted by its likelihood compared with the references.
     """
     page_items = []
     for side, items in enumerate((cell.published, cell.fresh)):
@@ -382,19 +384,19 @@ def _items_csv(items: list[PageItem]) -> str:
 
 @canvas.styled()
 def scores(rows: Sequence[tuple[str, Limits, bool]], chance: float) -> Figure:
-    """Draw accuracies with their 95 % intervals, one on each line.
+    """Draw accuracies with their 95 % intervals, each on a line.
 
     Parameters
     ----------
     rows : sequence of (str, Limits, bool)
-        Label, accuracy, and whether it is without memory.
+        The label, the accuracy, and whether it is the score without memory.
     chance : float
         Accuracy of guessing.
 
     Returns
     -------
     Figure
-        The first row at the top.
+        The figure, with the first row at the top.
     """
     figure = Figure(figsize=(canvas.PHONE, 1.1 + 0.55 * len(rows)), layout="constrained")
     axes = figure.subplots()
@@ -402,7 +404,7 @@ def scores(rows: Sequence[tuple[str, Limits, bool]], chance: float) -> Figure:
         colour = canvas.BLUE if without else canvas.VERMILLION
         axes.plot([x.low, x.high], [y, y], color=colour, linewidth=2)
         axes.plot([x.estimate], [y], "s" if without else "o", color=colour, markersize=8)
-        # The number stands beside the line, as a name stands above it.
+        # The number is beside the line, since the name is above it.
         end, ha = (x.high, "left") if x.high < 0.85 else (x.low, "right")
         at = (6 if ha == "left" else -6, 0)
         axes.annotate(
@@ -428,12 +430,12 @@ def scores(rows: Sequence[tuple[str, Limits, bool]], chance: float) -> Figure:
 
 @canvas.styled()
 def order_gains(rows: Sequence[tuple[str, float, float, float, bool]]) -> Figure:
-    """Draw the gain of the published order over others, in nats a unit with its 95 % interval.
+    """Draw the gain of the published order over other orders, in nats, with 95 % intervals.
 
     Parameters
     ----------
     rows : sequence of (str, float, float, float, bool)
-        Label, gain, limits, and whether the model is judged (else it is for comparison).
+        The label, the gain, its limits, and whether the model is judged or a reference.
 
     Returns
     -------
@@ -461,12 +463,12 @@ def order_gains(rows: Sequence[tuple[str, float, float, float, bool]]) -> Figure
 
 @canvas.styled()
 def text_scores(published: FloatArray, fresh: FloatArray, label: str) -> Figure:
-    """Draw the likelihood of the items' texts as the share of items at or below each value.
+    """Draw the distribution of the items' likelihoods: the share at or below each value.
 
     Parameters
     ----------
     published, fresh : array
-        Likelihoods on each set; NaN are left out.
+        The likelihoods of each set; NaN are left out.
     label : str
         Label of the axis.
 

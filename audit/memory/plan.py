@@ -1,5 +1,8 @@
-"""A configuration -> a resolved run, its held-out items checked against the benchmark's; what it
-would do, and which indicators it could judge. Starts nothing."""
+"""Resolve a configuration into a run without starting it, and describe its plan.
+
+The held-out items are checked against the benchmark's items. The plan names the indicators that the
+run could judge.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -7,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.benchmarks.fresh import check_fresh, told_families
-from audit.config.dry_run import Asked, Planned, reach
+from audit.config.dry_run import CallCounts, Planned, reach
 from audit.config.plan_cost import in_one_line
 from audit.config.references import judged, reference_runs
 from audit.config.resolve import BenchmarkSample, ResolvedRun, resolve_run
@@ -27,7 +30,7 @@ from audit.shards.working_copy import where
 
 
 def resolve_memory(config: MemoryConfig) -> ResolvedRun:
-    """Resolve a configuration and check it before an engine loads. Nothing is written.
+    """Resolve and check a configuration before an engine loads. Nothing is written.
 
     Raises
     ------
@@ -65,7 +68,7 @@ def _all(sample: BenchmarkSample) -> Iterator[Item]:
     return (question for _, question in sample.benchmark.iter_located())
 
 
-# References that answers need; docs/findings/memory_calibration.md has what fewer find.
+# Number of references that a finding on answers needs (docs/findings/memory_calibration.md).
 REFERENCES_FOR_ANSWERS = 5
 
 
@@ -74,9 +77,10 @@ def planned(config: MemoryConfig) -> Planned:
     return Planned(resolved, lambda asked: describe(resolved, config, asked))
 
 
-def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[Asked]) -> list[str]:
-    """Return the lines of the plan. Texts that are given to the engine are not served from the
-    prefix cache.
+def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[CallCounts]) -> list[str]:
+    """Return the lines of the plan.
+
+    The prefix cache does not serve texts whose likelihood is read.
     """
     from audit.memory.analyse import JUDGE, nearest
     from audit.memory.worlds import MemoryDesign
@@ -116,7 +120,7 @@ def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[Asked]
 
 
 def cautions(resolved: ResolvedRun, config: MemoryConfig) -> list[str]:
-    """Return what the dates and families of the models prevent, a sentence for each."""
+    """Return sentences on findings that the dates and families of the models prevent."""
     analysis, tested = resolved.analysis, judged(config)
     lines = []
     if undated := analysis["undated"]:
@@ -132,7 +136,7 @@ def cautions(resolved: ResolvedRun, config: MemoryConfig) -> list[str]:
 
 
 def _references(config: MemoryConfig) -> int:
-    """Return how many reference models the run has, stored ones among them."""
+    """Return the number of reference models of the run, with the stored models."""
     return (
         len(config.model)
         - len(judged(config))
@@ -141,7 +145,7 @@ def _references(config: MemoryConfig) -> int:
 
 
 def _reach(
-    resolved: ResolvedRun, asked: Sequence[Asked], power: float, table: Mapping[str, Any]
+    resolved: ResolvedRun, asked: Sequence[CallCounts], power: float, table: Mapping[str, Any]
 ) -> list[str]:
     enough = []
     for one in table["designs"]:
@@ -165,7 +169,7 @@ def _missing(config: MemoryConfig, whole: bool) -> list[str]:
     if score_alone(config):
         lines.append(f"  {ALONE}")
     elif not whole:
-        lines.append("  No order test: it needs every item (n=all).")
+        lines.append("  No order test, since it needs every item (n=all).")
     references = _references(config)
     if config.control_benchmark is None or not references:
         fresh = (
@@ -175,23 +179,24 @@ def _missing(config: MemoryConfig, whole: bool) -> list[str]:
             filter(None, (fresh, "" if references else "references ('references=[...]')"))
         )
         lines.append(
-            f"  No completion and no score gap: they need {lacks}. Memory of questions and answers shows in the score "
-            "gap alone."
+            f"  No completion and no score gap, since they need {lacks}. Only the score gap shows "
+            "memory of questions and answers."
         )
         if not references and not config.published_order:
             lines.append(
-                "  No order of items or options either: an order that stands out has a cause that only references show."
+                "  No order of items or options either, since only references show the cause of an "
+                "order that stands out."
             )
     elif references < (least := MemoryThresholds.from_mapping(config.verdict).references_min):
         named = "1 is" if references == 1 else f"{references} are"
         lines.append(
-            f"  No completion and no score gap: they need {least} references, and {named} named "
-            "(verdict.references_min=1 only for this model before its training)."
+            f"  No completion and no score gap, since they need {least} references, and {named} "
+            "named (verdict.references_min=1 only for this model before its training)."
         )
     elif 1 < references < REFERENCES_FOR_ANSWERS:
         lines.append(
-            f"  {references} references tell little of how models differ: learnt text can be seen, learnt answers only "
-            f"where they are most of the exam. Take {REFERENCES_FOR_ANSWERS} or more "
-            "(docs/findings/memory_calibration.md)."
+            f"  {references} references show little of how models differ. Learnt text can be seen, "
+            f"but learnt answers only if they are most of the exam. Use {REFERENCES_FOR_ANSWERS} "
+            "or more (docs/findings/memory_calibration.md)."
         )
     return lines

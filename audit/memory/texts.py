@@ -1,6 +1,4 @@
-"""Hold the sentences of the memory audit by code: indicators, reasons, advice, headlines and
-limits.
-"""
+"""Hold the sentences of the memory audit by code: indicators, reasons, advice, headlines, limits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,10 +12,10 @@ from audit.statistics.chance import Limits
 
 @dataclass(frozen=True)
 class IndicatorWord:
-    """Words of an indicator.
+    """Hold the words of an indicator.
 
-    title: begins a line. sees: the form of memory that it detects. level: the test that sets its
-    error rate.
+    title: the beginning of a line. sees: the form of memory that it detects. level: the test that
+    controls its error rate.
     """
 
     title: str
@@ -26,22 +24,23 @@ class IndicatorWord:
 
 
 _TWO_SCALES = (
-    "the larger p of a difference in differences (t), in nats and in each model's own spread"
+    "the larger p of two differences in differences (t), one in nats and one in units of each "
+    "model's spread"
 )
 INDICATORS: dict[Name, IndicatorWord] = {
     Name.ORDER: IndicatorWord(
         "Order of the items",
-        "that the benchmark was read in its published order, several items in one text",
-        "exact permutation test of shards (Oren et al. 2023), and beyond twice what the references have",
+        "that several items were read in one text, in the published order",
+        "exact permutation test of shards (Oren et al. 2023), and more than twice the references' "
+        "effect",
     ),
     Name.OPTIONS: IndicatorWord(
         "Order of the options",
         "that items were read with their options in the published order",
-        "exact permutation test of the wrong options of each item, and beyond twice what the references have",
+        "exact permutation test of the wrong options of each item, and more than twice the "
+        "references' effect",
     ),
-    Name.ITEM: IndicatorWord(
-        "Text of the item", "that items were read as they are published", _TWO_SCALES
-    ),
+    Name.ITEM: IndicatorWord("Text of the item", "that items were read as published", _TWO_SCALES),
     Name.HALF: IndicatorWord(
         "Second half of the question",
         "that questions were read, with or without options",
@@ -49,14 +48,14 @@ INDICATORS: dict[Name, IndicatorWord] = {
     ),
     Name.WRONG: IndicatorWord(
         "Wrong options",
-        "that the distractors were read: nobody needs them to know the answer",
+        "that the wrong options were read, which nobody needs to know the answer",
         _TWO_SCALES,
     ),
     Name.GAP: IndicatorWord(
         "Score on held-out items",
-        "that answers were learnt with their questions, in whatever words",
-        "the largest p of a difference in differences over items and models, with what is known of how much models "
-        "differ, and of an exact test among items of one difficulty",
+        "that answers were learnt with their questions, in any words",
+        "the larger p of two tests: a difference in differences over items and models, with a "
+        "prior of how much models differ, and an exact test among items of equal difficulty",
     ),
 }
 HOLDS_IF = (
@@ -64,13 +63,17 @@ HOLDS_IF = (
     "family wrote them"
 )
 CONDITIONS = (
-    f"{HOLDS_IF[0].upper()}{HOLDS_IF[1:]}. Where they suit this model better or worse than they suit the references, "
-    "the number is off by as much.",
-    "The references have not learnt the benchmark, or no more than each other. If they have more on it than on the "
-    "held-out items, the number is an upper limit: it reaches down to the score without their gap taken off.",
-    "The two sets differ for every model by as many points, or by as many logits: the interval is the hull of both.",
-    "Training on items of the benchmark's kind counts as memory as far as it does not carry over to held-out items.",
-    "For the share and the items: what was learnt is not chosen by its difficulty beyond what the references see.",
+    f"{HOLDS_IF[0].upper()}{HOLDS_IF[1:]}. If they suit this model better or worse than the "
+    "references, the number is wrong by that amount.",
+    "The references have not learnt the benchmark, or all equally. If they score higher on it than "
+    "on the held-out items, the number is an upper limit. Its interval then reaches down to the score that "
+    "leaves their gap out.",
+    "The two sets differ by the same number of points for every model, or by the same number of "
+    "logits. The interval covers both cases.",
+    "Training on items of the benchmark's kind counts as memory, except for the part that carries "
+    "over to held-out items.",
+    "For the share and the items: learnt items are not harder or easier than others, beyond what "
+    "the references show.",
 )
 
 
@@ -78,10 +81,10 @@ _NEEDS = {
     "held_out": "held-out items",
     "references": "reference models",
     "able_references": "references above chance",
-    "other_families": "references of more than one family, or of its own",
+    "other_families": "references of more than one family, or of this model's family",
     "parsed": "answers that can be parsed",
     "same_kind": "held-out items of the benchmark's kind",
-    "fresh_drawn": "held-out items that the references' answers did not choose",
+    "fresh_drawn": "held-out items that were not chosen by the references' answers",
     "more_answers": "more answers",
     "log_finished": "a log that is finished",
     "chance_known": "the number of options",
@@ -100,13 +103,11 @@ def _by(judged: Sequence[Name]) -> str:
 
 def _other_families(references: Sequence[str]) -> str:
     if not references:
-        return "Take references of at least two families."
+        return "Add references of at least two families."
     words = []
     for name, family in zip(references, ("oak", "pine"), strict=False):
         words.append(f"model.{name}.family={family}")
-    return (
-        f"State others if that is wrong: {' '.join(words)}; or take references of other families."
-    )
+    return f"State others if that is wrong: {' '.join(words)}. Or add references of other families."
 
 
 def _titles(indicators: Sequence[Name]) -> str:
@@ -151,83 +152,108 @@ def _score_name(partial: str, measure: bool) -> str:
     """
     name = "Partial score" if partial else "Score"
     if measure:
-        name = "Mean of a measure that counts no right answers"
+        name = "Mean of a measure that does not count right answers"
     return f"{name} ({partial})" if partial else name
 
 
 TEXTS: Texts = {
-    # Statements of an indicator
+    # Statements about an indicator
     "seen": partial(_says, "seen"),
     "not_seen": partial(_says, "not seen"),
     "stands_out": partial(_says, "stands out"),
     "not_judged": lambda indicator, why: (
         f"{INDICATORS[indicator].title}: not judged. {sentence(why, TEXTS)}"
     ),
-    # Reasons why it was not judged
-    "no_other_order": "No other order was asked: the test needs every item (n=all) and a model that gives likelihoods.",
-    "few_shards": "There are {shards} shards, and {least:g} are needed (shards_min).",
+    # Reasons why an indicator was not judged
+    "no_other_order": "No other order was asked. The test needs every item (n=all) and a model "
+    "that returns likelihoods.",
+    "few_shards": "The test has {shards} shards, and {least:g} are needed (shards_min).",
     "few_shards_read": "Every reference could read {shards} shards, and {least:g} are needed (shards_min).",
-    "words_tell_order": "Neighbours' words give the published order away, and no reference shows what that is worth.",
-    "held_out_order_likelier": "The order of the held-out items is likelier too, and it cannot have been learnt.",
+    "words_tell_order": "The words of neighbouring items reveal the published order, and no "
+    "reference shows the effect of this.",
+    "held_out_order_likelier": "The order of the held-out items is likelier too, although it "
+    "cannot have been learnt.",
     "few_orders": "{items} items were asked with other orders of their options, and {least:g} are needed (items_min).",
-    "few_orders_read": "Every reference could read {items} items with other orders; {least:g} are needed (items_min).",
+    "few_orders_read": "Every reference could read {items} items with other orders, and {least:g} "
+    "are needed (items_min).",
     "one_other_order": "One other order does not show how much orders differ. Ask more (orders=2, option_orders=2).",
     "few_with_text": "Fewer than two items of each set have a likelihood of this text.",
     "few_items": "Every model has {items} and {held_out} items, and {least:g} of each set are needed (items_min).",
     "few_answered": "Fewer than two items of each set were answered.",
-    "references_guess": "No reference model is above chance, so none shows how hard the items are.",
+    "references_guess": "No reference model is above chance, so the difficulty of the items is "
+    "unknown.",
     "few_able_references": "{references} references are above chance, and {least:g} are needed (references_min).",
-    "needs_both": "It needs held-out items and references: answers of other models to both sets of items.",
-    "needs_held_out": "It needs held-out items: references alone cannot tell a better model.",
-    "needs_references": "It needs references: held-out items may be harder, or written otherwise.",
-    "few_references": "References: {references} of the {least:g} that show how much models differ. One is "
-    "enough if it is this model before its training (verdict.references_min=1).",
-    "not_as_hard": "The reference models do not find the held-out items equally hard, and the scales disagree.",
-    "chosen": "The references' own answers chose the held-out items, which suit other models better or worse.",
-    "another_kind": "Words alone tell the two sets of items apart: they differ in more than memory could show.",
-    # Other causes that may make it stand out
-    "no_reference": "An order that makes sense is likelier to any model: references show by how much "
+    "needs_both": "This indicator needs held-out items and references, which are other models' "
+    "answers to both sets of items.",
+    "needs_held_out": "This indicator needs held-out items, since with references alone a better "
+    "model looks like memory.",
+    "needs_references": "This indicator needs references, since held-out items may be harder or in "
+    "another style.",
+    "few_references": "The run has {references} of the {least:g} references that show how much "
+    "models differ. One is enough if it is this model before its training "
+    "(verdict.references_min=1).",
+    "not_as_hard": "The reference models do not answer both sets equally well, and the scales "
+    "disagree.",
+    "chosen": "The references' answers were used to choose the held-out items, which may suit "
+    "other models better or worse.",
+    "another_kind": "Words alone tell the two sets of items apart, so the sets differ in more than "
+    "memory.",
+    # Other possible causes of an effect
+    "no_reference": "A sensible order is likelier to any model. References show by how much "
     "('references=[..]').",
-    "references_feel_it": "The references find this order likelier too, and a larger model may do so twice as much.",
-    "any_text_likelier": "Any text is likelier to this model than to every reference: a popular text or an order, too.",
-    "abler": "This model is abler than every reference, so a popular text, or an order, may mean more to it.",
+    "references_feel_it": "This order is likelier to the references too, and the effect may be "
+    "twice as large in a larger model.",
+    "any_text_likelier": "Any text is likelier to this model than to every reference, which "
+    "includes popular texts and orders.",
+    "abler": "This model is abler than every reference, so a popular text or an order may be "
+    "likelier to it.",
     "no_bracket": "Without held-out items it is unknown whether any text is likelier to this model than to the others.",
-    "own_scale": "In units of each model's own spread over the held-out items it may be chance.",
-    "guessing_rate": "It is far from its references in ability. If lucky answers were 20 points more or less "
-    "frequent on held-out items, a gap of {gap:points} would follow without memory.",
-    "ability_scale": "On a scale of ability, which allows for easier and harder items and guesses, it may be chance.",
-    "unparsed": "It is gone where unparsed answers count against it.",
-    "undated": "No date shows that the held-out items are no newer for this model alone: newer items are harder.",
-    "one_family": "All references are of one family ({family}), and this model is not.",
+    "own_scale": "In units of each model's spread over the held-out items, the effect may be "
+    "chance.",
+    "guessing_rate": "The model is far from its references in ability. If lucky answers were 20 "
+    "points more or less frequent on held-out items, a gap of {gap:points} would follow without "
+    "memory.",
+    "ability_scale": "On a scale of ability, which allows for guesses and for items of different "
+    "difficulty, the gap may be chance.",
+    "unparsed": "The effect vanishes if unparsed answers count against it.",
+    "undated": "The dates do not exclude that the held-out items are newer only for this model. "
+    "Newer items are harder.",
+    "one_family": "All references are of one family ({family}), and this model is of another.",
     # Other reasons
-    "nothing_bounded": "These data bound no form of memory.",
+    "nothing_bounded": "These data set no limit to any form of memory.",
     "no_room": "At a score without memory of {score:percent} no gap of {effect:points} is possible, so none is "
     "excluded.",
-    "found_alone": "By itself this model would be found: the correction over the panel takes the finding away.",
+    "found_alone": "The finding of this model alone does not survive the correction over the "
+    "panel.",
     "gap_compatible": _compatible,
-    "reference_repeats": "{model} (it has all answers of the tested model, or of another reference: that model under "
-    "another name)",
+    "reference_repeats": "{model} (its answers are all those of the tested model or of another "
+    "reference, so it is the same model)",
     "reference_unread": "{model} ({read:,} of {asked:,} rows of arm {arm} of {items})",
     # Advice
-    "name_references": "Add references: {least:g} or more other models that answer both sets of items. Example: "
-    "'references=[a,b,c]'; of an import, their logs and --judge MODEL.",
-    "ask_every_item": "Ask every item (n=all): tests of order need all.",
-    "harder_items": "Take items that leave this model room for a gap, such as a harder benchmark.",
-    "judge_alone": "Judge this model by itself, or with more references.",
-    "add_held_out": "Add held-out items and references. Example: control_benchmark=<set> 'references=[a,b,c]'; of an "
-    "import, --held-out LOG, logs of other models, and --judge MODEL.",
-    "add_held_out_alone": "Add held-out items. Example: control_benchmark=<set>; of an import, --held-out LOG.",
-    "ask_more": "Ask more items, held-out ones above all, and add reference models.",
+    "name_references": "Add references: {least:g} or more other models that answer both sets of "
+    "items. Example: 'references=[a,b,c]', or for an import their logs and --judge MODEL.",
+    "ask_every_item": "Ask every item (n=all), since tests of order need all items.",
+    "harder_items": "Choose items on which this model can have a gap, such as a harder benchmark.",
+    "judge_alone": "Judge this model alone, or with more references.",
+    "add_held_out": "Add held-out items and references. Example: control_benchmark=<set> "
+    "'references=[a,b,c]', or for an import --held-out LOG, logs of other models, and --judge "
+    "MODEL.",
+    "add_held_out_alone": "Add held-out items. Example: control_benchmark=<set>, or for an import "
+    "--held-out LOG.",
+    "ask_more": "Ask more items, above all held-out items, and add reference models.",
     "take_as_read": "Treat this benchmark score as contaminated.",
     "quote_held_out": "Quote the score on held-out items beside the score on the benchmark.",
     "see_named_items": "Look at the items that are likely answered from memory (tables/items_from_memory.csv).",
     "see_likely_items": "Look at the items whose text is likeliest against the references (tables/items.csv).",
-    "add_references": "Add references and held-out items (control_benchmark=): they show what an order is worth.",
-    "larger_references": "Take references of this model's size or larger, so that some find any text as likely.",
-    "abler_references": "Take references that are as able as this model.",
-    "near_references": "Take references on both sides of this model's score on held-out items.",
+    "add_references": "Add references and held-out items (control_benchmark=), which show the "
+    "usual effect of an order.",
+    "larger_references": "Choose references of this model's size or larger, to which any text is "
+    "about as likely.",
+    "abler_references": "Choose references that are as able as this model.",
+    "near_references": "Choose references on both sides of this model's score on held-out items.",
     "state_dates": lambda missing: (
-        "State when the held-out items were written and the models released, such as 2025-12..2026-03. "
+        "State the dates of the held-out items and the release dates of the models, such as "
+        "2025-12..2026-03. "
         f"Missing: {', '.join(missing)}."
     ),
     "other_families": lambda family, references, stated: (
@@ -241,8 +267,9 @@ TEXTS: Texts = {
         f"{model} shows memory of the text of {benchmark} ({_titles(indicators)}), as if it had read it or a copy."
         + (" Its score is also higher than on held-out items." if gap else "")
     ),
-    "headline_gap": "{model} scores {published:percent} on {benchmark} and {held_out:percent} on held-out items. The "
-    "gap is {difference:points} more than the references have: part of its score does not carry over.",
+    "headline_gap": "{model} scores {published:percent} on {benchmark} and {held_out:percent} on "
+    "held-out items. The gap is {difference:points} larger than that of the references, so part of "
+    "its score does not carry over.",
     "headline_unknown": lambda model, benchmark, indicators, doubt: (
         f"{benchmark} stands out for {model} ({_titles(indicators)}), cause unknown. {sentence(doubt, TEXTS)}"
     ),
@@ -252,8 +279,8 @@ TEXTS: Texts = {
         "missed."
     ),
     "headline_nothing": lambda model, benchmark, judged: (
-        f"No memory of {benchmark} is seen in {model} by {_by(judged)}. Forms of memory that these do not see are "
-        "below."
+        f"No memory of {benchmark} is seen in {model} by {_by(judged)}. The list below names forms "
+        "of memory that these do not see."
     ),
     "without": lambda score, without, references, theirs: (
         f"Score {_score(score)}. Without memory: {_score(without)}, against {_references(references)}, whose own "
@@ -268,21 +295,27 @@ TEXTS: Texts = {
         f"{_score_name(partial, measure)} {_score(score)}. Without memory: not identified. "
         f"It needs {listed(_NEEDS[one] for one in needs)}{f' ({error})' if error else ''}."
     ),
-    "subtitle": "Memory audit: {items:,} items, {held_out:,} held-out ones, {rows:,} rows.",
+    "subtitle": "Memory audit: {items:,} items, {held_out:,} held-out items, {rows:,} rows.",
     # Explanations that no verdict excludes
-    "answers_learnt": "That questions and answers were learnt (fine-tuning): only the score on new items shows it.",
-    "order_read": "That the benchmark was read in its published order: the order test was not judged.",
-    "items_read": "That single items were read: their text was not compared with held-out items and references.",
-    "other_layout": "That the text was read in another layout than this one (question, lettered options).",
-    "read_once": "That the benchmark was read once among much else, which leaves little trace in a likelihood.",
+    "answers_learnt": "That questions and answers were learnt (fine-tuning), which only the score "
+    "on new items shows.",
+    "order_read": "That the benchmark was read in its published order, since the order test was "
+    "not judged.",
+    "items_read": "That single items were read, since their text was not compared with held-out "
+    "items and references.",
+    "other_layout": "That the text was read in another layout than question and lettered options.",
+    "read_once": "That the benchmark was read once in a large corpus, which has little effect on a "
+    "likelihood.",
     "other_words": "That rewordings or translations of the items were learnt.",
-    "references_read": "That the reference models have read the benchmark too, which hides memory in this one.",
-    "one_reference": "That models differ in how well two sets of items suit them: one reference cannot show it.",
-    "other_sampling": "That this model's answers to the two sets were made otherwise: sampled at another temperature, "
-    "chosen from several, or cut off, as a log does not tell.",
-    "other_guessing": "That wrong options of one set are easier to rule out than their number tells: a guess is then "
+    "references_read": "That the reference models have read the benchmark too, which hides memory "
+    "in this model.",
+    "one_reference": "That models differ in how well two sets of items suit them, which one "
+    "reference cannot show.",
+    "other_sampling": "That this model answered the two sets in different ways, such as by "
+    "temperature, choice from several, or cut-off, which a log does not state.",
+    "other_guessing": "That the wrong options of one set are easier to exclude, so that a guess is "
     "right more often there.",
     "held_out_differ": "That the held-out items differ from the benchmark's in more than the references see.",
-    "reference_learnt": "That {model}, a reference, has learnt the benchmark: its gap is {difference:points} more than "
-    "the others'.",
+    "reference_learnt": "That the reference {model} has learnt the benchmark: its gap is "
+    "{difference:points} larger than that of the others.",
 }

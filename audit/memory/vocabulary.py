@@ -1,7 +1,7 @@
 """Define the six verdicts of the memory audit, the result of one cell, and their words.
 
-Page, gate and headline use one entry for each verdict and each gate. `INSTRUMENT` is the audit as a
-row of the table of instruments.
+The page, the gate and the headline share the entry of each verdict and each gate. `INSTRUMENT` is
+the audit's row in the table of instruments.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from audit.statistics.without_memory import FromMemory, WithoutMemory
 
 
 class MemoryVerdict(StrEnum):
-    """The verdicts, in the order in which they are tried."""
+    """Name the verdicts, in the order in which they are tested."""
 
     WITHHELD = "withheld"
     MEMORY_OF_TEXT = "memory_of_text_seen"
@@ -48,10 +48,10 @@ Decision = Decided[MemoryVerdict]
 
 @dataclass(frozen=True)
 class ScoreWithout:
-    """The score without memory.
+    """Hold the score without memory.
 
-    found: None if it is not identified; needs then has codes of what is missing. items: of the
-    published set.
+    found: None if this score is not identified; then needs has the codes of what is missing. items:
+    the number of published items.
     """
 
     said: Reason
@@ -68,10 +68,10 @@ class ScoreWithout:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryResult(CellResult):
-    """The verdict on one model and benchmark, with its evidence.
+    """Hold the verdict on one model and benchmark, with its evidence.
 
-    holds_up_to: the odds ratio of unparsed answers up to which the statement on the gap holds
-    (`audit.memory.decide.tipping`). without: the score without memory; its sentence begins the
+    holds_up_to: the statement on the gap holds up to this odds ratio of unparsed answers
+    (`audit.memory.decide.tipping`). without: the score without memory, whose sentence begins the
     headline.
     """
 
@@ -89,28 +89,31 @@ VERDICTS: dict[MemoryVerdict, VerdictWord] = {
         "Memory of the text seen",
         "▲",
         "^",
-        "The benchmark's own text, or its own order, is likelier to the model than what it is compared with: more than "
-        "chance, and more than to the reference models where there are some. Having read it makes it so.",
+        "The benchmark's text or order is likelier to the model than other texts or orders. The "
+        "difference is beyond chance, and larger than in the reference models, if there are any. "
+        "Having read the benchmark has this effect.",
         Grade.FOUND_STRONG,
-        plain="The published text is likelier than chance allows",
+        plain="The published text is likelier than by chance",
     ),
     MemoryVerdict.GAP_TO_FRESH: VerdictWord(
         "Gap to held-out items",
         "◆",
         "D",
-        "The model scores higher on the benchmark than on held-out items that are as hard for the reference models. "
-        "Memory of questions and answers makes such a gap; so does training on items of the benchmark's kind.",
+        "The model scores higher on the benchmark than on held-out items that are as hard for the "
+        "reference models. Memory of questions and answers causes such a gap. So does training on "
+        "items of the benchmark's kind.",
         Grade.FOUND_STRONG,
-        plain="Scores higher here than on questions it cannot have seen",
+        plain="Scores higher here than on questions that it cannot have seen",
     ),
     MemoryVerdict.CAUSE_UNKNOWN: VerdictWord(
         "Something stands out, cause unknown",
         "▼",
         "v",
-        "The published text, its order or the score stands out. Memory makes it so, and so does another cause that "
-        "this run cannot exclude. The report names the cause and says which references would tell them apart.",
+        "The published text, its order or the score stands out. Memory may be the cause, and so "
+        "may another cause that this run cannot exclude. The report names the other cause, and the "
+        "references that would separate the two.",
         Grade.CAUSE_UNKNOWN,
-        plain="Memory may be the cause, and so may something else",
+        plain="Memory may be the cause, and so may another effect",
     ),
     MemoryVerdict.WITHHELD: WITHHELD,
     MemoryVerdict.NOT_IDENTIFIED: replace(
@@ -121,8 +124,8 @@ VERDICTS: dict[MemoryVerdict, VerdictWord] = {
         "Nothing seen by this instrument",
         "●",
         "o",
-        "Nothing stands out, and the data exclude a gap to held-out items of the size that matters. Forms of memory "
-        "that no indicator here examined, such as of the text, are not excluded.",
+        "Nothing stands out, and the data exclude a gap to held-out items that matters. Forms of "
+        "memory that no indicator examined, such as of the text, are not excluded.",
         Grade.CLEARED,
         plain="No gap to held-out items that matters",
     ),
@@ -133,11 +136,11 @@ GATES: dict[str, GateWord] = {
     **LOG_GATES,
     "likelihoods_read": GateWord("Likelihoods read", "too many texts have no likelihood"),
     "orders_reach_model": GateWord(
-        "Orders reach the model", "the model was sent other orders as the published one"
+        "Orders reach the model", "the other orders were equal to the published order"
     ),
     "parseability": ANSWER_GATES["parseability"],
     "same_guessing": GateWord(
-        "Guesses as often right", "the sets' numbers of options alone explain the gap"
+        "Guesses as often right", "the numbers of options of the two sets explain the gap"
     ),
     "fresh_matched": GateWord(
         "Held-out items as hard",
@@ -145,18 +148,18 @@ GATES: dict[str, GateWord] = {
     ),
     "fresh_drawn": GateWord(
         "Held-out items not chosen by the references",
-        "the held-out items were chosen by the references' own answers",
+        "the held-out items were chosen by the references' answers",
     ),
     "same_kind": GateWord(
         "Held-out items of the same kind",
         "words alone tell the held-out items from the benchmark's",
     ),
     "above_guessing": GateWord(
-        "Better than guessing", "its score is not shown to be better than guessing"
+        "Better than guessing", "the score is not shown to be better than guessing"
     ),
     "order_exchangeable": GateWord(
         "Order not given away by its words",
-        "the words of neighbours alone give the published order away",
+        "the words of neighbouring items alone reveal the published order",
     ),
 }
 
@@ -168,38 +171,38 @@ LABELS = {
     "answered_share_min": "Parsed answers and likelihoods: least share",
     "noop_share_max": "Orders reach the model: largest share of repeated requests",
     "matched_alpha": "Held-out items as hard: level of the test",
-    "matched_share_min": "Held-out items as hard: least share of items that have a match",
+    "matched_share_min": "Held-out items as hard: least share of items with a match",
     "drawn_alpha": "Held-out items not chosen by the references: level of the test",
     "kind_auc_max": "Held-out items of the same kind: largest AUC of a classifier of words",
     "exchangeable_alpha": "Order not given away by its words: level of the test",
-    "references_min": "References from which their spread is in the error",
+    "references_min": "Least number of references whose spread counts in the error",
     "shards_min": "Fewest shards for a test of the order of items",
     "items_min": "Fewest items for a test of the order of options",
 }
 
 
 class Limits(Section):
-    """The interval of a gap by another estimator than `did`."""
+    """Hold the interval of a gap by another estimator than `did`."""
 
     low: float | None
     high: float | None
 
 
 class GapFigures(Section):
-    """Fields of the gap beyond the references' that other programs read, -1 to 1."""
+    """Hold the fields of the gap beyond the references' that other programs read, -1 to 1."""
 
     did: Difference
     predicted: Limits | None
 
 
 class MemoryEvidence(Section):
-    """Fields of `Evidence` that other programs read."""
+    """Hold the fields of `Evidence` that other programs read."""
 
     gap: GapFigures | None
 
 
 class MemoryVerdictCell(Cell):
-    """A cell of the memory audit's verdict.json; the score is 0-1."""
+    """Hold a cell of the memory audit's verdict.json. The score is 0-1."""
 
     score: float | None
     indicators: tuple[Found, ...]
@@ -212,8 +215,7 @@ class MemoryVerdictCell(Cell):
 
 
 def measured(cell: MemoryVerdictCell) -> Measured:
-    """Return the gap to held-out items beyond the references', with the false positive rate of a
-    finding.
+    """Return the gap to held-out items beyond the references', and a finding's false positive rate.
 
     Parameters
     ----------
@@ -223,7 +225,7 @@ def measured(cell: MemoryVerdictCell) -> Measured:
     Returns
     -------
     Measured
-        The figure behind the verdict.
+        The number behind the verdict.
     """
     return Measured(
         "gap to held-out items, beyond the references'", *_gap(cell), cell.rates.get("clean")
@@ -241,15 +243,16 @@ def tracked(cell: MemoryVerdictCell) -> tuple[Indicator, ...]:
     Returns
     -------
     tuple of Indicator
-        The gap is the published minus the held-out score if there are no references.
+        The metrics. Without references, the gap is the published minus the held-out score.
     """
     against = tuple(sorted(cell.references))
     return Indicator("score", cell.score), Indicator("fresh_gap", *_gap(cell), against)
 
 
 def _gap(cell: MemoryVerdictCell) -> tuple[float | None, float | None, float | None]:
-    """Return estimate and interval (-1 to 1) as the verdict judges them; else in points of accuracy
-    alone.
+    """Return the estimate and interval (-1 to 1) of the gap that the verdict uses.
+
+    If the verdict uses none, the gap in accuracy is returned.
     """
     for indicator in cell.indicators:
         if indicator.name != Name.GAP:
@@ -268,25 +271,26 @@ def _gap(cell: MemoryVerdictCell) -> tuple[float | None, float | None, float | N
 
 
 def by_kind(cell: MemoryVerdictCell, alpha: float) -> dict[str, Grade]:
-    """Return the grade of each kind of memory: of learnt answers by the gap, of text by the other
-    indicators.
+    """Return the grade of each kind of memory.
+
+    The gap grades learnt answers, and the other indicators grade text.
 
     Parameters
     ----------
     cell : MemoryVerdictCell
         A cell of verdict.json.
     alpha : float
-        Level of the indicators.
+        The level of the indicators.
 
     Returns
     -------
     dict
-        Grade by kind. Empty if no indicator shows which kind it is: then the verdict is of both.
+        The grade by kind. Empty if no indicator shows the kind; the verdict then holds for both.
 
     Notes
     -----
-    Text that was judged and does not stand out is not seen. Text that was not judged is not cleared
-    by the gap. Only the verdict says that the data refute a gap.
+    Text that was judged and does not stand out counts as not seen. The gap does not clear text that
+    was not judged. Only the verdict states that the data exclude a gap.
     """
     grade, known = cell.grade, cell.indicators
     if grade not in DECIDED:

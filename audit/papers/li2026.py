@@ -483,7 +483,7 @@ def show(result: Li2026, console: Console) -> None:
 DOES = "Statuses, ratios and sweeps from li2026's printed tables."
 
 
-def add_words(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `audit reanalyze li2026` to its parser."""
     parser.add_argument(
         "--out",

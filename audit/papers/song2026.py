@@ -450,7 +450,7 @@ def _hypotheses(panel: Panel) -> str:
     )
 
 
-def add_words(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `audit reanalyze` to its parser."""
     parser.description = (
         "Exact tests, corrections and consistency checks for a published model-by-router table."

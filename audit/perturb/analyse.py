@@ -270,9 +270,8 @@ def rates_sentence(entry: Mapping[str, Any]) -> str:
             ("touchy_itself", "this model alone losing 5 points more for no memory"),
         )
         if r.get("touchy_itself_beyond") is not None:
-            text += "; with " + ", and with ".join(
-                f"{what} {rate_text(r, f'{w}_beyond')}" for w, what in others
-            )
+            phrases = [f"with {what} {rate_text(r, f'{world}_beyond')}" for world, what in others]
+            text += "; " + ", and ".join(phrases)
         text += "."
     return (
         f"{text} No drop is detected in {rate_text(r, 'clean_cleared')} of clean models "

@@ -124,10 +124,9 @@ def judge(design: PerturbDesign, world: World, rng: np.random.Generator) -> tupl
     tests = found.tests
 
     def verdict(factor: float = 1.0, of: Grounds = found) -> V:
-        p = [
-            None if one is None else min(factor * one, 1.0)
-            for one in (of.tests.found_p, of.tests.beyond_p)
-        ]
+        p = []
+        for alone_p in (of.tests.found_p, of.tests.beyond_p):
+            p.append(None if alone_p is None else min(factor * alone_p, 1.0))
         return decide(of, (enough_data(cell, limits),), limits, *p).verdict
 
     alone, panel = verdict(), verdict(PANEL)
@@ -137,10 +136,10 @@ def judge(design: PerturbDesign, world: World, rng: np.random.Generator) -> tupl
         uncontrolled = verdict(of=_grounds(cell, replace(tests, control=None), limits)) in BEYOND
     return (
         alone in BEYOND,
-        *(
-            alone == one
-            for one in (V.CAUSE_UNKNOWN, V.NO_DROP_DETECTED, V.WITHHELD, V.UNDERPOWERED)
-        ),
+        alone == V.CAUSE_UNKNOWN,
+        alone == V.NO_DROP_DETECTED,
+        alone == V.WITHHELD,
+        alone == V.UNDERPOWERED,
         panel in BEYOND,
         panel == V.NO_DROP_DETECTED,
         alone in COUNTED and (tests.plain_p or np.nan) <= limits.alpha,
@@ -232,9 +231,8 @@ def markdown(entries: Entries) -> str:
     for entry in entries:
         d, r = entry["design"], entry["rates"]
         label = "beyond" if d["references"] else "unknown"
-        rows.append(
-            [*(str(d[k]) for k in _DESIGN), *(shown(r, f"{name}_{label}") for name in CORE)]
-        )
+        rates = [shown(r, f"{name}_{label}") for name in CORE]
+        rows.append([*map(str, map(d.get, _DESIGN)), *rates])
     return table_text(head, rows)
 
 
@@ -245,10 +243,10 @@ def worlds_markdown(entries: Entries) -> str:
     head = ["world", *("{n} items, {references} references".format(**e["design"]) for e in found)]
     rows = []
     for name in EVERY:
-        cells = [
-            f"{shown(e['rates'], f'{name}_beyond')} ({100 * (e['rates'].get(f'{name}_panel') or 0):.1f})"
-            for e in found
-        ]
+        cells = []
+        for e in found:
+            panel = 100 * (e["rates"].get(f"{name}_panel") or 0)
+            cells.append(f"{shown(e['rates'], f'{name}_beyond')} ({panel:.1f})")
         rows.append([name.replace("_", " "), *cells])
     return table_text(head, rows)
 
@@ -262,10 +260,10 @@ def cleared_markdown(entries: Entries) -> str:
         "harder_cleared_panel",
         "memorised_5_cleared_panel",
     ]
-    rows = [
-        [*(str(e["design"][k]) for k in _DESIGN), *(shown(e["rates"], name) for name in columns)]
-        for e in entries
-    ]
+    rows = []
+    for e in entries:
+        rates = [shown(e["rates"], name) for name in columns]
+        rows.append([*map(str, map(e["design"].get, _DESIGN)), *rates])
     return table_text(head, rows)
 
 

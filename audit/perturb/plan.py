@@ -1,6 +1,8 @@
-"""A configuration -> a resolved run with its libraries, checked against the questions; what it
-would do, and whether it could find anything: the detectable drop, the article's table. Starts
-nothing."""
+"""Resolve a configuration into a run without starting it, and describe its plan.
+
+The libraries are checked against the questions. The plan states the smallest drop that the run
+detects, and the table of the article.
+"""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +12,7 @@ from pathlib import Path
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.fresh import check_fresh
 from audit.benchmarks.load import open_benchmark
-from audit.config.dry_run import Asked, Planned, called, reach
+from audit.config.dry_run import CallCounts, Planned, planned_facts, reach
 from audit.config.plain_words import benchmark_words
 from audit.config.references import judged, reference_runs
 from audit.config.resolve import ResolvedRun, resolve_run, sized
@@ -35,7 +37,7 @@ from audit.variants.select import Selection, check_library, select_variants
 
 @dataclass(frozen=True)
 class Reworded:
-    """A benchmark, its library, and which of its questions the library serves."""
+    """Hold a benchmark, its library, and the questions for which the library has variants."""
 
     name: str
     library: Library
@@ -44,9 +46,10 @@ class Reworded:
 
 @dataclass(frozen=True)
 class PerturbRun:
-    """A resolved run and what it rewords. control: the held-out items; None where there are none.
-    The samples of `resolved` are in the order of `sets`. needed: questions that its plan needs;
-    None where no number would do."""
+    """Hold a resolved run and the items that it rewords.
+
+    control: the held-out items; None without them. The samples of `resolved` are in the order of
+    `sets`. needed: the number of questions that the plan needs; None if no number is enough."""
 
     resolved: ResolvedRun
     needed: int | None
@@ -59,14 +62,14 @@ class PerturbRun:
 
     @property
     def margin(self) -> float:
-        """Of broken variants, for a model that has everything right, where it is largest: what is
-        printed holds for any."""
+        """Return the largest drop that broken variants could cause.
+
+        It is that of a model with every answer right, so it holds for any model."""
         review = self.benchmark.library.header.review
         return (review.upper_95 if review else 0.0) * (1 - self.resolved.samples[0].sample.chance)
 
     def detectable(self, config: PerturbConfig) -> float:
-        """The smallest drop of the audited benchmark's accuracy (0-1) that is found with the wanted
-        power."""
+        """Return the smallest drop in accuracy (0-1) that is detected with the wanted power."""
         t, n, margin = (
             PerturbThresholds.from_mapping(config.verdict),
             self.resolved.samples[0].sample.n,
@@ -78,21 +81,24 @@ class PerturbRun:
 
     @property
     def unlike(self) -> str:
-        """In what the two libraries were made differently, as a sentence; empty where they were
-        made alike."""
+        """Describe how the making of the two libraries differs; empty if it does not differ."""
         if self.control is None:
             return ""
         found = self.benchmark.library.header.made_unlike(self.control.library.header)
-        said = f"The held-out items' library was made differently from the benchmark's ({', '.join(found)}): "
-        return said + "rewording may cost another amount there." if found else ""
+        sentence = (
+            "The library of the held-out items was made in another way than the benchmark's "
+            f"({', '.join(found)}): "
+        )
+        return sentence + "rewording may have another effect on them." if found else ""
 
 
 def resolve_perturb(config: PerturbConfig) -> PerturbRun:
-    """Everything that can go wrong before an engine loads. Writes nothing. Raises AuditError.
+    """Resolve and check a configuration before an engine loads. Nothing is written.
 
-    The configuration names each library by its whole hash from here on, whatever it was asked for
-    by, so that the fingerprint has it. A sample is drawn from the questions that have a variant
-    (with short=drop: all of them). ConfigError where held-out items are the benchmark's own."""
+    The returned configuration names each library by its whole hash, so that the fingerprint
+    contains it. A sample is drawn from the questions that have a variant (with short=drop, all
+    variants). Raises AuditError if the run cannot succeed, such as ConfigError if held-out items
+    are items of the benchmark."""
     sets = [_reworded(config, config.benchmark, _library(config))]
     needed = _needed(config, sets[0].library)
     config = sized(
@@ -116,7 +122,7 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
     def paths(place: Path) -> dict[str, str]:
         return {library.header.benchmark: where(place / file) for file, library in files.items()}
 
-    # Every node reads these libraries, and reports are rebuilt from them.
+    # Every node reads these libraries, and reports can be rebuilt from them.
     def save(run_dir: Path) -> None:
         for file, library in files.items():
             write_library(library, run_dir / file)
@@ -125,11 +131,12 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
 
 
 def _needed(config: PerturbConfig, library: Library) -> int | None:
-    """Questions to find a drop of the smallest effect that matters; None where broken variants
-    alone could make one."""
+    """Return how many questions detect the smallest drop that matters.
+
+    None means that broken variants alone could cause such a drop."""
     limits = PerturbThresholds.from_mapping(config.verdict)
     review = library.header.review
-    # The margin is largest for a model that never guesses and has everything right.
+    # The margin is largest for a model that has every answer right without guessing.
     margin = review.upper_95 if review else 0.0
     effect, alpha, power = limits.effect_of_interest, limits.alpha, limits.power
     return items_needed(
@@ -162,8 +169,10 @@ def _control_library(config: PerturbConfig, name: str) -> Library:
 
 
 def _reworded(config: PerturbConfig, asked: BenchmarkConfig, library: Library) -> Reworded:
-    """The questions of one benchmark that a library serves. LibraryError where it is of another
-    one, ConfigError where it has fewer variants of every question than asked for."""
+    """Return the questions of one benchmark for which a library has variants.
+
+    Raises LibraryError if the library belongs to another benchmark. Raises ConfigError if every
+    question has fewer variants than requested."""
     benchmark = open_benchmark(asked, seed=config.seed)
     questions = list(benchmark.iter_questions())
     check_library(library, benchmark.name, questions)
@@ -183,13 +192,13 @@ def planned(config: PerturbConfig) -> Planned:
     return Planned(
         run.resolved,
         lambda asked: describe(run, config, asked),
-        lambda one: {**called(one), **found},
+        lambda one: {**planned_facts(one), **found},
     )
 
 
-def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[Asked]) -> list[str]:
-    """The plan in lines that a person reads. Tokens are before prefix caching; calls leave out
-    missing variants."""
+def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[CallCounts]) -> list[str]:
+    """Return the lines of the plan. Tokens ignore prefix caching, and calls ignore missing
+    variants."""
     from audit.perturb.analyse import JUDGE, nearest
     from audit.perturb.worlds import PerturbDesign
 
@@ -249,11 +258,12 @@ def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[Asked]) -> 
     lines += [] if rates is None else [f"  {rates.sentence}"]
     if review is None:
         lines.append(
-            "  Nobody has read a sample of the variants (audit variants review): no drop counts as beyond reference."
+            "  No person has read a sample of the variants (audit variants review), so no drop "
+            "counts as beyond reference."
         )
     if not references:
         lines.append(
-            "  No references: a drop could not be told from variants that are harder for every model."
+            "  No references, so a drop looks like variants that are harder for every model."
         )
     lines.append("The article's table for this design, and what holds:")
     for row in volume_table(

@@ -1,8 +1,8 @@
 """Hold the sentences of the perturbation audit by code: reasons, advice, headlines and limits.
 
 They state only what the instrument sees: whether a model is better at the published wording than at
-others. A fact that was learnt with its answer survives rewording, so no drop does not clear a
-model; harder wordings look like memory.
+other wordings. A learnt fact survives rewording, so a model without a drop is not cleared of
+memory. Harder wordings look like memory.
 """
 
 from collections.abc import Sequence
@@ -18,24 +18,28 @@ _SCALES = {
     "logit": "in log-odds",
 }
 _BY = "is {difference:signed} (90 % interval {low:bare} to {high:bare}; one-sided {pvalue:p})."
-_MORE = "that is more than the reference models lose, but"
-_TOUCHY = "so it may be sensitive to wording as such"
-_DOUBTS = {  # reasons why a drop is not counted, not called beyond reference, or not judged
+_MORE = "this is more than the reference models lose, but"
+_TOUCHY = "so the model may be sensitive to any rewording"
+_DOUBTS = {  # reasons why a drop does not count, is not called beyond reference, or is not judged
     "nothing_to_compare": "nothing can be compared",
     "few_questions": "there are too few questions",
     "unparsed_drop": "the drop depends on unparsed answers",
     "unparsed_beyond": "whether the drop is beyond the references' depends on unparsed answers",
-    "no_references": "no reference model was run, so it may remember the wording, or the variants may be harder",
-    "no_usable_references": "no reference model can be compared with, so the variants may be harder",
+    "no_references": "no reference model was run, so the model may remember the wording, or the "
+    "variants may be harder",
+    "no_usable_references": "no reference model can be used for comparison, so the variants may be "
+    "harder",
     "variants_not_read": "no person checked the variants, so broken ones may be the cause",
-    "not_clearly_more": "that is not clearly more than the reference models lose, so the variants may be harder",
+    "not_clearly_more": "this is not clearly more than the reference models lose, so the variants "
+    "may be harder",
     "touchy": f"that is not clearly more than rewording held-out items costs it, {_TOUCHY}",
-    "beyond_held_out": "that is more than rewording held-out items costs it: by memory of the wording, "
-    "or by variants that are harder than the held-out items' or more often broken",
+    "beyond_held_out": "this is more than rewording held-out items costs. The cause is memory of "
+    "the wording, or variants that are harder or more often broken than those of the held-out "
+    "items",
     "not_bracketed": f"{_MORE} these are all better or all worse, and what harder variants cost depends on ability",
     "one_family": f"{_MORE} these are all of one other family",
     "common_fall": f"{_MORE} the same loss on every item, known or not, could explain it, {_TOUCHY}",
-    "broken_could_make": "the drop is no larger than broken variants could make",
+    "broken_could_make": "the drop is no larger than broken variants could cause",
     "includes_zero": "the interval of the drop includes zero",
     "beside_references": "beyond what the reference models lose, a drop that matters is not ruled out",
 }
@@ -54,8 +58,8 @@ def _beyond(
 ) -> str:
     return (
         f"{model} loses {points(drop)} on {benchmark} when its questions are reworded, {points(beyond)} more than its "
-        f"references. Part of its score of {percent(score)} depends on the published wording, as if it remembered it. "
-        "This is a lower bound of what memory adds."
+        f"references. Part of its score of {percent(score)} depends on the published wording, as "
+        "if the model remembered it. This is a lower bound of the effect of memory."
     )
 
 
@@ -105,7 +109,7 @@ def _no_drop(
 def _unparsed(
     holds: str | None, tipping_point: float, worst_case: bool, **numbers: float | None
 ) -> str:
-    said = f"{percent(numbers['share'])} of this model's answers could not be parsed."
+    said = f"{percent(numbers['share'])} of this model's answers are unparsed."
     if holds is not None:
         up_to = f"up to an odds ratio of {tipping_point:g} against what the items' other answers predict"
         said += f" '{holds.replace('_', ' ').capitalize()}' holds {'whatever they were' if worst_case else up_to}."
@@ -114,123 +118,155 @@ def _unparsed(
 
 
 TEXTS: Texts = {
-    # Reasons: the drop
-    "nothing_to_compare": "No item has an answer to its original and to a variant: nothing can be compared.",
+    # Reasons from the drop
+    "nothing_to_compare": "No item has answers to both its original and a variant, so nothing can "
+    "be compared.",
     "fallen": "Rewording costs {estimate:points} of accuracy (95 % interval {low:bare} to {high:bare}; permutation "
     "test {pvalue:p}).",
     "corrected": "With the test against broken variants and the panel's correction: {pvalue:p}.",
-    "above_broken": "That is more than the {margin:points} that broken variants could make ({pvalue:p}).",
-    "broken_could_make": "That is not clearly more than the {margin:points} that broken variants could make.",
-    "variants_not_read": "No person read a sample of the variants: broken ones could have made any part of the drop. "
-    "So it is not called beyond reference.",
+    "above_broken": "The drop is more than the {margin:points} that broken variants could cause "
+    "({pvalue:p}).",
+    "broken_could_make": "The drop is not clearly more than the {margin:points} that broken "
+    "variants could cause.",
+    "variants_not_read": "No person read a sample of the variants, so broken variants could have "
+    "caused any part of the drop. It is not called beyond reference.",
     "includes_zero": "The interval includes zero, so the drop does not count.",
     "not_counted": "No drop counts ({pvalue:p}).",
-    "largest": "The largest drop still compatible with the data is {largest:points} (95 %, one-sided). It allows "
-    "for a drop in few items that the sample missed, so it can lie beyond the interval.",
+    "largest": "The largest drop still compatible with the data is {largest:points} (95 %, "
+    "one-sided). This limit allows for a drop in few items that the sample missed, so it can be "
+    "outside the interval.",
     "ruled_out": "A drop of {delta:points} is ruled out ({pvalue:p}).",
     "not_ruled_out": "A drop of {delta:points} is not ruled out ({pvalue:p}).",
-    "not_beside_references": "A drop of {delta:points} beyond that of the reference models is not ({pvalue:p}): easier "
-    "rewordings can hide memory.",
-    "learnt_answers": "An answer that was learnt with its question survives rewording, and is not excluded.",
+    "not_beside_references": "A drop of {delta:points} beyond that of the reference models is not "
+    "ruled out ({pvalue:p}), since easier rewordings can hide memory.",
+    "learnt_answers": "Answers that were learnt with their questions survive rewording, and are "
+    "not excluded.",
     "power": "This design finds a drop of {drop:points} with {power:percent} power.",
-    "lower_bound": "A drop under rewording is a lower bound of the inflation: on contaminated models of ConStat it "
-    "recovered .16 to .57 of it.",
-    # Reasons: the references
+    "lower_bound": "A drop under rewording is a lower bound of the inflation. In contaminated "
+    "models of ConStat, it was .16 to .57 of the inflation.",
+    # Reasons from the references
     **{
         f"beyond_{scale}": f"Counted {said}, the drop less that of the references {_BY}"
         for scale, said in _SCALES.items()
     },
-    "prior": "These p-values take clean models to differ by about {scale:points} in what rewording costs them "
-    "(half-normal prior; {source}). By the references alone the largest is {plain:p}.",
-    "not_bracketed": "The references ({references}) do not bracket this model: it gets {own:percent} of the reworded "
-    "items right, they get {lowest:percent} to {highest:percent}. A miss of {margin:points} is near enough.",
-    "one_family": "The references are all of one family ({family}), and this model is not. How they differ says little "
-    "about how it may differ from them.",
+    "prior": "These p-values assume that clean models differ by about {scale:points} in their loss "
+    "from rewording (half-normal prior; {source}). Without this prior the largest is {plain:p}.",
+    "not_bracketed": "The references ({references}) do not bracket this model. The model gets "
+    "{own:percent} of the reworded items right, and the references {lowest:percent} to "
+    "{highest:percent}. A miss of up to {margin:points} is accepted.",
+    "one_family": "The references are all of one family ({family}), and this model is of another. "
+    "Their spread says little about its difference from them.",
     "fall": _fall,
-    "far": "A clean model, sensitive or not, is taken to lose at most {limit:points} more than its references: three "
-    "standard deviations of how clean models differ. That this one loses more than that has {pvalue:p}.",
+    "far": "A clean model is assumed to lose at most {limit:points} more than its references, "
+    "which is three standard deviations of clean models. The test that this model loses more has "
+    "{pvalue:p}.",
     "curve": "The curve through {references} reference models expects {expected:percent}; the score is "
     "{accuracy:percent} ({pvalue:p}).",
-    "curve_vague": "The references are too alike to fix ConStat's curve, so it is not asked. It expects "
-    "{expected:percent} for a score of {accuracy:percent} ({pvalue:p}).",
-    "no_references": "No reference models were run: harder variants make the same drop as memory of the wording.",
-    "no_usable_references": "No reference model can be compared with: harder variants make the same drop as memory.",
-    "not_clearly_more": "It is not clearly more than the references lose: harder variants may explain it.",
-    "left_out_repeats": "Reference model {model} is left out: it has all answers of the tested model, or of another "
-    "reference, so it is that model under another name.",
-    "left_out_at_chance": "Reference model {model} is left out: not above chance.",
-    "left_out_unparsed": "Reference model {model} is left out: {share:percent} of its answers to {arm} are parsed.",
-    "left_out_at_chance_unparsed": "Reference model {model} is left out: with its unparsed answers imputed against it, "
-    "it is not above chance.",
-    # Reasons: the held-out items
-    "held_out_no_answers": "The held-out items are not asked: none has an answer to its original and to a variant.",
-    "held_out_one_group": "The held-out items are not asked: the benchmark's items are one group, so their own error "
-    "is not known.",
-    "held_out_few": "The held-out items are not asked: {n} of them, in {units} independent groups, can be compared; "
-    "{least} groups are needed.",
-    "held_out_check_failed": "The held-out items are not asked: these checks failed on them: {gates:listed}.",
-    "held_out_at_chance": "The held-out items are not asked: reworded, the model only guesses them.",
-    "held_out_vague": "The held-out items are not asked: their comparison has an error of {se:points}, more than twice "
-    "that of the references ({references:points}). Take more of them.",
+    "curve_vague": "The references are too similar to fit ConStat's curve, so the curve decides "
+    "nothing. It expects {expected:percent} for a score of {accuracy:percent} ({pvalue:p}).",
+    "no_references": "No reference models were run, and harder variants cause the same drop as "
+    "memory of the wording.",
+    "no_usable_references": "No reference model can be used for comparison, and harder variants "
+    "cause the same drop as memory.",
+    "not_clearly_more": "The drop is not clearly more than that of the references, so harder "
+    "variants may explain it.",
+    "left_out_repeats": "Reference model {model} is left out: its answers are all those of the "
+    "tested model or of another reference, so it is the same model.",
+    "left_out_at_chance": "Reference model {model} is left out, since it is not above chance.",
+    "left_out_unparsed": "Reference model {model} is left out, since only {share:percent} of its "
+    "answers to {arm} are parsed.",
+    "left_out_at_chance_unparsed": "Reference model {model} is left out, since it is not above "
+    "chance if its unparsed answers are imputed against it.",
+    # Reasons from the held-out items
+    "held_out_no_answers": "The held-out items decide nothing: none has answers to both its "
+    "original and a variant.",
+    "held_out_one_group": "The held-out items decide nothing: the benchmark's items are one group, "
+    "so their error is unknown.",
+    "held_out_few": "The held-out items decide nothing: only {n}, in {units} independent groups, "
+    "can be compared, and {least} groups are needed.",
+    "held_out_check_failed": "The held-out items decide nothing, since these checks failed on "
+    "them: {gates:listed}.",
+    "held_out_at_chance": "The held-out items decide nothing: the model only guesses when they are "
+    "reworded.",
+    "held_out_vague": "The held-out items decide nothing: their comparison has an error of "
+    "{se:points}, more than twice that of the references ({references:points}). Add more held-out "
+    "items.",
     "held_out_drop": "On {n:,} held-out items of {benchmark}, rewording costs {drop:points}.",
     **{
         f"held_out_{scale}": f"Counted {said}, the drop less what these, and half a drop more, predict {_BY}"
         for scale, said in _SCALES.items()
     },
     "held_out_references": "The references' drop on the benchmark less that on the held-out items is "
-    "{difference:signed} (95 % interval {low:bare} to {high:bare}). Above zero the benchmark's are harder for any "
-    "model, below it the held-out items'.",
-    # Reasons: unparsed answers
-    "unparsed_drop": "Imputed against the drop, unparsed answers take it away, or leave no more than broken variants "
-    "could make. It may come from which answers could be parsed (odds ratio {gamma:g}).",
-    "unparsed_beyond": "The drop is beyond the references only while unparsed answers are left out. Imputed against "
-    "it, they take that away and leave the drop: it may come from which answers were parsed (odds ratio {gamma:g}).",
+    "{difference:signed} (95 % interval {low:bare} to {high:bare}). If it is above zero, the "
+    "benchmark's variants are harder for any model. If it is below zero, those of the held-out "
+    "items are harder.",
+    # Reasons from unparsed answers
+    "unparsed_drop": "If unparsed answers are imputed against the drop, it vanishes, or is no "
+    "larger than broken variants could cause. The choice of parsed answers may be the cause (odds "
+    "ratio {gamma:g}).",
+    "unparsed_beyond": "The drop is beyond the references only if unparsed answers are left out. "
+    "If they are imputed against it, the drop remains, but is not beyond the references. The "
+    "choice of parsed answers may be the cause (odds ratio {gamma:g}).",
     "unparsed": _unparsed,
     # Advice
-    "mend_unparsed": "Read the unparsed replies and mend what makes them so, or read answers by likelihood.",
-    "mend_references": "Do the same for the reference models: the gate's numbers have their shares of parsed answers.",
-    "no_room": "At a score of {score:percent} on the reworded questions, memory of the wording could not add "
-    "{effect:points}, so no such drop is excluded.",
-    "hard_items": "The pattern is that of memory. A model that is sensitive to wording on hard items alone makes the "
-    "same data.",
-    "repeat_on_held_out": "Take part of the score to hang on these wordings until shown otherwise: repeat it on "
-    "held-out questions.",
+    "mend_unparsed": "Read the unparsed replies and remove their cause, or read answers by "
+    "likelihood.",
+    "mend_references": "Do the same for the reference models. The gate's numbers have their shares "
+    "of parsed answers.",
+    "no_room": "With a score of {score:percent} on the reworded questions, memory of the wording "
+    "cannot add {effect:points}. So such a drop cannot be excluded.",
+    "hard_items": "The pattern is that of memory. A model that is sensitive to wording on hard "
+    "items only has the same pattern.",
+    "repeat_on_held_out": "Treat part of the score as dependent on these wordings until held-out "
+    "questions show otherwise.",
     "read_items": "Read the items at the top of the ranked list, with their variants.",
-    "ask_memory": "Ask held-out items too (audit memory): they show memory that survives rewording.",
-    "more_questions": "Ask about {needed:,.0f} questions ({asked:,.0f} were asked), then more variants an item; have a "
-    "person read more variants.",
-    "more_items": "Take more items first, then more variants an item; have a person read more variants.",
-    "review_variants": "Have a person read 150 variants or more (audit variants review).",
+    "ask_memory": "Ask held-out items too (audit memory), which show memory that survives "
+    "rewording.",
+    "more_questions": "Ask about {needed:,.0f} questions ({asked:,.0f} were asked). Then add "
+    "variants for each item, and let a person read more of them.",
+    "more_items": "Add items first. Then add variants for each item, and let a person read more of "
+    "them.",
+    "review_variants": "Let a person read 150 variants or more (audit variants review).",
     "run_references": "Run reference models on the same items and variants ('references=[...]'), five or more.",
     "abler_reference": "Add a reference model that gets at least {accuracy:percent} of the reworded items right.",
     "weaker_reference": "Add a reference model that gets at most {accuracy:percent} of the reworded items right.",
     "other_family": "Add a reference model of another family.",
     "more_references": "Run more reference models: five or more.",
-    "reword_held_out": "Reword held-out questions of that kind (control_benchmark=...): what that costs is no memory.",
+    "reword_held_out": "Reword held-out questions of the same kind (control_benchmark=...). Their "
+    "loss is not due to memory.",
     # Headlines
     "headline_withheld": _withheld,
     "headline_drop_beyond_reference": _beyond,
     "headline_drop_suggests_memory": _suggested,
-    "headline_not_identified": "Whether {model} remembers the wording of {benchmark} cannot be seen: its score of "
-    "{score:percent} leaves no room for a drop that matters.",
+    "headline_not_identified": "This test cannot see whether {model} remembers the wording of "
+    "{benchmark}: its score of {score:percent} leaves no room for a drop that matters.",
     "headline_drop_cause_unknown": _cause_unknown,
     "headline_underpowered": _too_little,
     "headline_no_drop_detected": _no_drop,
     # Explanations that no verdict excludes
-    "answers_as_facts": "That answers were learnt as facts, which rewording does not disturb.",
-    "harder_variants": "That the variants are harder for all, which looks like memory, or easier, which hides it.",
-    "one_reference": "That models differ in how much rewording costs them: one reference cannot show it.",
-    "suits_less": "That rewording costs this model more for reasons of its own: the {references} references differ by "
-    "{tau:points} beyond sampling, a vague figure where they are fewer than ten.",
-    "references_remember": "That the reference models remember the same wordings, which would hide memory of this one.",
-    "held_out_not_asked": "That rewording as such costs this model as much: the held-out items could not be asked.",
-    "held_out_easier": "That the held-out items' variants are easier than the benchmark's, which looks like memory.",
-    "held_out_harder": "That the held-out items' variants are harder, or more of them broken, which hides memory.",
-    "held_out_unlike": "That rewording costs held-out items another amount: the libraries differ in {unlike:listed}.",
-    "broken_variants": "That some variants lost their answer: no person read a sample.",
+    "answers_as_facts": "That answers were learnt as facts, which survive rewording.",
+    "harder_variants": "That the variants are harder for all models, which looks like memory, or "
+    "easier, which hides it.",
+    "one_reference": "That models differ in their loss from rewording, which one reference cannot "
+    "show.",
+    "suits_less": "That rewording costs this model more for another reason. The {references} "
+    "references differ by {tau:points} beyond sampling, a number that is uncertain with fewer than "
+    "ten.",
+    "references_remember": "That the reference models remember the same wordings, which would hide "
+    "memory in this model.",
+    "held_out_not_asked": "That any rewording costs this model as much, since the held-out items "
+    "could not be compared.",
+    "held_out_easier": "That the variants of the held-out items are easier than the benchmark's, "
+    "which looks like memory.",
+    "held_out_harder": "That the variants of the held-out items are harder or more often broken, "
+    "which hides memory.",
+    "held_out_unlike": "That rewording has another effect on held-out items, since the libraries "
+    "differ in {unlike:listed}.",
+    "broken_variants": "That some variants lost their answer, since no person read a sample.",
     "runs_differ": "That answers to the same prompt vary from run to run (original_replicates=2 shows it).",
-    "which_items": "Which items are affected: with these variants no item's p can be below {smallest_p:.2g}.",
-    # The page
+    "which_items": "Any choice of affected items: with these variants, no item's p-value can be "
+    "below {smallest_p:.2g}.",
+    # Sentences of the page
     "subtitle": "Semantic-perturbation audit: {questions:listed} questions a model, up to {variants} rewordings each, "
     "{answers:,} answers.",
 }

@@ -1,7 +1,7 @@
 """Define the verdicts of the perturbation audit, the result of one cell, and their words.
 
-Page, gate and headline use one entry for each verdict and each gate. `INSTRUMENT` is the audit as a
-row of the table of instruments.
+The page, the gate and the headline share the entry of each verdict and each gate. `INSTRUMENT` is
+the audit's row in the table of instruments.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # Commands without statistics import this module.
 
 
 class PerturbVerdict(StrEnum):
-    """The verdicts, in the order in which they are tried."""
+    """Name the verdicts, in the order in which they are tested."""
 
     WITHHELD = "withheld"
     DROP_BEYOND_REFERENCE = "drop_beyond_reference"
@@ -45,9 +45,9 @@ class PerturbVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class Decision(Decided[PerturbVerdict]):
-    """The verdict on a cell.
+    """Hold the verdict on a cell.
 
-    doubt: code of the reason why a drop was not counted, not called beyond reference, or (withheld)
+    doubt: the code of the reason why a drop does not count, is not called beyond reference, or is
     not judged.
     """
 
@@ -56,12 +56,12 @@ class Decision(Decided[PerturbVerdict]):
 
 @dataclass(frozen=True)
 class Unparsed:
-    """How robust a verdict is against unparsed answers.
+    """Hold how much a verdict depends on unparsed answers.
 
-    share: unparsed share of the tested model's answers (0-1). holds: the verdict that the tipping
-    point refers to; None if no verdict depends on them. tipping_point: the odds ratio up to which
-    it holds; null in verdict.json if it holds in the worst case (`worst_case`). largest_worst: the
-    largest drop in the worst case, 0-1.
+    share: the unparsed share of the tested model's answers (0-1). holds: the verdict to which the
+    tipping point refers; None if no verdict depends on unparsed answers. tipping_point: the verdict
+    holds up to this odds ratio; null in verdict.json if it holds in the worst case (`worst_case`).
+    largest_worst: the largest drop in the worst case, 0-1.
     """
 
     share: float
@@ -78,12 +78,11 @@ class Unparsed:
 
 @dataclass(frozen=True, kw_only=True)
 class PerturbResult(CellResult):
-    """The verdict on one model and benchmark, with its evidence (None if nothing could be
-    compared).
+    """Hold the verdict on one model and benchmark, with its evidence.
 
-    found_p, beyond_p: after Holm over the panel; None if not tested. plain_p: beyond_p without the
-    prior of how much models differ; plain: the finding by it. unparsed: how robust the verdict is;
-    None if all was parsed.
+    The evidence is None if nothing could be compared. found_p, beyond_p: the p-values after Holm
+    over the panel; None if not tested. plain_p: beyond_p without the prior of how much models
+    differ. plain: the finding by plain_p. unparsed: None if all answers were parsed.
     """
 
     texts: ClassVar[Texts] = TEXTS
@@ -103,8 +102,9 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
         "Drop beyond reference",
         "▲",
         "^",
-        "The score falls by more than broken variants could make, by more than the reference models lose on the same "
-        "variants, and not as sensitivity to wording would make it. Part of it may be memory of the published wording.",
+        "The score falls by more than broken variants could cause, and by more than the reference "
+        "models lose on the same variants. Sensitivity to wording does not explain the pattern. "
+        "Part of the score may be memory of the published wording.",
         Grade.FOUND_STRONG,
         plain="Loses more than other models when reworded",
     ),
@@ -112,17 +112,18 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
         "Drop that suggests memory",
         "△",
         "D",
-        "The score falls by more than the reference models lose, and on the items that memory would cost. A model that "
-        "is sensitive to wording on hard items alone makes the same data. Reworded held-out items tell them apart.",
+        "The score falls by more than the reference models lose, and on the items on which memory "
+        "would help. A model that is sensitive to wording on hard items only has the same pattern. "
+        "Reworded held-out items tell the two apart.",
         Grade.FOUND_SUGGESTIVE,
-        plain="Loses more than other models, as memory would make it",
+        plain="Loses more than other models, in the pattern of memory",
     ),
     PerturbVerdict.CAUSE_UNKNOWN: VerdictWord(
         "Drop, cause unknown",
         "▼",
         "v",
-        "The score falls when the questions are reworded. Memory of the wording makes it fall, and so do variants that "
-        "are harder or broken and sensitivity to wording: these data cannot show which.",
+        "The score falls when the questions are reworded. The cause may be memory of the wording, "
+        "harder or broken variants, or sensitivity to wording. These data cannot show which.",
         Grade.CAUSE_UNKNOWN,
         plain="Loses points when reworded, by memory or not",
     ),
@@ -135,10 +136,10 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
         "No drop detected",
         "●",
         "o",
-        "No drop counts, and one of the size that matters is refuted by the data. Answers that were learnt as facts "
-        "survive rewording and are not excluded.",
+        "No drop counts, and the data exclude a drop that matters. Answers that were learnt as "
+        "facts survive rewording, and are not excluded.",
         Grade.CLEARED,
-        plain="Rewording costs less than what matters; learnt answers are not looked for",
+        plain="Rewording costs less than what matters; learnt answers are not examined",
     ),
 }
 
@@ -150,7 +151,7 @@ GATES: dict[str, GateWord] = {
         "the items do not match between the original wordings and the variants",
     ),
     "noise_floor": GateWord(
-        "Repeated runs agree", "repeats of one prompt differ more than chance usually makes"
+        "Repeated runs agree", "repeats of one prompt differ more than by chance"
     ),
     "variants_reached_model": GateWord(
         "Variants reach the model", "the variants did not reach the model"
@@ -168,18 +169,19 @@ LABELS = {
     "broken_share_max": "Few broken variants: largest upper limit of their share",
     "order_z_min": "Same items in every wording: standard errors needed",
     "order_items_min": "Same items in every wording: fewest items",
-    "curve_references_min": "References from which ConStat's curve must agree",
-    "units_min": "Enough questions: fewest that are independent",
+    "curve_references_min": "Least number of references for ConStat's curve",
+    "units_min": "Enough questions: least number of independent questions",
     "bracket_margin": "References bracket the model: largest miss in accuracy on the variants",
-    "tau_prior": "How much clean models differ: scale of the prior, 0 for none",
+    "tau_prior": "Differences between clean models: scale of the prior, 0 for none",
     "block_at": "Weakest finding that blocks",
-    "unparsed_gamma": "Unparsed answers: odds ratio at which they are held against a verdict",
+    "unparsed_gamma": "Unparsed answers: odds ratio at which they count against a verdict",
 }
 
 
 class Drop(Section):
-    """The drop under rewording. original: accuracy as published; cs: the contamination score of
-    accuracies.
+    """Hold the drop under rewording.
+
+    original: the accuracy with the published wording. cs: the contamination score of accuracies.
     """
 
     original: float | None
@@ -188,13 +190,13 @@ class Drop(Section):
 
 
 class PerturbEvidence(Section):
-    """Fields of `Evidence` that other programs read."""
+    """Hold the fields of `Evidence` that other programs read."""
 
     drop: Drop
 
 
 class PerturbVerdictCell(Cell):
-    """A cell of the perturbation audit's verdict.json."""
+    """Hold a cell of the perturbation audit's verdict.json."""
 
     evidence: PerturbEvidence | None
 
@@ -210,7 +212,7 @@ def measured(cell: PerturbVerdictCell) -> Measured:
     Returns
     -------
     Measured
-        With the false positive rate of a finding.
+        The drop, with the false positive rate of a finding.
     """
     alarms = cell.rates.get("clean_beyond" if cell.references else "clean_unknown")
     name = "drop under rewording"
@@ -221,8 +223,7 @@ def measured(cell: PerturbVerdictCell) -> Measured:
 
 
 def tracked(cell: PerturbVerdictCell) -> tuple[Indicator, ...]:
-    """Return the tracked metrics: the score, the contamination score `cs`, and the lost accuracy
-    `drop`.
+    """Return the tracked metrics: the score, the contamination score `cs`, and the loss `drop`.
 
     Parameters
     ----------
@@ -232,7 +233,7 @@ def tracked(cell: PerturbVerdictCell) -> tuple[Indicator, ...]:
     Returns
     -------
     tuple of Indicator
-        Empty if nothing could be compared.
+        The metrics; empty if nothing could be compared.
     """
     if cell.evidence is None:
         return ()

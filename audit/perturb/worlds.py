@@ -109,12 +109,11 @@ LIKE_MEMORY: Mapping[str, World] = {
     "broken_unseen": World(logit=True, broken=0.04, broken_where="alone", broken_unseen=True),
 }
 
+_SAME = ("clean", "harder", "uneven", "broken_5", "memorised", "memorised_harder")
+_LIKE_MEMORY = ("touchy", "touchy_itself", "family_unnamed")
 CONTROL_WORLDS: Mapping[str, World] = {
-    **{
-        name: WORLDS[name]
-        for name in ("clean", "harder", "uneven", "broken_5", "memorised", "memorised_harder")
-    },
-    **{name: LIKE_MEMORY[name] for name in ("touchy", "touchy_itself", "family_unnamed")},
+    **{name: WORLDS[name] for name in _SAME},
+    **{name: LIKE_MEMORY[name] for name in _LIKE_MEMORY},
     "memorised_easier": OTHERS["memorised_easier"],
     "fresh_easier": World(harder=0.05, fresh_easier=0.05),
     "memorised_fresh_harder": World(wording=0.15, fresh_easier=-0.05),
@@ -136,10 +135,9 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
     accuracies = _accuracies(design, world)
     taste = tastes((r + 1, n), design.item_correlation, rng)
     costs = _costs(design, world, rng)
-    chances = [
-        _chances(design, world, *of_model)
-        for of_model in zip(accuracies.tolist(), costs, taste, strict=True)
-    ]
+    chances = []
+    for of_model in zip(accuracies.tolist(), costs, taste, strict=True):
+        chances.append(_chances(design, world, *of_model))
     shift = world.specific * rng.standard_normal((design.variants, n)) if world.specific else None
     broken = _broken(world, [theta for theta, _ in chances], design.variants, rng)
     published: list[float | FloatArray] = [max(world.answers, world.wording), *[0.0] * r]
@@ -149,10 +147,10 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
         published[0] = published[0] * known / known.mean()
     if world.tainted and r:
         published[1] = float(rng.uniform(0.15, 0.5))
-    pairs = [
-        _answers(design, chances[k], (published[k], anyhow[k]), broken, rng, world.group, shift)
-        for k in range(r + 1)
-    ]
+    pairs = []
+    for k in range(r + 1):
+        learnt = (published[k], anyhow[k])
+        pairs.append(_answers(design, chances[k], learnt, broken, rng, world.group, shift))
     originals, variants = map(list, zip(*pairs, strict=True))
     for share, of in ((world.unparsed_wrong, 0), (world.unparsed_right, 1)):
         variants[0] = unparsed(variants[0], share, rng, of)

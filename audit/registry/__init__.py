@@ -1,8 +1,8 @@
-"""Keep every finished run in one database, the registry of audits, and use them together.
+"""Keep all finished runs in one database, the registry of audits.
 
 - schema, database, migrations: the tables (SQLAlchemy), in SQLite or PostgreSQL, versioned by
   alembic.
-- entry: reads a run directory into what is registered of it.
+- entry: reads the registered facts of a run from its directory.
 - store: writes and reads rows.
 - finish: registers a run when it ends.
 - commands: `audit registry`.
@@ -13,6 +13,6 @@
 - retention, rotation: results past their retention, and benchmarks due for a new sample.
 - cards: the result as metadata of a model (Hugging Face, MLflow, W&B).
 
-The files of a run remain the source: verdict, shards and signed decisions are read from its
+The files of a run remain the source. Verdict, shards and signed decisions are read from the run's
 directory, never from the registry.
 """

@@ -1,8 +1,8 @@
 """Publish a run's result: metadata of a model for Hugging Face, tags in MLflow, an artifact in W&B.
 
-Published data of a run is never changed: another result is another run with another key. MLflow's
-tags carry the run's key in their names, so another audit adds others; an existing tag with another
-value raises an error.
+Published data of a run never changes, since another result is another run with another key. The
+names of MLflow's tags contain the run's key, so another audit adds further tags. An existing tag
+with another value raises an error.
 """
 
 import importlib
@@ -37,7 +37,7 @@ def facts_of(entry: Entry, model: str | None) -> tuple[list[Cell], dict[str, Any
     entry : Entry
         The run.
     model : str or None
-        Name of the model; None takes the only one.
+        The name of the model; None if the run judged only one.
 
     Returns
     -------
@@ -49,7 +49,7 @@ def facts_of(entry: Entry, model: str | None) -> tuple[list[Cell], dict[str, Any
     Raises
     ------
     ConfigError
-        If the model was not judged, or several were and none is named.
+        If the model was not judged, or several were judged and none is named.
     """
     judged = sorted({cell.model for cell in entry.cells})
     name = model or (judged[0] if len(judged) == 1 else "")
@@ -74,7 +74,7 @@ def facts_of(entry: Entry, model: str | None) -> tuple[list[Cell], dict[str, Any
     rows = [json_ready(plain(asdict(cell))) for cell in cells]
     for row in rows:
         del row["ids"]
-    # The worst decision of the cells is also that of a panel.
+    # The decision on a panel is the worst decision of its cells.
     worst = min((cell.decision for cell in cells), key=WORST_FIRST.index)
     return cells, {
         **attributes(entry, *kept),
@@ -96,20 +96,20 @@ def write_card(
     out : Path
         Folder of the repository.
     dataset : str or None
-        Id of the benchmark on the hub; None takes that of the run's configuration.
+        The id of the benchmark on the hub; None for the id in the run's configuration.
     model : str or None
         As in `facts_of`.
 
     Returns
     -------
     list of Path
-        Files: the facts, .eval_results if the id on the hub is known, and the card (README.md; an
-        existing one is extended).
+        The files: the facts, .eval_results if the id on the hub is known, and the card. An existing
+        README.md is extended.
 
     Raises
     ------
     ConfigError
-        If other facts of this run were written before.
+        If other facts about this run were written before.
     """
     entry = read_entry(run_dir)
     cells, facts = facts_of(entry, model)
@@ -274,7 +274,7 @@ _RETRIES = {
     "total": 2,
     "backoff_factor": 0.5,
     "status_forcelist": range(500, 600),
-    "allowed_methods": None,  # all HTTP methods, since setting a tag or a file twice is harmless
+    "allowed_methods": None,  # all HTTP methods, since writing a tag or a file twice is harmless
     "raise_on_status": False,
     "respect_retry_after_header": False,  # A server may ask for a wait of an hour.
 }
@@ -283,7 +283,8 @@ MAX_VALUE = 5000  # MLflow's limit for the characters of a tag's value
 
 
 def tag_mlflow(run_dir: Path, name: str, version: str, model: str | None = None) -> list[str]:
-    """Tag a model version with the result and attach verdict.json to the run that made it.
+    """Tag a model version with the result, and attach verdict.json to the run that made the
+    version.
 
     Parameters
     ----------
@@ -339,7 +340,7 @@ def tag_mlflow(run_dir: Path, name: str, version: str, model: str | None = None)
 
 
 def tags_of(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Return the tags of a result; their names begin with the run's key."""
+    """Return the tags of a result, whose names begin with the run's key."""
     head = f"audit.{facts['key'][:12]}"
     tags = {}
     for key in ("key", "audit", "decision", "verdict_sha256", "ended"):

@@ -1,5 +1,4 @@
-"""Run the subcommands of `audit registry`; each prints lines, and may return an exit code other
-than 0."""
+"""Run the subcommands of `audit registry`. Each prints lines and may return an exit code."""
 
 import json
 import sys
@@ -43,15 +42,15 @@ def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
     Parameters
     ----------
     series : sequence of Series
-        One panel each.
+        The series, each in a panel of its own.
     floors : sequence of Floor
-        Levels of current models, each a dotted line in the panel whose latest point was measured
-        alike.
+        The levels of current models. Each is a dotted line in the panel whose latest point was
+        measured in the same way.
 
     Returns
     -------
     str
-        SVG document; equal series give equal bytes.
+        The SVG document. Equal series give equal bytes.
     """
     figure = Figure(figsize=(7.2, 0.5 + 2.3 * len(series)), layout="constrained")
     axes = np.atleast_1d(np.array(figure.subplots(len(series), 1)))
@@ -127,7 +126,7 @@ def list(args: Namespace, now: datetime) -> None:
 
 
 def show(args: Namespace, now: datetime) -> None:
-    """Print everything that is registered of one run.
+    """Print all that is registered about one run.
 
     Parameters
     ----------
@@ -161,8 +160,9 @@ def show(args: Namespace, now: datetime) -> None:
 
 
 def trends(args: Namespace, now: datetime) -> None:
-    """Print series over versions with a test of change at each; with --floor, the level of all
-    models.
+    """Print series over versions, with a test of change at each version.
+
+    With --floor, the level of all models is printed instead.
 
     Parameters
     ----------
@@ -174,11 +174,12 @@ def trends(args: Namespace, now: datetime) -> None:
     Raises
     ------
     ConfigError
-        If options contradict each other, or there is nothing to draw.
+        If options contradict each other, or no run has such a figure.
     """
     if args.floor and (args.model or args.chart):
         raise ConfigError(
-            "--floor is the level of all models, and has no chart: leave out --model and --chart."
+            "--floor prints the level of all models and has no chart. Leave out --model and "
+            "--chart."
         )
     registry = opened(args)
     if args.floor:
@@ -199,7 +200,7 @@ def trends(args: Namespace, now: datetime) -> None:
     every_series = series_of(records, args.indicator, together=len(args.model) > 1)
     if args.chart is not None:
         if not every_series:
-            raise ConfigError("No registered run has such a figure, so there is nothing to draw.")
+            raise ConfigError("No registered run has such a figure, so nothing can be drawn.")
         levels = floors_of(store.kept(registry, benchmark=args.benchmark), args.indicator)
         write_file(args.chart, trend_svg(every_series, levels).encode())
     if args.json:
@@ -237,7 +238,7 @@ def _described(series: Series, point: Point) -> str:
     if not point.sound:
         text += "  a check of the measurement failed: not tested"
     if point.differs:
-        text += f"  not comparable with the one before: {', '.join(point.differs)}"
+        text += f"  not comparable with the version before: {', '.join(point.differs)}"
     if look is not None:
         verb = ""
         if look.changed:
@@ -288,7 +289,7 @@ _NEWS = timedelta(days=7)
 
 
 def add(args: Namespace, now: datetime) -> int:
-    """Register every run given or below a folder.
+    """Register every given run, and every run in a given folder.
 
     Parameters
     ----------
@@ -316,11 +317,10 @@ def add(args: Namespace, now: datetime) -> int:
             if (path / MANIFEST).is_file()
             else sorted(p.parent for p in path.glob(f"**/{MANIFEST}"))
         )
-        # The decisions on a removed run stay in its folder, but cannot be noted without its
+        # The decisions on a removed run stay in its folder, but cannot be registered without its
         # verdict.
-        noted = sorted(
-            p.parent for p in path.glob(f"**/{DECISIONS}") if verdict_path(p.parent).is_file()
-        )
+        folders = [decisions.parent for decisions in path.glob(f"**/{DECISIONS}")]
+        noted = sorted(folder for folder in folders if verdict_path(folder).is_file())
         decided += [(_noted, folder) for folder in noted]
         if not below:
             raise ConfigError(
@@ -334,7 +334,7 @@ def add(args: Namespace, now: datetime) -> int:
         except RegistryError:
             raise
         except AuditError as error:
-            # Most errors name the folder themselves.
+            # Most errors name the folder already.
             where = "" if str(folder) in str(error) else f"{folder}: "
             say(f"refused  {where}{error}", file=sys.stderr)
             refused = 1
@@ -343,7 +343,7 @@ def add(args: Namespace, now: datetime) -> int:
 
 def _added(registry: Registry, run_dir: Path, now: datetime) -> str:
     entry = read_entry(run_dir)
-    fresh = entry.ended > at(now - _NEWS)  # people are not notified of old runs
+    fresh = entry.ended > at(now - _NEWS)  # People are not notified about old runs.
     notice = (
         finish.notice_of(entry.ruling, entry.key, entry.run_dir, entry.notify) if fresh else None
     )
@@ -395,7 +395,8 @@ def release(args: Namespace, now: datetime) -> None:
 
 
 def forget(args: Namespace, now: datetime) -> None:
-    """Delete the decisions on a run whose decisions were moved away; people are notified."""
+    """Delete the registered decisions on a run whose decisions were moved away, and notify
+    people."""
     registry = opened(args)
     reason = _reason(args, "To forget decisions")
     number = forget_decisions(registry, args.run_dir, _bound(args.run_dir), reason, now)
@@ -440,7 +441,7 @@ def expire(args: Namespace, now: datetime) -> int:
                 f"{run['key'][:12]}  {age_days} days, kept {run['retention_days']}  {run['run_dir']}  {action}"
             )
         going = sum(not result.stays for result in past)
-        print(f"{going} of {len(past)} past their retention would go")
+        print(f"{going} of {len(past)} runs past their retention would be removed")
         if going:
             print(f"To remove them: audit registry expire --confirm {retention.token_of(past)}")
         return 0
@@ -455,7 +456,7 @@ def expire(args: Namespace, now: datetime) -> int:
 
 
 def due(args: Namespace, now: datetime) -> None:
-    """Print what a suite with rotate_every has used for longer than its period.
+    """Print the benchmarks and libraries that suites with rotate_every have used for too long.
 
     Parameters
     ----------
@@ -491,7 +492,7 @@ def draw(args: Namespace, now: datetime) -> None:
     name = f"{sample.name}_{sample.period.replace('-', '_')}"
     drew = "drawn" if sample.new else "as before"
     print(f"{drew:8} {len(sample.questions)} questions of {sample.name} for {sample.period}")
-    print(f"         {sample.left} never asked are left")
+    print(f"         {sample.left} questions remain that were never asked")
     print(
         f"Ask them: benchmark=mcq_file benchmark.path={args.out} benchmark.name={name} benchmark.id_column=id "
         "benchmark.answer_as=index benchmark.group_column=group"
@@ -499,7 +500,7 @@ def draw(args: Namespace, now: datetime) -> None:
 
 
 def notify(args: Namespace, now: datetime) -> int:
-    """Write notices of decisions that expire, and send the waiting ones.
+    """Write notices about decisions that expire, and send all waiting notices.
 
     Parameters
     ----------
@@ -526,7 +527,7 @@ def notify(args: Namespace, now: datetime) -> int:
     for problem in problems:
         say(f"refused  {problem}", file=sys.stderr)
     if not addresses():
-        raise ConfigError(f"{waiting(registry)} messages wait, and {TO} names no address.")
+        raise ConfigError(f"{waiting(registry)} messages wait, but {TO} names no address.")
     unsent = finish.send_waiting(registry, now)
     print(f"{waiting(registry)} messages wait")
     return 1 if unsent or problems else 0

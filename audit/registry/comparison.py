@@ -1,4 +1,4 @@
-"""Compare two runs of the same questions, paired by question: what changed between versions."""
+"""Compare two runs of the same questions, paired by question, to show changes between versions."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,9 +37,9 @@ from audit.statistics.versions import (
 HELD_OUT = "held-out items"
 ALPHA = 0.05  # significance level of the tests of change
 MAX_QUESTIONS = 300  # most questions that the page shows
-SHARE_WIDTH = 1.0  # a share with a wider interval is not shown
-_NOT_OF_ANSWERS = {"references", "control"}  # facts on which figures depend, but answers do not
-# Facts that imported runs need not share, as their items are joined by key.
+SHARE_WIDTH = 1.0  # A share with a wider interval is not shown.
+_NOT_OF_ANSWERS = {"references", "control"}  # facts that affect the results, but not the answers
+# facts that imported runs need not share, since their items are joined by key
 _IN_LOGS = {
     *_NOT_OF_ANSWERS,
     "benchmark",
@@ -78,7 +78,7 @@ class SettingChange:
     found : PairedDifference or None
         The difference; None if no question is answered in both.
     adjusted : float or None
-        p after Holm over all settings that are compared.
+        The p-value after Holm over all compared settings.
     """
 
     setting: Setting
@@ -106,7 +106,8 @@ class QuestionChange:
 
 @dataclass(frozen=True)
 class LastingChange:
-    """Report what the second version keeps of its lead under a condition (`statistics.versions`).
+    """Report how much of its lead the second version keeps under a condition
+    (`statistics.versions`).
 
     Attributes
     ----------
@@ -117,7 +118,7 @@ class LastingChange:
     before, after : tuple of float
         Accuracies of each version under the baseline and the condition.
     adjusted : float
-        p after Holm over all conditions that are compared.
+        The p-value after Holm over all compared conditions.
     """
 
     condition: str
@@ -136,9 +137,10 @@ class CellChange:
     audit : str
         Name of the audit.
     before, after : tuple of Cell
-        Registered cells, several if contexts are judged apart.
+        The registered cells, several if contexts are judged separately.
     score : PairedDifference or None
-        Change at the baseline, its settings pooled; None if no question has an answer in both.
+        The change at the baseline, over all its settings; None if no question has an answer in
+        both.
     settings : tuple of SettingChange
         By setting.
     lasting : tuple of LastingChange
@@ -148,7 +150,7 @@ class CellChange:
     changed : int
         Number of questions that changed.
     questions : tuple of QuestionChange
-        First MAX_QUESTIONS of these.
+        The first MAX_QUESTIONS of these questions.
     """
 
     audit: str
@@ -182,7 +184,7 @@ def compare_runs(
     Returns
     -------
     tuple of CellChange
-        Changes; Holm's adjustment is over all of them.
+        The changes. Holm's correction is over all of them.
 
     Raises
     ------
@@ -207,7 +209,7 @@ def compare_runs(
 
 
 def _run_pairs(before: Path, after: Path) -> list[Pair]:
-    """Return the runs to compare: the two, or those of the same name in two suites or panels."""
+    """Return the pairs of runs: the two runs, or runs of equal names in two suites or panels."""
     old_runs, new_runs = panel_runs(before), panel_runs(after)
     if old_runs is None and new_runs is None:
         return [(before, after)]
@@ -268,16 +270,16 @@ def _check_comparable(
                 )
     if differences:
         raise ConfigError(
-            f"Only runs that have these alike can be compared question by question: {'; '.join(differences)}."
+            "Runs can be compared question by question only if these are equal: "
+            f"{'; '.join(differences)}."
         )
 
 
 def _what_differs(name: str, cells: tuple[Cell, Cell], manifests: Sequence[Manifest]) -> str:
-    """Return the first four fields that differ if the manifests hold them; else the two hashes."""
-    old, new = (
-        _hashed_fields(name, manifest, cell.model)
-        for manifest, cell in zip(manifests, cells, strict=True)
-    )
+    """Return the first four fields that differ, or the two hashes if the manifests lack the
+    fields."""
+    old = _hashed_fields(name, manifests[0], cells[0].model)
+    new = _hashed_fields(name, manifests[1], cells[1].model)
     keys = []
     for key in {**old, **new}:
         if old.get(key) != new.get(key):
@@ -292,8 +294,8 @@ def _what_differs(name: str, cells: tuple[Cell, Cell], manifests: Sequence[Manif
 
 
 def _hashed_fields(name: str, manifest: Manifest, model: str) -> Row:
-    """Return the fields behind the hash of one of NAMES, by dotted key; empty if the manifest has
-    only the hash."""
+    """Return the fields of a hash in NAMES, by dotted key; empty if the manifest has only the
+    hash."""
     config = manifest.config
     if name == "questions":
         return {key: config.get(key) for key in ("n", "seed")}
@@ -326,7 +328,7 @@ def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
         return str(part_of(change.audit, "vocabulary").VERDICTS[cell.verdict].name)
 
     def beyond(change: CellChange) -> list[SettingChange]:
-        """Return the conditions that changed by more than chance, the smallest p first."""
+        """Return the conditions with a change beyond chance, the smallest p first."""
         significant = []
         for s in change.settings:
             if s.adjusted is not None and s.adjusted <= ALPHA:
@@ -400,7 +402,7 @@ def _lasting_svg(lasting: Sequence[LastingChange]) -> str:
 
 
 def setting_name(setting: Setting) -> str:
-    """Return a setting as the report names it, such as "noisy 3" or "original, run 2"."""
+    """Return the name of a setting in reports, such as "noisy 3" or "original, run 2"."""
     level = f" {setting.level}" if setting.level else ""
     run = f", run {setting.replicate + 1}" if setting.replicate else ""
     return f"{LABELS.get(setting.arm, setting.arm)}{level}{run}"
@@ -441,13 +443,14 @@ def _change(
         old, new = _shared(old, new)
     elif old.question_ids != new.question_ids or old.settings != new.settings:
         raise DataError(
-            f"{keys[0][0]} on {keys[0][1]}: the shards of the two runs hold other questions or settings."
+            f"{keys[0][0]} on {keys[0][1]}: the shards of the two runs hold different questions or "
+            "settings."
         )
     (before, words_before), (after, words_after) = _rows(old), _rows(new)
     settings = []
     for s, x in before.items():
         if {*words_before[s], *words_after[s]} == {_STATES[State.ABSENT]}:
-            continue  # scored texts have no answers
+            continue  # Scored texts have no answers.
         y = after[s]
         difference = (
             None if np.isnan(x + y).all() else paired_difference(x, y, old.cluster, rng=rng)
@@ -455,7 +458,7 @@ def _change(
         settings.append(SettingChange(s, difference, None))
     controls = []
     for cells, (model, _), run in zip(outcomes, keys, runs, strict=True):
-        # Imported runs hold only the name of the control benchmark.
+        # Imported runs store only the name of the control benchmark.
         control = Manifest.load(run).config.get("control_benchmark")
         controls.append(
             cells.get((model, control["name"] if isinstance(control, Mapping) else str(control)))
@@ -483,13 +486,13 @@ def _score_change(
     cluster: IntArray,
     rng: np.random.Generator,
 ) -> PairedDifference | None:
-    """Return the change of the score at the baseline, its settings pooled."""
+    """Return the change of the score at the baseline, over all its settings."""
     x, y = _mean(before, baseline), _mean(after, baseline)
     return None if np.isnan(x + y).all() else paired_difference(x, y, cluster, rng=rng)
 
 
 def sentence(change: CellChange) -> str:
-    """Return both scores, their difference, and whether chance explains it, in a sentence."""
+    """Describe both scores, their difference, and whether chance explains the difference."""
     s = change.score
     if s is None:
         return "No question has an answer in both."
@@ -514,8 +517,9 @@ def told_share(lasting: Lasting) -> tuple[float, float, float] | None:
 def _questions(
     before: Words, after: Words, ids: Sequence[str], run_dir: Path, key: tuple[str, str]
 ) -> tuple[int, tuple[QuestionChange, ...]]:
-    """Return how many questions changed, and the first MAX_QUESTIONS, ordered by the number of
-    settings changed."""
+    """Return the number of changed questions, and the first MAX_QUESTIONS of them.
+
+    Questions with most changed settings come first."""
     moves = {}
     for k, name in enumerate(ids):
         differing = []
@@ -534,8 +538,9 @@ def _questions(
 def _figures(
     a: Sequence[Cell], b: Sequence[Cell]
 ) -> tuple[tuple[str, str, Indicator, Indicator], ...]:
-    """Return (name, context, before, after) of each figure that both have, against equal references
-    and held-out items."""
+    """Return (name, context, before, after) of each indicator that both runs have.
+
+    The references and held-out items must be equal."""
     figures: list[tuple[str, str, Indicator, Indicator]] = []
     for x, y in verdicts(a, b):
         if all(x.comparable[name] == y.comparable[name] for name in _NOT_OF_ANSWERS):
@@ -553,8 +558,9 @@ def _lasting(
     controls: Sequence[CellOutcomes | None],
     logs: bool,
 ) -> Iterator[LastingChange]:
-    """Yield each arm against the baseline, as its mean over levels and replicates; then held-out
-    items."""
+    """Yield the comparison of each arm with the baseline, then that of held-out items.
+
+    An arm is the mean over its levels and replicates."""
     base = _baseline(audit, answers)
     scores = [_mean(side, base) for side in answers]
     lead = scores[1] - scores[0]
@@ -590,9 +596,9 @@ def _units(lead: FloatArray, cluster: IntArray) -> int:
 
 
 def _baseline(audit: str, answers: tuple[Answers, Answers]) -> list[Setting]:
-    """Return the audit's own baseline if it is answered; else the questions as published.
+    """Return the audit's baseline if it has answers, else the questions as published.
 
-    The memory audit's own baseline is a likelihood, without answers.
+    The baseline of the memory audit is a likelihood and has no answers.
     """
     unanswered: set[Setting] = set()
     for side in answers:
@@ -619,7 +625,7 @@ def _score(baseline: FloatArray, condition: FloatArray) -> tuple[float, float]:
 
 
 def _mean(answers: Answers, settings: Iterable[Setting]) -> FloatArray:
-    """Return each item's mean over some settings (n,); NaN if no setting is answered."""
+    """Return the mean of each item over some settings (n,); NaN without an answer."""
     rows = []
     for s in settings:
         if s in answers:
@@ -657,7 +663,7 @@ def _rows(cell: CellOutcomes) -> tuple[Answers, Words]:
 def _shared(first: CellOutcomes, second: CellOutcomes) -> tuple[CellOutcomes, CellOutcomes]:
     """Return both cells with the items that they share, by key.
 
-    Raises ConfigError if these are fewer than JOINED_MIN of either's.
+    Raises ConfigError if the shared items are fewer than JOINED_MIN of either cell.
     """
     shared = sorted(set(first.question_ids) & set(second.question_ids))
     most = max(first.n, second.n)
@@ -710,7 +716,9 @@ def _model_pairs(first: Entry, second: Entry) -> list[tuple[str, str]]:
     if old == new or len(old) == len(new) == 1:
         return list(zip(old, new, strict=True))
     judged = f"The runs judged {_listed(old)} and {_listed(new)}."
-    if shared := sorted(set(old) & set(new)):  # a model that one run lacks is not left out silently
+    if shared := sorted(
+        set(old) & set(new)
+    ):  # A model that one run lacks is not left out silently.
         names = " ".join(f"--models {name}={name}" for name in shared)
         raise ConfigError(f"{judged} Name the models to compare: {names}")
     raise ConfigError(f"{judged} Name the pairs to compare. Example: --models {old[0]}={new[0]}")

@@ -1,11 +1,13 @@
-"""Check references and held-out items: not contaminated by an audit's finding, of the same version,
-for all models.
+"""Check that references and held-out items are valid for all models of a run.
+
+No audit may have found contamination in them, and their versions must be equal.
 """
 
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +38,8 @@ def settle_references(
     Parameters
     ----------
     config : ReferencedConfig
-        Names the references.
-    resolved : ResolvedRun
+        The configuration, which names the references.
+        resolved : ResolvedRun
         The run.
     same : sequence of str
         Options that must be equal in a reference run.
@@ -45,19 +47,20 @@ def settle_references(
     Returns
     -------
     ResolvedRun
-        With what its manifest keeps of the references.
+        The run, with the facts of the references for its manifest.
 
     Raises
     ------
     ConfigError
-        If a reference cannot be compared, was asked other items, or has a finding that is not
+        If a reference cannot be compared, answered other items, or has a finding that is not
         allowed.
     """
     runs, audit = reference_runs(config), resolved.audit.name
     check_runs(
         runs, audit, resolved.models, judged(config), resolved.revisions, resolved.plain, same
     )
-    check_items(runs, (question for sample in resolved.samples for question in sample.questions()))
+    questions = chain.from_iterable(sample.questions() for sample in resolved.samples)
+    check_items(runs, questions)
     convicted = check_convicted(config, runs, resolved.models)
     own = {name: Origin(model.released, model.family) for name, model in config.model.items()}
     tested = {name: own[name] for name in judged(config)}
@@ -73,10 +76,10 @@ def settle_references(
         name = resolved.samples[1].benchmark.name
         remarks = check_origin(name, items.date, items.written_by, tested, references)
     keys = {"": "control_benchmark.date"} | {name: f"model.{name}.released" for name in own}
-    remarks["dates_missing"] = [
-        keys.get(name, f"the release date of {name} in its run")
-        for name in remarks["dates_missing"]
-    ]
+    missing = []
+    for name in remarks["dates_missing"]:
+        missing.append(keys.get(name, f"the release date of {name} in its run"))
+    remarks["dates_missing"] = missing
     remarks["held_out"] += [NOT_OURS] * any(map(imported, (run.path for run in runs)))
     origins = {name: asdict(one) for name, one in {**references, **tested}.items()}
     paths = []
@@ -96,12 +99,13 @@ def settle_references(
 
 
 def reservations(analysis: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what a verdict cannot exclude because of its references and held-out items.
+    """Return the explanations that a verdict cannot exclude because of references and held-out
+    items.
 
     Parameters
     ----------
     analysis : mapping
-        As the manifest has it.
+        The analysis in the manifest.
 
     Returns
     -------
@@ -111,8 +115,8 @@ def reservations(analysis: Mapping[str, Any]) -> tuple[str, ...]:
     sentences = []
     for name, what in analysis.get("convicted", {}).items():
         sentences.append(
-            f"Reference {name} was itself convicted ({what}) and was allowed: what it remembers too is taken off, so a "
-            "smaller effect than the true one may be printed."
+            f"Reference {name} has a finding of memory ({what}) and was allowed. Its memory is "
+            "subtracted, so the printed effect may be smaller than the true effect."
         )
     return *analysis.get("held_out", ()), *sentences
 
@@ -120,7 +124,7 @@ def reservations(analysis: Mapping[str, Any]) -> tuple[str, ...]:
 def check_convicted(
     config: ReferencedConfig, runs: Sequence[ReferenceRun], models: Mapping[str, Facts]
 ) -> dict[str, str]:
-    """Look up findings of audits in the references.
+    """Look up whether audits found contamination in the references.
 
     Parameters
     ----------
@@ -143,8 +147,8 @@ def check_convicted(
 
     Notes
     -----
-    The verdict of each reference run, of its panel or suite, and the registry are searched by name
-    and weights.
+    The search is by name and weights. It covers the verdict of each reference run, of its panel or
+    suite, and the registry.
     """
     serving: dict[str, tuple[Facts, Path | None]] = {}
     for name, facts in models.items():
@@ -165,14 +169,13 @@ def check_convicted(
         if said:
             reasons[name] = said[0]
         if said and name not in config.allow_convicted:
-            instead = f"Leave it out, or say that you accept it: 'allow_convicted=[{name}]'."
+            instead = f"Leave it out, or accept it: 'allow_convicted=[{name}]'."
             raise ConfigError(f"Reference {name} was itself convicted: {said[0]}. {instead}")
     return reasons
 
 
 def found_in(run_dir: Path, model: str) -> Iterator[str]:
-    """Yield the findings of audits in a model, from the reports of a run and of its suite or
-    panel."""
+    """Yield the findings on a model in the reports of a run and of its suite or panel."""
     for home in (run_dir, *([run_dir.parent] if (run_dir.parent / PANEL).is_file() else [])):
         path = verdict_path(home)
         if not path.is_file():
@@ -193,10 +196,11 @@ def found_in(run_dir: Path, model: str) -> Iterator[str]:
 
 
 def _registered(registry: str | None) -> dict[tuple[str, str], str]:
-    """Return the findings of the registry by (model, revision); empty without a registry or without
-    its answer.
+    """Return the registered findings by (model, revision).
+
+    The result is empty without a registry, or if it does not answer.
     """
-    if not (registry or os.environ.get("AUDIT_REGISTRY")):  # a second of imports less
+    if not (registry or os.environ.get("AUDIT_REGISTRY")):  # This saves a second of imports.
         return {}
     from audit.registry.database import open_registry, place_of
     from audit.registry.store import kept
@@ -209,7 +213,7 @@ def _registered(registry: str | None) -> dict[tuple[str, str], str]:
         cells = kept(open_registry(place))
     except RegistryError as error:
         print(
-            f"registry: {error} Not known: whether a reference was convicted.",
+            f"registry: {error} It is unknown whether a reference has a finding.",
             file=sys.stderr,
             flush=True,
         )
@@ -229,8 +233,9 @@ def _registered(registry: str | None) -> dict[tuple[str, str], str]:
 def _of_weights(
     registered: Mapping[tuple[str, str], str], name: str, facts: Facts
 ) -> Iterator[str]:
-    """Yield the findings in equal weights under any name; a revision that one side lacks counts as
-    equal.
+    """Yield the findings on equal weights under any name.
+
+    A revision that one side lacks counts as equal.
     """
     revision = facts.get("revision") or ""
     weighed = bool(revision) and facts.get("engine") != "scripted"
@@ -242,8 +247,9 @@ def _of_weights(
 
 
 def _convicts(verdict: str) -> bool:
-    """Return whether a verdict of the registry is a strong finding; False for an audit that is not
-    installed here.
+    """Return whether a registered verdict is a strong finding.
+
+    It is False for an audit that is not installed here.
     """
     from audit.judging.decision import words
 

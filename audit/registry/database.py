@@ -1,7 +1,7 @@
-"""Open the registry's database, upgrade it or refuse it, and retry if it does not answer.
+"""Open and upgrade the registry's database, and retry if it does not answer.
 
-The database is SQLite in a file (WAL, a busy timeout, writers one by one) or PostgreSQL. Every
-write is one transaction that may be repeated: a kill leaves all of it or nothing.
+The database is SQLite in a file (WAL, a busy timeout, one writer at a time) or PostgreSQL. Every
+write is one transaction that can be repeated. After a kill, either all of it is stored or nothing.
 """
 
 import os
@@ -38,8 +38,8 @@ VARIABLE = "AUDIT_REGISTRY"
 _WAITS_S = (0.2, 0.5, 1.0, 2.0)  # seconds to wait before each further try
 _LOCK_TIMEOUT_S = 30
 _CONNECT_TIMEOUT_S = 5
-_CLOCKS_DIFFER = timedelta(minutes=5)  # time by which the clocks of a cluster may differ
-# Number of PostgreSQL's advisory lock, which lets only one process migrate.
+_CLOCKS_DIFFER = timedelta(minutes=5)  # tolerated difference between the clocks of a cluster
+# Number of the advisory lock in PostgreSQL, which lets only one process migrate.
 _MIGRATION_LOCK = 0x617564697400
 _EXAMPLE = "Expected a file, such as outputs/registry.db, or an address, such as postgresql://user@host/audits."
 
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 def place_of(given: str | None) -> str | None:
-    """Return where the registry is: as given (`registry=`), else AUDIT_REGISTRY, else None.
+    """Return the place of the registry, from `registry=` or AUDIT_REGISTRY; None if both are unset.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def place_of(given: str | None) -> str | None:
     Raises
     ------
     ConfigError
-        If the given address holds a password, which would be kept with the run's configuration.
+        If the given address holds a password, which the run's configuration would store.
     """
     if given and "://" in given and _url(given).password is not None:
         raise ConfigError(
@@ -72,7 +72,7 @@ def place_of(given: str | None) -> str | None:
 
 
 class Registry:
-    """Read and write an open registry whose tables are up to date. `open_registry` makes it.
+    """Read and write an open registry with current tables, which `open_registry` returns.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Registry:
         Parameters
         ----------
         ask : callable
-            Query of a connection.
+            The query, a function of a connection.
 
         Returns
         -------
@@ -110,7 +110,8 @@ class Registry:
         Parameters
         ----------
         change : callable
-            Change on a connection. It is repeated if the database failed, so it must be repeatable.
+            The change, a function of a connection. It may be called again after a failure of the
+            database.
 
         Returns
         -------
@@ -136,7 +137,7 @@ class Registry:
                         f"The registry {self.shown} could not be used, {tries}"
                     ) from None
                 time.sleep(wait)
-            # The file is no database, or a value is refused, so trying again is useless.
+            # The file is not a database, or a value is refused, so another try is useless.
             except DBAPIError as error:
                 raise RegistryError(
                     f"The registry {self.shown} could not be used: {_reason(error)}"
@@ -152,8 +153,8 @@ def open_registry(place: str, *, make: bool = True) -> Registry:
     place : str
         File or address.
     make : bool
-        True creates a missing registry. False raises for it, so that a misspelt name does not read
-        as an empty registry.
+        Whether a missing registry is created. If not, an error is raised, so that a misspelt name
+        is not an empty registry.
 
     Returns
     -------
@@ -163,13 +164,14 @@ def open_registry(place: str, *, make: bool = True) -> Registry:
     Raises
     ------
     ConfigError
-        If the address is invalid, the registry is missing, or its tables are of a newer program.
+        If the address is invalid, the registry is missing, or a newer program made its tables.
     RegistryError
         If the database does not answer.
     """
     url = _url(place)
     missing = ConfigError(
-        f"{_shown(place)} is not a registry. Expected the one in which the runs were registered."
+        f"{_shown(place)} is not a registry. Expected the registry in which the runs were "
+        "registered."
     )
     file = url.database if url.get_backend_name() == "sqlite" else None
     if not make and file and not Path(file).is_file():
@@ -220,11 +222,11 @@ def _up_to_date(db: Connection) -> None:
     current = MigrationContext.configure(db).get_current_revision()
     if current == scripts.get_current_head():
         return
-    if current is not None and current not in {
-        script.revision for script in scripts.walk_revisions()
-    }:
+    known = {script.revision for script in scripts.walk_revisions()}
+    if current is not None and current not in known:
         raise ConfigError(
-            f"The registry's version is {current[:32]}, of a newer program. Update this program."
+            f"The registry's version is {current[:32]}, made by a newer program. Update this "
+            "program."
         )
     command.upgrade(config, "head")
 
@@ -260,7 +262,7 @@ def _sqlite(url: URL) -> Engine:
     @event.listens_for(engine, "connect")
     def _connected(db: Any, _record: Any) -> None:
         db.isolation_level = (
-            # This program sends BEGIN itself, because sqlite3 would leave DDL out of the
+            # This program sends BEGIN, because sqlite3 would leave DDL out of the
             # transaction.
             None
         )
@@ -269,7 +271,7 @@ def _sqlite(url: URL) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _begun(db: Connection) -> None:
-        # A writer waits for the others at the beginning. Within a transaction SQLite could only
+        # A writer waits for the others at the beginning. Within a transaction, SQLite could only
         # fail.
         writes = db.get_execution_options().get("writes")
         db.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
@@ -282,7 +284,7 @@ def _url(place: str) -> URL:
         return URL.create("sqlite", database=place)
     try:
         url = make_url(place)
-    except (ArgumentError, ValueError):  # the error's message may show the password
+    except (ArgumentError, ValueError):  # The error's message may show the password.
         raise ConfigError(f"The registry's address cannot be read. {_EXAMPLE}") from None
     if "password" in url.query:  # The address is shown to people, and the password with it.
         raise ConfigError(

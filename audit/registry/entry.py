@@ -1,8 +1,7 @@
-"""Read a run directory into what is registered of it. The module writes nothing and knows no
-database.
+"""Read the registered facts of a run from its directory, without a database and without writing.
 
-Only a finished run with a whole verdict of its own shards is registered: any other is refused with
-the message of `audit gate`.
+Only a finished run with a complete verdict on its shards is registered. Any other run is refused
+with the message of `audit gate`.
 """
 
 import hashlib
@@ -32,8 +31,8 @@ from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest, deciding
 from audit.shards.panel import verdict_path
 
-Row = Mapping[str, Any]  # one row, as JSON content or as a table holds it
-# These keys of the configuration are hashed separately, or do not affect the design.
+Row = Mapping[str, Any]  # one row, from JSON or from a table
+# keys of the configuration that are hashed separately, or do not affect the design
 _ELSEWHERE = {
     "model",
     "benchmark",
@@ -66,7 +65,7 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Cell:
-    """Describe one model on one benchmark, or a part of it that is judged on its own.
+    """Describe one model on one benchmark, or on a separately judged part of it.
 
     Attributes
     ----------
@@ -108,7 +107,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Entry:
-    """Describe a run as the registry keeps it.
+    """Describe a registered run.
 
     Attributes
     ----------
@@ -161,7 +160,7 @@ def digest(value: Any) -> str:
 
 
 def content_key(manifest: Manifest, verdict_sha256: str, suite_sha256: str | None) -> str:
-    """Return the key that two registrations of one result share.
+    """Return the key of a result, which is equal in every registration of it.
 
     Parameters
     ----------
@@ -182,20 +181,19 @@ def content_key(manifest: Manifest, verdict_sha256: str, suite_sha256: str | Non
 
 
 def answers_sha256(manifest: Manifest) -> str:
-    """Return a hash over the hashes of the shards: equal for two judgements of the same answers."""
+    """Return a hash over the hashes of the shards, which is equal for equal answers."""
     return digest(sorted(shard["sha256"] for shard in manifest.shards))
 
 
 def key_of(run_dir: Path) -> str:
-    """Return the content key of a run directory as it is now; the shards' hashes are the
-    manifest's."""
+    """Return the content key of a run directory, with the shards' hashes from the manifest."""
     return content_key(
         Manifest.load(run_dir), file_sha256(verdict_path(run_dir)), _suite(run_dir)[1]
     )
 
 
 def read_entry(run_dir: Path) -> Entry:
-    """Read what is registered of a run.
+    """Read the registered facts of a run.
 
     Parameters
     ----------
@@ -210,7 +208,7 @@ def read_entry(run_dir: Path) -> Entry:
     Raises
     ------
     ConfigError
-        If the run is not finished, or its verdict is not of its shards.
+        If the run is not finished, or its verdict belongs to other shards.
     """
     run_dir = home_of(run_dir)
     if not (run_dir / MANIFEST).is_file():
@@ -254,7 +252,7 @@ def read_entry(run_dir: Path) -> Entry:
 def comparable(
     manifest: Manifest, model: str, benchmark: str, library: Library | None
 ) -> dict[str, str]:
-    """Return hashes of what must be equal for two runs' figures to be compared.
+    """Return hashes that are equal for two runs if their results can be compared.
 
     Parameters
     ----------
@@ -263,13 +261,13 @@ def comparable(
     model, benchmark : str
         Names.
     library : Library or None
-        Library of variants that the verdict rests on.
+        The library of variants that the verdict uses.
 
     Returns
     -------
     dict of str to str
-        By NAMES. The model's revision, thresholds and the suite's name are left out: versions of
-        these are what is compared.
+        The hashes, by NAMES. The model's revision, the thresholds and the suite's name are left
+        out, since versions of these are compared.
     """
     facts = manifest.benchmark.get(benchmark, {})
     benchmarks = sorted(manifest.benchmark.items())
@@ -293,8 +291,7 @@ def comparable(
 
 
 def design(manifest: Manifest, model: str) -> dict[str, Any]:
-    """Return the conditions of a run and their limits: the audit's configuration, the calls, the
-    worker.
+    """Return the conditions of a run: the audit's configuration, the calls and the worker.
 
     Parameters
     ----------
@@ -362,7 +359,7 @@ def _suite(run_dir: Path) -> tuple[str, str | None, Row]:
     if path is None:
         return "", None, {}
     try:
-        suite = parse_yaml(read_text(path, MAX_SUITE))  # JSON is YAML
+        suite = parse_yaml(read_text(path, MAX_SUITE))  # JSON is also YAML.
         governance = dict(suite.get("governance") or {})
         name = suite.get("audit_suite_id") or suite.get("name") or path.stem
         if not isinstance(name, str | int | float | date):
@@ -377,7 +374,8 @@ def _suite(run_dir: Path) -> tuple[str, str | None, Row]:
         RecursionError,
     ) as error:
         raise ConfigError(
-            f"{path} is not a suite ({error}). Restore it: the run is registered under it."
+            f"{path} is not a suite ({error}). Restore the file, since the run is registered under "
+            "this suite."
         ) from error
     for key, (holds, expected) in _GOVERNANCE.items():
         if governance.get(key) is not None and not holds(governance[key]):
@@ -387,7 +385,7 @@ def _suite(run_dir: Path) -> tuple[str, str | None, Row]:
 
 
 def _time(value: str | None, run_dir: Path) -> str:
-    """Return a time of the manifest in the registry's form."""
+    """Convert a time of the manifest to the registry's form."""
     try:
         when = datetime.fromisoformat(value or "")
     except ValueError as error:
@@ -398,9 +396,9 @@ def _time(value: str | None, run_dir: Path) -> str:
 
 
 def _addresses(people: Any) -> bool:
-    return isinstance(people, list) and all(
-        isinstance(address, str) and "@" in address for address in people
-    )
+    if not isinstance(people, list):
+        return False
+    return all(isinstance(address, str) and "@" in address for address in people)
 
 
 _GOVERNANCE: dict[str, tuple[Callable[[Any], bool], str]] = {

@@ -1,8 +1,7 @@
-"""Check the registry when a run starts, and write to it when the run ends. A run never fails
-because of it.
+"""Check the registry when a run starts, and write to it when the run ends.
 
-Nothing is done, and SQLAlchemy is not loaded, if none of `registry=`, AUDIT_REGISTRY and
-AUDIT_NOTIFY is set.
+A run never fails because of the registry. If `registry=`, AUDIT_REGISTRY and AUDIT_NOTIFY are all
+unset, nothing is done and SQLAlchemy is not loaded.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from audit.shards.panel import panel_runs
 from audit.shards.redact import redact
 from audit.shards.working_copy import store_of
 
-if TYPE_CHECKING:  # SQLAlchemy is loaded only if a registry is configured
+if TYPE_CHECKING:  # SQLAlchemy is loaded only if a registry is configured.
     from audit.registry.database import Registry
     from audit.registry.store import Notice
 
@@ -61,8 +60,8 @@ def check(registry: str | None, people: Sequence[str] = (), run_dir: Path | None
     Raises
     ------
     ConfigError
-        If the registry or an address can never work. If the database does not answer now, a line
-        says so and the run continues.
+        If the registry or an address can never work. If the database only does not answer now, a
+        line is printed and the run continues.
     """
     if (
         run_dir is not None
@@ -89,7 +88,7 @@ def check(registry: str | None, people: Sequence[str] = (), run_dir: Path | None
 
 
 def finished(registry: str | None, run_dir: Path, now: datetime | None = None) -> None:
-    """Register a run or suite at its end, its report written, and notify people.
+    """Register a run or suite after its report was written, and notify people.
 
     Parameters
     ----------
@@ -102,7 +101,8 @@ def finished(registry: str | None, run_dir: Path, now: datetime | None = None) -
 
     Notes
     -----
-    A failure is printed with the command that repeats it; the exit code is the run's own.
+    A failure is printed with the command that repeats the step. The exit code of the run does not
+    change.
     """
     try:
         if wanted(registry):
@@ -137,7 +137,7 @@ def failed(
 
     Notes
     -----
-    Raises nothing: the run's own error is the one to show.
+    No error is raised here, since the error of the run must be shown.
     """
     if not wanted(registry):
         return
@@ -223,7 +223,7 @@ def _register(registry: str | None, run_dir: Path, now: datetime) -> None:
     runs = panel_runs(run_dir)
     entries = [read_entry(run) for run in runs or [run_dir]]
     ruling, key = entries[0].ruling, entries[0].key
-    if runs:  # each run of a suite is registered, and people are notified once about all of them
+    if runs:  # Each run of a suite is registered, and people get one notice about all of them.
         ruling, key = rule_run(run_dir), digest(sorted(entry.key for entry in entries))
     notice = notice_of(ruling, key, named(run_dir.resolve()), entries[0].notify)
 
@@ -242,10 +242,10 @@ def _register(registry: str | None, run_dir: Path, now: datetime) -> None:
 def _through(
     registry: str | None, notice: Notice | None, now: datetime, write: Callable[[Registry], object]
 ) -> None:
-    """Write to the registry, which stores unsent notices, and send those that wait.
+    """Write to the registry, which stores notices, and send the waiting notices.
 
-    Without a registry the notice is sent at once. It is also sent at once if the registry does not
-    answer, before RegistryError is raised.
+    Without a registry the notice is sent at once. If the registry does not answer, the notice is
+    sent at once too, and RegistryError is raised.
     """
     from audit.registry.database import open_registry, place_of
 
@@ -256,7 +256,7 @@ def _through(
     try:
         opened = open_registry(place)
         write(opened)
-    except RegistryError:  # people are notified in any case
+    except RegistryError:  # People are notified in any case.
         _send(notice)
         raise
     send_waiting(opened, now)
@@ -282,7 +282,7 @@ def send_waiting(registry: Registry, now: datetime) -> int:
     Returns
     -------
     int
-        How many could not be sent; a line is printed for each.
+        The number of notices that could not be sent. A line is printed for each.
     """
     from audit.registry import notify
 

@@ -1,8 +1,8 @@
 """Send messages to people, by mail, chat or webhook, through apprise.
 
-The addresses are secret: only AUDIT_NOTIFY holds them, and an address is never printed. A message
-that was not sent stays in the registry, is reported, and is sent with the next one. So a message
-comes at least once, and twice if a process died between sending and noting it.
+The addresses are secret: only AUDIT_NOTIFY holds them, and they are never printed. A message that
+was not sent is reported, stays in the registry, and is sent with the next message. So a message
+arrives at least once. It arrives twice if a process died between sending and recording it.
 """
 
 import logging
@@ -31,9 +31,9 @@ from audit.shards.panel import panel_of
 
 VARIABLE = "AUDIT_NOTIFY"
 _TRIES = 3
-_WAIT_S = 0.5  # the wait before the second try, doubled before each further one
-_GIVE_UP_S = 15.0  # the limit of one try; apprise's limits are per read
-# After this time another process sends the message, as the first one must be dead.
+_WAIT_S = 0.5  # wait before the second try; it doubles before each further try
+_GIVE_UP_S = 15.0  # limit of one try, since apprise limits only each read
+# After this time the first process must be dead, and another process sends the message.
 _CLAIM = timedelta(minutes=5)
 
 
@@ -48,8 +48,8 @@ def addresses() -> list[str]:
     Raises
     ------
     ConfigError
-        If apprise cannot read an address. The message gives its position, as its text may hold a
-        password.
+        If apprise cannot read an address. The error gives only its position, since its text may
+        hold a password.
     """
     listed = os.environ.get(VARIABLE, "").split()
     for place, address in enumerate(listed, 1):
@@ -63,7 +63,8 @@ def addresses() -> list[str]:
 
 
 def unreached(to: Sequence[str], people: Sequence[str]) -> str:
-    """Return why people whom a suite names are not notified; "" if they are, or there are none."""
+    """Return why the people of a suite are not notified; "" if they are notified or none is
+    named."""
     if people and not any(map(_is_mail, to)):
         return (
             f"The people whom the suite names ({len(people)}) are not notified: "
@@ -78,18 +79,18 @@ def send(notice: Notice, to: Sequence[str]) -> str:
     Parameters
     ----------
     notice : Notice
-        The message. Its own recipients are written to by the first mail server among the addresses,
-        if there is one (`unreached`).
+        The message. The first mail server among the addresses also sends it to the recipients of
+        the notice (`unreached`).
     to : sequence of str
         Addresses.
 
     Returns
     -------
     str
-        What failed, without any address in it; "" if nothing did.
+        What failed, without any address; "" if all was sent.
     """
     servers = list(filter(_is_mail, to))
-    if notice.to and servers:  # server, login and sender stay, and the recipients are replaced
+    if notice.to and servers:  # Server, login and sender stay, and the recipients are replaced.
         parts = urlsplit(servers[0])
         kept = []
         for pair in parse_qsl(parts.query, True):
@@ -110,7 +111,7 @@ def send(notice: Notice, to: Sequence[str]) -> str:
 
 
 def send_waiting(registry: Registry, to: Sequence[str], now: datetime) -> list[str]:
-    """Send every waiting notice of the registry, also earlier ones.
+    """Send every waiting notice of the registry, with those of earlier runs.
 
     Parameters
     ----------
@@ -140,7 +141,7 @@ def send_waiting(registry: Registry, to: Sequence[str], now: datetime) -> list[s
 
 
 def waiting(registry: Registry) -> int:
-    """Return how many notices were not sent yet."""
+    """Return the number of waiting notices."""
     return len(
         registry.read(
             lambda c: c.execute(select(notices.c.id).where(notices.c.sent.is_(None))).all()
@@ -166,8 +167,8 @@ def _is_mail(address: str) -> bool:
 def _target(address: str) -> Any:
     """Return an address as apprise reads it, or None.
 
-    apprise's log would show addresses, so it is silenced. A redirect would take the message
-    elsewhere, so it is not followed.
+    apprise's log would show addresses, so it is turned off. A redirect would send the message to
+    another server, so it is not followed.
     """
     import apprise
 
@@ -177,12 +178,13 @@ def _target(address: str) -> Any:
 
 
 def _send_one(notice: Notice, address: str) -> str:
-    """Return why a notice was not sent, "" if it was. It runs in a thread: a server may answer a
-    byte a minute."""
+    """Send a notice and return why it failed, or "".
+
+    This runs in a thread, since a server may send only a byte a minute."""
     import apprise
 
     outcome: list[str] = []
-    # Loading apprise's hundred plugins must not count against the server's time.
+    # The time to load apprise's hundred plugins must not count as time of the server.
     target = _target(address)
 
     def work() -> None:
@@ -205,7 +207,7 @@ def _send_one(notice: Notice, address: str) -> str:
 
 
 def expiring(registry: Registry, trusted: Keys, now: datetime, days: int) -> list[str]:
-    """Write a notice of every decision that expires soon or has expired.
+    """Write a notice about every decision that has expired or expires soon.
 
     Parameters
     ----------
@@ -221,10 +223,10 @@ def expiring(registry: Registry, trusted: Keys, now: datetime, days: int) -> lis
     Returns
     -------
     list of str
-        A line for each run whose decisions do not hold or cannot be read.
+        A line for each run whose decisions are invalid or cannot be read.
     """
     problems = []
-    homes: dict[Path, str] = {}  # the runs of a suite are decided on together, in its folder
+    homes: dict[Path, str] = {}  # A decision on the runs of a suite is in the folder of the suite.
     for run in all_runs(registry):
         if run["removed"] is None:
             folder = Path(run["run_dir"])

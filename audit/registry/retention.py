@@ -1,8 +1,8 @@
 """Remove results past their suite's retention, unless they are still needed.
 
-A dry run gives a token; confirming it removes exactly what the dry run named. The registry says
-"removing" before the first file goes and "removed" after the last, so a kill in between is finished
-by the next one.
+A dry run prints a token, and confirming this token removes exactly the listed results. The registry
+holds "removing" before the first file is deleted, and "removed" after the last. So the next call
+finishes a removal that was killed.
 """
 
 import base64
@@ -29,7 +29,7 @@ from audit.shards.files import QUARANTINE, SHARDS, disk_error, file_sha256, writ
 from audit.shards.manifest import MANIFEST, TOMBSTONE
 from audit.shards.panel import panel_of, panel_runs
 
-# The program writes these into a run directory, and retention removes them. A person's files stay.
+# The program writes these files into a run directory, and retention removes them. Other files stay.
 _FOLDERS = (SHARDS, QUARANTINE, "report", "tasks", "inspect", "every_eval_ever", "hub")
 _FILES = (
     "attempt.json",
@@ -53,7 +53,7 @@ class Past(NamedTuple):
     age_days : int
         Days since it ended.
     stays : str
-        Why it is not removed; "" if it is.
+        Why it is not removed; "" if it can be removed.
     """
 
     run: Row
@@ -116,7 +116,7 @@ def expire(registry: Registry, token: str, now: datetime) -> list[tuple[Past, st
     Returns
     -------
     list of (Past, str)
-        Each run with the reason why it could not be removed, "" if it was.
+        Each run with the reason why it could not be removed, or "".
 
     Raises
     ------
@@ -142,9 +142,9 @@ def expire(registry: Registry, token: str, now: datetime) -> list[tuple[Past, st
 
 
 def _why_it_stays(run: Row, same: Sequence[Row], now: datetime) -> str:
-    """Return why a run stays, "" if it is removed.
+    """Return why a run stays, or "" if it can be removed.
 
-    `same` is every judgement of its answers, all in one directory.
+    same: every judgement of its answers, all in one directory.
     """
     holds = []
     for judgement in same:
@@ -158,15 +158,15 @@ def _why_it_stays(run: Row, same: Sequence[Row], now: datetime) -> str:
     if newest["key"] != run["key"]:
         kept = newest["retention_days"]
         if newest["removed"] is None and kept is None:
-            return "judged again since, in a run that is kept"
+            return "the same answers were judged again, in a run that is kept"
         return (
             ""
             if newest["removed"] is not None
-            else f"judged again since: removed with {newest['key'][:12]}"
+            else f"the same answers were judged again: removed with {newest['key'][:12]}"
         )
     run_dir = Path(run["run_dir"])
     if not (run_dir / MANIFEST).is_file():
-        return "its directory cannot be reached from here"
+        return "its directory cannot be reached from this machine"
     try:
         if key_of(run_dir) != run["key"]:
             return "its directory holds another result now"
@@ -176,9 +176,9 @@ def _why_it_stays(run: Row, same: Sequence[Row], now: datetime) -> str:
 
 
 def _under_review(run: Row, run_dir: Path, now: datetime) -> str:
-    """Return why a decision on a run, or on its suite, keeps it; "" if none does.
+    """Return why a decision on a run or its suite keeps the run; "" if none does.
 
-    Signatures are not checked here: any file that claims to be a decision in force keeps the run.
+    Signatures are not checked here. Any file in the form of a decision in force keeps the run.
     """
     suite = panel_of(run_dir)
     files = decision_files(run_dir)
@@ -192,7 +192,7 @@ def _under_review(run: Row, run_dir: Path, now: datetime) -> str:
             payload = parse_json(base64.b64decode(read_json(path)["payload"]))
             expires = payload["predicate"]["expires"]
             if expires is not None and datetime.fromisoformat(expires) > now:
-                return f"a decision on it counts until {expires}"
+                return f"a decision on it holds until {expires}"
         except (ValueError, KeyError, TypeError) as error:
             raise ShardError(f"{path} is not a decision: {error!r}") from error
     return ""
@@ -225,12 +225,12 @@ def _remove(registry: Registry, run: Row, now: datetime) -> None:
 
 
 def _bury(run: Row, run_dir: Path, now: datetime) -> None:
-    """Write the tombstone first, then remove the files, so that a half removed run is still
+    """Write the tombstone first, then remove the files, so that a partly removed run is
     identified."""
     stone = run_dir / TOMBSTONE
     if stone.is_file():
         if read_json(stone).get("key") != run["key"]:
-            raise RegistryError(f"{stone} is of another run. Nothing was removed.")
+            raise RegistryError(f"{stone} belongs to another run. Nothing was removed.")
     elif key_of(run_dir) != run["key"]:
         raise RegistryError(f"{run_dir} holds another result now. Nothing was removed.")
     else:
@@ -258,7 +258,7 @@ def _bury(run: Row, run_dir: Path, now: datetime) -> None:
 
 
 def _clear(run_dir: Path) -> None:
-    """Remove what the program wrote, except the decisions, the tombstone and the lock."""
+    """Remove the files of the program, except the decisions, the tombstone and the lock."""
     try:
         for name in _FOLDERS:
             folder = run_dir / name

@@ -1,7 +1,7 @@
 """Find benchmarks and libraries due for rotation, and draw the next held-out sample of a benchmark.
 
-Held out means: used by no registered run and in no earlier draw. Whether a model has read the
-questions is another matter, which no draw from a published file can promise.
+Held out means that no registered run and no earlier draw used the questions. A model may have read
+them, since the file is published.
 """
 
 import hashlib
@@ -36,9 +36,9 @@ class Due(NamedTuple):
     kind, name : str
         benchmark or library, and its name.
     since : str
-        Period in which the present version was first used.
+        The period in which the present version was first used.
     due : bool
-        True if that period is over.
+        Whether this period is over.
     """
 
     kind: str
@@ -60,7 +60,7 @@ class Draw:
     left : int
         Questions that remain unused.
     new : bool
-        True if it was drawn now, and not in an earlier call of the same period.
+        Whether it was drawn now, and not by an earlier call in the same period.
     """
 
     name: str
@@ -77,8 +77,7 @@ def period_of(when: datetime | str) -> str:
 
 
 def rotation(registry: Registry, now: datetime) -> list[Due]:
-    """Return every benchmark and library that a suite with rotate_every used, in its newest
-    version.
+    """Return the benchmarks and libraries of suites with rotate_every, each in its newest version.
 
     Parameters
     ----------
@@ -135,7 +134,7 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
     Returns
     -------
     Draw
-        The sample: equal for equal benchmark, period and history.
+        The sample. It is the same for the same benchmark, period and history.
 
     Raises
     ------
@@ -144,8 +143,8 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
 
     Notes
     -----
-    The first n questions by a hash of revision, period and id that were never used are taken, in
-    the order of their ids.
+    Unused questions are sorted by a hash of revision, period and id. The first n are taken, and
+    returned in the order of their ids.
     """
     if n < 1:
         raise ConfigError(f"--n is {n}. Expected at least 1.")
@@ -195,7 +194,9 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
             "ids": sorted(chosen[:n]),
         }
         inserted = INSERT[db.dialect.name](draws).values(**row).on_conflict_do_nothing()
-        if db.scalar(inserted.returning(draws.c.name)) is None:  # another process drew meanwhile
+        if (
+            db.scalar(inserted.returning(draws.c.name)) is None
+        ):  # Another process has drawn a sample meanwhile.
             other = select(draws).where(draws.c.name == benchmark.name, draws.c.period == period)
             return dict(db.execute(other).mappings().one()), free, False
         return row, free, True
@@ -241,7 +242,7 @@ def _benchmark(given: str) -> Benchmark:
 
 
 def _ids_in(record: Kept, benchmark: str) -> Sequence[str]:
-    """Return the ids of a sample too large for the manifest, which only the run directory holds."""
+    """Return the question ids of a large sample, which only the run directory holds."""
     path = Path(record.run["run_dir"]) / QUESTIONS
     try:
         batches = QuestionFile(path).names()

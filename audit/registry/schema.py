@@ -1,5 +1,5 @@
-"""Define the tables. Times are UTC as text of one form (`reviews.at`), which sorts by time; hashes
-are sha256 in hex.
+"""Define the tables. Times are UTC texts that sort by time (`reviews.at`); hashes are sha256 in
+hex.
 
 A change here needs a migration in `migrations/versions`; a test opens a registry of an earlier
 version.
@@ -19,20 +19,20 @@ def _required(name: str, kind: Any, **more: Any) -> sa.Column[Any]:
     return sa.Column(name, kind, nullable=False, **more)
 
 
-# A row is one judgement of one run's answers. The key hashes question, answers and verdict
-# (`entry.content_key`).
+# A row is one judgement of a run's answers. The key is a hash over the question, the answers and the
+# verdict (`entry.content_key`).
 runs = sa.Table(
     "runs",
     metadata,
     sa.Column("key", _HASH, primary_key=True),
     _required("audit", sa.String(32)),
     _required("fingerprint", _HASH),
-    _required("answers_sha256", _HASH, index=True),  # hashes the hashes of all shards
+    _required("answers_sha256", _HASH, index=True),  # the hash over the hashes of all shards
     _required("verdict_sha256", _HASH),
     _required("manifest_sha256", _HASH),
-    _required("suite", sa.Text),  # its audit_suite_id; "" without a suite
+    _required("suite", sa.Text),  # the audit_suite_id; "" without a suite
     sa.Column("suite_sha256", _HASH),
-    # The verdict's; people's decisions are in the run's files.
+    # This is the decision of the verdict. People's decisions are in the run's files.
     _required("decision", sa.String(16)),
     _required("exit_code", sa.Integer),
     _required("started", _TIME),
@@ -49,14 +49,14 @@ runs = sa.Table(
 
 
 def _cell_key() -> list[sa.Column[str]]:
-    """Return the key columns of a cell. `context` is a part that is judged on its own, or ""."""
+    """Return the key columns of a cell. `context` is a separately judged part, or ""."""
     run = sa.Column("run_key", _HASH, sa.ForeignKey("runs.key"), primary_key=True)
     names = ("model", "benchmark", "context")
     return [run, *(sa.Column(name, sa.String(255), primary_key=True) for name in names)]
 
 
-# A row is one model on one benchmark. `comparable` holds hashes, by name, that must be equal for
-# two figures to be compared.
+# A row is one model on one benchmark. `comparable` holds hashes by name. Two rows can be compared if
+# these are equal.
 cells = sa.Table(
     "cells",
     metadata,
@@ -74,7 +74,7 @@ cells = sa.Table(
     sa.Column("ids", sa.JSON(none_as_null=True)),
 )
 
-# A row is a figure of a cell with its 95 % interval; all three are 0-1.
+# A row is an estimate of a cell with its 95 % interval, all 0-1.
 indicators = sa.Table(
     "indicators",
     metadata,
@@ -83,8 +83,8 @@ indicators = sa.Table(
     *(sa.Column(name, sa.Float) for name in ("estimate", "low", "high")),
 )
 
-# A row is a message to people. It is written in the transaction that it is about, and sent
-# afterwards, so that none is lost.
+# A row is a message to people. It is written in the transaction of its subject and sent afterwards,
+# so no message is lost.
 notices = sa.Table(
     "notices",
     metadata,
@@ -98,12 +98,12 @@ notices = sa.Table(
     sa.Column("sent", _TIME),
     _required("tries", sa.Integer),
     _required("problem", sa.Text),
-    # Mail addresses of a suite, beside those of AUDIT_NOTIFY.
+    # the mail addresses of a suite, in addition to AUDIT_NOTIFY
     sa.Column("recipients", sa.JSON(none_as_null=True)),
     sa.UniqueConstraint("about", "kind"),
 )
 
-# A row counts people's decisions. `about` hashes what a decision binds (`store`).
+# A row counts people's decisions. `about` is a hash of the bytes that a decision binds (`store`).
 decisions = sa.Table(
     "decisions",
     metadata,

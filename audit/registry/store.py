@@ -1,9 +1,9 @@
 """Write and read rows: runs with their cells and indicators, holds, notices and decisions.
 
-The registry also holds what a run directory cannot show alone: the hashes that it was registered
-with, and that the last decision on it, or all of them, were deleted. A row of decisions refers to
-the bytes that a decision binds, and to the question and answers, wherever they lie, so that a
-changed byte makes no new run. It only grows, except by `forget_decisions`.
+The registry also shows changes that a run directory cannot show: other bytes than at registration,
+and deleted decisions. A row of decisions refers to the bytes that a decision binds, and to the
+question and answers at any place. So a changed byte does not make a new run. Rows of decisions are
+only added, except by `forget_decisions`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.panel import panel_runs, verdict_path
 
-# These can ignore conflicts.
+# These databases can ignore conflicts.
 INSERT: dict[str, Any] = {
     "postgresql": postgresql.insert,
     "sqlite": sqlite.insert,
@@ -40,11 +40,11 @@ class Notice:
     Attributes
     ----------
     about, kind : str
-        Subject and kind; one message of a kind about one subject is sent once.
+        The subject and the kind. At most one message of a kind is sent about a subject.
     title, body : str
         Text.
     to : tuple of str
-        Mail addresses of those whom a suite names, beside the addresses of AUDIT_NOTIFY.
+        The mail addresses in the suite, in addition to the addresses of AUDIT_NOTIFY.
     """
 
     about: str
@@ -63,7 +63,7 @@ class Kept:
     run, cell : Row
         Columns of the run and of the cell.
     indicators : mapping
-        name -> (estimate, low, high).
+        (estimate, low, high) by name.
     """
 
     run: Row
@@ -72,7 +72,7 @@ class Kept:
 
 
 def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None = None) -> bool:
-    """Register a run with the notice about it, all or nothing.
+    """Register a run and its notice in one transaction.
 
     Parameters
     ----------
@@ -88,8 +88,8 @@ def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None =
     Returns
     -------
     bool
-        True if the run is new. An existing row is left as it is, except for the place of the run
-        directory and its manifest, which a start without questions changes.
+        Whether the run is new. In an existing row only the run directory and the manifest are
+        updated, which a start without new questions changes.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None =
 
 
 def write_notice(db: Connection, notice: Notice, now: datetime) -> None:
-    """Add a notice to be sent, unless one of its kind about this subject exists.
+    """Add a notice, unless the registry has one of the same kind and subject.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def write_notice(db: Connection, notice: Notice, now: datetime) -> None:
 
 
 def find(registry: Registry, given: str) -> Row:
-    """Return the run of a key, or of the first characters of one.
+    """Return the run with a key, or with a key that begins with these characters.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ def set_hold(registry: Registry, key: str, reason: str | None) -> None:
     key : str
         Key of the run.
     reason : str or None
-        Why; None releases it.
+        The reason; None releases the run.
     """
     registry.write(lambda db: db.execute(update(runs).where(runs.c.key == key).values(hold=reason)))
 
@@ -251,7 +251,7 @@ def _runs(registry: Registry, query: Select[Any]) -> list[Row]:
 
 
 def check_decisions(registry: Registry, run_dir: Path, bound: Bound) -> None:
-    """Raise if decisions that the registry knows of are missing.
+    """Raise an error if registered decisions are missing.
 
     Parameters
     ----------
@@ -273,7 +273,9 @@ def check_decisions(registry: Registry, run_dir: Path, bound: Bound) -> None:
 
 
 def check_hashes(registry: Registry, run_dir: Path) -> None:
-    """Raise if a registered run (by its place, fingerprint or answers) has other bytes now.
+    """Raise an error if the bytes of a registered run have changed.
+
+    The run is found by its place, its fingerprint or its answers.
 
     Parameters
     ----------
@@ -303,7 +305,9 @@ def check_hashes(registry: Registry, run_dir: Path) -> None:
             known = (
                 db.execute(select(runs).where(same).order_by(runs.c.registered)).mappings().all()
             )
-            changed: list[list[str]] = []  # of each registered judgement, the parts that differ now
+            changed: list[
+                list[str]
+            ] = []  # the parts that differ now, for each registered judgement
             for row in known:
                 edited = []
                 for name, value in now.items():
@@ -312,15 +316,16 @@ def check_hashes(registry: Registry, run_dir: Path) -> None:
                 changed.append(edited)
             if changed and all(changed):
                 raise SignatureError(
-                    f"The registry has {run} as {known[-1]['key'][:12]}, with {' and '.join(changed[-1])} of other "
-                    f"bytes: the run was changed since. If it was judged or run again: audit registry add {run}"
+                    f"The registry has {run} as {known[-1]['key'][:12]}, with other bytes of "
+                    f"{' and '.join(changed[-1])}, so the run was changed. If it was judged or run "
+                    f"again: audit registry add {run}"
                 )
 
     registry.read(look)
 
 
 def note_decisions(registry: Registry, run_dir: Path, bound: Bound, now: datetime) -> int:
-    """Note the decisions of a run.
+    """Register the decisions on a run.
 
     Parameters
     ----------
@@ -341,11 +346,11 @@ def note_decisions(registry: Registry, run_dir: Path, bound: Bound, now: datetim
     Raises
     ------
     SignatureError
-        As `check_decisions`; then nothing is noted.
+        As in `check_decisions`. Then nothing is registered.
     """
 
     def change(db: Connection) -> int:
-        # Read in the transaction, for which simultaneous deciders wait.
+        # The decisions are read within the transaction, so that a simultaneous process waits.
         hashes = decision_hashes(run_dir)
         _check(db, run_dir, bound, hashes)
         if hashes:
@@ -368,7 +373,7 @@ def note_decisions(registry: Registry, run_dir: Path, bound: Bound, now: datetim
 def forget_decisions(
     registry: Registry, run_dir: Path, bound: Bound, reason: str, now: datetime
 ) -> int:
-    """Delete what the registry knows of the decisions on a run, such as after a key was stolen.
+    """Delete the registered decisions on a run, for example after a key was stolen.
 
     Parameters
     ----------
@@ -379,19 +384,19 @@ def forget_decisions(
     bound : Bound
         The hashes that a decision on the run binds now.
     reason : str
-        Reason, of which people are notified.
+        The reason, which people are told in a notice.
     now : datetime
         Present time.
 
     Returns
     -------
     int
-        Number of decisions that the registry knew of.
+        The number of deleted decisions.
 
     Raises
     ------
     ConfigError
-        If it knows of none, or decisions still exist.
+        If no decision is registered, or decisions still exist in the run's folder.
     """
     if decision_hashes(run_dir):
         raise ConfigError(
@@ -405,7 +410,10 @@ def forget_decisions(
         first = rows[0]
         gone = {row["last_sha256"] for row in rows}
         db.execute(delete(decisions).where(decisions.c.last_sha256.in_(gone)))
-        body = f"{first['count']} decisions on {run_dir}, the last of {first['last_sha256']}, count no more: {reason}"
+        body = (
+            f"{first['count']} decisions on {run_dir}, the last of {first['last_sha256']}, no "
+            f"longer count: {reason}"
+        )
         about = f"{first['about']} {first['last_sha256'][:40]}"
         write_notice(
             db, Notice(about, "forgotten", "Audit decisions forgotten", one_line(body)), now
@@ -434,8 +442,7 @@ def _rows(db: Connection, run_dir: Path, bound: Bound) -> Sequence[RowMapping]:
 
 
 def _about(run_dir: Path, bound: Bound) -> list[str]:
-    """Return hashes of what a decision binds, and of the fingerprints and answers of a run or
-    panel."""
+    """Return hashes of the bytes that a decision binds, and of fingerprints and answers."""
     answers = []
     for _, manifest in _manifests(run_dir):
         answers.append([manifest.fingerprint, answers_sha256(manifest)])

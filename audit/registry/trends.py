@@ -1,5 +1,4 @@
-"""Follow indicators over the versions of a model, and the level of current models, from the
-registry."""
+"""Compute series of indicators over a model's versions, and the level of current models."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,15 +22,15 @@ class Point:
     revision, started : str
         Revision of the model, and start of its first run.
     estimate, low, high : float or None
-        Figure and 95 % interval.
+        The estimate and its 95 % interval.
     sound : bool
-        True if the measurement passed its checks; else it is shown and not tested.
+        Whether the measurement passed its checks. If not, it is shown but not tested.
     differs : tuple of str
-        Why it is not joined to the one before, in words.
+        Why it is not joined to the point before, in words.
     look : Look or None
-        Test of change.
+        The test of change.
     alike : str
-        Hash of how it was measured: equal for points that are joined.
+        The hash of the way of measuring, which is equal for joined points.
     """
 
     revision: str
@@ -47,8 +46,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """Hold an indicator of one model on one benchmark, in the order in which its versions were
-    first run.
+    """Hold an indicator of one model on one benchmark, by version in the order of first runs.
 
     Attributes
     ----------
@@ -68,17 +66,18 @@ class Series:
 
 @dataclass(frozen=True)
 class Floor:
-    """Hold the level of current versions of all models on a benchmark, above which a model stands
-    out.
+    """Hold the level of the current versions of all models on a benchmark.
+
+    A model above this level stands out.
 
     Attributes
     ----------
     benchmark, context, indicator : str
         Names.
     models : tuple of (float, str)
-        (estimate, model), lowest first.
+        (estimate, model), the lowest first.
     alike : str
-        Hash of how they were measured, as of a `Point`.
+        The hash of the way of measuring, as in `Point`.
     """
 
     benchmark: str
@@ -96,16 +95,16 @@ class Floor:
 def series_of(
     kept: Sequence[Kept], indicators: Sequence[str] = (), *, together: bool = False
 ) -> list[Series]:
-    """Return every series with a figure, sorted.
+    """Return every series that has an estimate, sorted.
 
     Parameters
     ----------
     kept : sequence of Kept
         Cells in the order in which their runs started.
     indicators : sequence of str
-        Names; all of FOLLOWED if empty.
+        The names; all of FOLLOWED if empty.
     together : bool
-        True treats models of several names as versions of one.
+        Whether models with different names count as versions of one model.
 
     Returns
     -------
@@ -119,8 +118,8 @@ def series_of(
 
     Notes
     -----
-    A version counts once, at its first run: a repeated run of the same weights cannot replace a
-    figure. The last of several judgements of the same answers counts.
+    A version counts once, at its first run, so a repeated run of the same weights replaces nothing.
+    Of several judgements of the same answers, the last counts.
     """
     names = _checked(indicators)
     grouped: dict[tuple[str, str, str, str, str], list[Kept]] = {}
@@ -139,7 +138,7 @@ def series_of(
 
 
 def floors_of(kept: Sequence[Kept], indicators: Sequence[str] = ()) -> list[Floor]:
-    """Return the level of the current version of every model (its latest run) per benchmark.
+    """Return the level of all models on each benchmark, from the latest run of each model.
 
     Parameters
     ----------
@@ -151,7 +150,7 @@ def floors_of(kept: Sequence[Kept], indicators: Sequence[str] = ()) -> list[Floo
     Returns
     -------
     list of Floor
-        Levels of models that were measured alike; only sound measurements count.
+        The levels of models that were measured in the same way. Only sound measurements count.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """Count earlier runs of the same audit, judged model and benchmark, in nearby folders and in the registry.
 
-A run that was repeated until it passed shows here.
+This shows a run that was repeated until it passed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,13 +16,13 @@ from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.panel import panel_of, panel_runs, verdict_path
 
 _Key = tuple[str, str, str]  # model, its revision, benchmark
-# Folder, start, fingerprint, decision, and the hashes of what was asked.
+# The folder, start, fingerprint and decision of a run, and the hashes of its questions.
 _Candidate = tuple[str, str, str, str, dict[_Key, Mapping[str, str]]]
-_FROM_VERDICT = ("library", "references")  # a manifest alone does not hold these hashes
+_FROM_VERDICT = ("library", "references")  # A manifest does not hold these hashes.
 
 
 def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
-    """Return the earlier runs of a run's or panel's question, the oldest first.
+    """Return the earlier runs of the same question as a run or panel, the oldest first.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
     Returns
     -------
     tuple of Try
-        Runs; copies of one count once.
+        The runs. Copies of a run count once.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
 
 
 def _differing(now: Mapping[str, str], then: Mapping[str, str]) -> set[str]:
-    """Return the names of hashes that differ. Those that only a verdict holds may be missing."""
+    """Return the names of hashes that differ. Hashes that only a verdict holds may be missing."""
     names = set()
     for name, value in then.items():
         if value != now.get(name):
@@ -85,7 +85,7 @@ def _asked(manifest: Manifest, verdict: Document | None) -> dict[_Key, Mapping[s
     hashes: dict[_Key, Mapping[str, str]] = {}
     for model, facts in manifest.models.items():
         if model not in judged:
-            continue  # a reference: runs that share it ask another question
+            continue  # This is a reference run, whose question is another.
         for benchmark in manifest.benchmark:
             key = (model, str(facts.get("revision") or ""), benchmark)
             hashes[key] = comparable(manifest, model, benchmark, library)
@@ -113,7 +113,7 @@ def _registered(manifest: Manifest, place: str | None) -> Iterator[_Candidate]:
 
 
 def _beside(run: Path) -> Iterator[_Candidate]:
-    """Yield runs in the folder that holds this one, or its panel, and one folder deeper."""
+    """Yield the runs beside this run or its panel, and one folder deeper."""
     audit = Manifest.load(run).audit
     top = (panel_of(run) or run.resolve()).parent
     for path in (*top.glob(f"*/{MANIFEST}"), *top.glob(f"*/*/{MANIFEST}")):
@@ -125,7 +125,7 @@ def _beside(run: Path) -> Iterator[_Candidate]:
                 decision = str(rule(verdict).decision) if verdict else ""
                 yield place, started, manifest.fingerprint, decision, _asked(manifest, verdict)
         except (AuditError, OSError, ValueError, TypeError, AttributeError, LookupError):
-            continue  # the manifest is of another program or damaged
+            continue  # The manifest is damaged, or another program wrote it.
 
 
 def _verdict(run: Path) -> Document | None:

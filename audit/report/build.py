@@ -28,28 +28,29 @@ if TYPE_CHECKING:  # commands that draw nothing load no matplotlib
 
 @dataclass(frozen=True)
 class ReportPaths:
-    """Hold where a report's files are, and the verdict, so that callers need not read it again."""
+    """Hold the paths of a report's files, and its verdict, so that no caller reads the file
+    again."""
 
     html: Path
     verdict: Path
     tables: tuple[Path, ...]
     figures: tuple[Path, ...]
-    incomplete: tuple[CellRows, ...]  # the models and benchmarks with missing rows
+    incomplete: tuple[CellRows, ...]  # the cells (model and benchmark) that lack rows
     content: Document
 
 
 @dataclass(frozen=True)
 class Page:
-    """Hold what a report is made of.
+    """Hold the parts of a report: tables, figures, and the function that writes its page.
 
     Parameters
     ----------
     tables : mapping
-        Text, or its pieces, by file name.
+        The text of each table, whole or in pieces, by file name.
     figures : mapping
         Figures by name.
     render : callable
-        Returns the page for the figures as elements, by name.
+        Returns the page. Its argument is the figures as HTML elements, by name.
     """
 
     tables: Mapping[str, str | Iterator[str]]
@@ -67,15 +68,17 @@ def write_report(out: Path, verdict: JudgedRun[Any, Any], page: Page) -> ReportP
     verdict : JudgedRun
         The verdict.
     page : Page
-        Its page.
+        The tables, the figures and the page of this verdict.
 
     Returns
     -------
     ReportPaths
-        The files.
+        The paths of the files, and the verdict.
     """
     tables, figures, inline = write_parts(out, page.tables, page.figures)
-    html, path, plain = out / "report.html", out / "verdict.json", verdict.to_dict()
+    html = out / "report.html"
+    path = out / "verdict.json"
+    plain = verdict.to_dict()
     write_file(html, _bytes(page.render(inline)))
     write_file(path, json_text(plain).encode("utf-8", "backslashreplace"))
     incomplete = tuple(rows for rows in verdict.rows if not rows.complete)
@@ -92,14 +95,14 @@ def write_parts(
     out : Path
         The folder; `tables` and `figures` are created in it.
     tables : mapping
-        Text, or its pieces, by file name.
+        The text of each table, whole or in pieces, by file name.
     drawn : mapping
         Figures by name.
 
     Returns
     -------
     tuple of tuple, tuple and dict
-        The tables' files, the figures' files, and the figures as elements for the page, by name.
+        The paths of the tables, the paths of the figures, and the figures as HTML elements by name.
     """
     from markupsafe import escape
 
@@ -126,7 +129,8 @@ def _bytes(text: str) -> bytes:
     return printable(text).encode("utf-8", "backslashreplace")
 
 
-# Keys of the manifest and their titles. With {}, each entry has its own title.
+# The manifest's keys that the page shows, and their titles. A title with {} is written once for
+# each entry of the value.
 _FACTS = {
     "status": "Status",
     "started": "Started",
@@ -146,7 +150,7 @@ _FACTS = {
 
 
 def run_facts(run_dir: Path) -> RunFacts:
-    """Return the facts of a run's manifest for the page; none of them if there is no manifest."""
+    """Return the facts of a run's manifest for the page. Without a manifest they are empty."""
     path = run_dir / MANIFEST
     if not path.exists():
         return RunFacts(run_dir.name)
@@ -170,19 +174,16 @@ def run_facts(run_dir: Path) -> RunFacts:
 
 
 def _scores_read(config: Mapping[str, Any]) -> list[str]:
-    """Describe, once each, which scores of imported logs were read and what readers must know about
-    them."""
+    """Describe the scores that were read from imported logs, and the notes on them, each once."""
     logs = [log for log in config.get("logs") or () if isinstance(log, dict)]
     scores = [f"{log['score']} of {log['tool']}" for log in logs if log.get("score")]
     notes: list[str] = []
     for log in logs:
         notes += log.get("notes", ())
-    unfinished = [
-        f"{log['file']} is not finished: {log['unfinished']}"
-        for log in logs
-        if log.get("unfinished")
-    ]
-    sentences = [*scores, *notes, *unfinished]
+    sentences = [*scores, *notes]
+    for log in logs:
+        if log.get("unfinished"):
+            sentences.append(f"{log['file']} is not finished: {log['unfinished']}")
     if config.get("read_by", {}).get("below_chance_is_real"):
         sentences.append("a score far below guessing was declared to be real")
     return list(dict.fromkeys(sentences))
@@ -190,9 +191,11 @@ def _scores_read(config: Mapping[str, Any]) -> list[str]:
 
 def _one_line(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(
-            f"{k}: {_one_line(v)}" for k, v in value.items() if v not in (None, "", {}, [])
-        )
+        entries = []
+        for key, entry in value.items():
+            if entry not in (None, "", {}, []):
+                entries.append(f"{key}: {_one_line(entry)}")
+        return ", ".join(entries)
     if isinstance(value, list):
         more = f" and {len(value) - 12} more" if len(value) > 12 else ""
         return ", ".join(map(_one_line, value[:12])) + more
@@ -200,7 +203,7 @@ def _one_line(value: Any) -> str:
 
 
 def _cost(arms: Mapping[str, Mapping[str, Mapping[str, int]]]) -> str:
-    """Sum the counts of {arm: {role: {calls, ..}}} in one line."""
+    """Add up the counts of all arms and roles, and write them in one line."""
     total = Counter[str]()
     for roles in arms.values():
         for numbers in roles.values():
@@ -221,7 +224,7 @@ SHORTEST_S = 2
 
 
 def goes_on(run_dir: Path) -> bool:
-    """Return whether the manifest says that the run is in progress, and its driver may be alive."""
+    """Return whether a run is in progress: its manifest says so, and its driver may be alive."""
     return (
         (run_dir / MANIFEST).is_file()
         and Manifest.load(run_dir).status == "running"
@@ -245,11 +248,11 @@ def follow(
     build : callable
         Builds the report.
     every_s : int
-        The interval. The page reloads itself as often.
+        Seconds between two reports. The page reloads itself at the same interval.
     sleep : callable
-        Waits.
+        Waits for a number of seconds.
     so_far : callable
-        Returns how far the runs are, for the page.
+        Returns a text for the page on how far the runs are.
 
     Returns
     -------
@@ -259,8 +262,8 @@ def follow(
     Raises
     ------
     AuditError
-        If the report cannot be built after the end. Before, the problem is printed and building is
-        tried again.
+        If the report cannot be built after all runs have ended. While a run is in progress, the
+        error is printed and the report is tried again.
     """
     reported = ""
     while True:
@@ -278,11 +281,12 @@ def follow(
         else:
             if not going:
                 return paths
-            rows = ", ".join(
-                f"{r.model} on {r.benchmark} {r.found:,} of {r.expected:,}"
-                for r in paths.incomplete
-            )
-            print(f"built    {paths.html}  {rows or 'all answers are stored'}", flush=True)
+            missing = []
+            for rows in paths.incomplete:
+                counts = f"{rows.found:,} of {rows.expected:,}"
+                missing.append(f"{rows.model} on {rows.benchmark} {counts}")
+            state = ", ".join(missing) or "all answers are stored"
+            print(f"built    {paths.html}  {state}", flush=True)
         finally:
             REFRESH_S.reset(refresh)
             SO_FAR.reset(shown)

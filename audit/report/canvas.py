@@ -1,7 +1,7 @@
 """Define what all figures share: colours, style, names that can be drawn, and deterministic files.
 
-Two figures are common to all audits: what a run can rule out, and how many questions are needed.
-Effects are 0-1.
+All audits have two figures in common. `ruled_out` shows the effects that a run excludes, and
+`power_curve` how many questions are needed. Effects are 0-1.
 """
 
 import io
@@ -61,18 +61,19 @@ RC = {
 }
 
 
-PHONE = 4.1  # inches; fits into 390 px, at 1.17 px a point
+PHONE = 4.1  # width in inches; it fits into 390 px, at 1.17 px a point
 
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Apply the style of all figures, to a block or as a decorator."""
+    """Apply the style of all figures to a block, or to a function as its decorator."""
     with matplotlib.rc_context(RC):
         yield
 
 
 def names_above(axes: Axes, names: Sequence[str], at: Sequence[float], limit: int = 44) -> None:
-    """Write the names of a chart's lines above them, since beside them they would narrow the chart.
+    """Write the name of each line of a chart above the line. Beside it, names would narrow the
+    chart.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ def names_above(axes: Axes, names: Sequence[str], at: Sequence[float], limit: in
     names : sequence of str
         The names.
     at : sequence of float
-        Their heights.
+        The height of each name.
     limit : int
         The most characters of a name.
     """
@@ -108,13 +109,14 @@ def plain(text: str, limit: int = 34) -> str:
     Returns
     -------
     str
-        One line without mathtext, with only glyphs of the font.
+        One line without mathtext. Characters that the font lacks are shown as a square.
     """
     with matplotlib.rc_context(RC):
         font = get_font(findfont("DejaVu Sans"))
-    shown = "".join(
-        c if c.isprintable() and font.get_char_index(ord(c)) else "\N{WHITE SQUARE}" for c in text
-    )
+    shown = ""
+    for c in text:
+        drawable = c.isprintable() and font.get_char_index(ord(c))
+        shown += c if drawable else "\N{WHITE SQUARE}"
     if len(shown) > limit:
         keep = limit - 1
         shown = shown[: keep - keep // 2] + "…" + shown[-(keep // 2) :]
@@ -149,9 +151,9 @@ def inline_svg(document: str, prefix: str, label: str) -> str:
     document : str
         The SVG document.
     prefix : str
-        Begins the element's ids.
+        The beginning of each id in the element.
     label : str
-        Its name, already escaped for an attribute.
+        The figure's name, already escaped for an attribute.
 
     Returns
     -------
@@ -159,7 +161,7 @@ def inline_svg(document: str, prefix: str, label: str) -> str:
         An svg element without inline styles. The page's policy forbids them, and its style sheet
         can override attributes in dark mode.
     """
-    # Comments are removed because they hold names of models.
+    # Comments hold names of models, so they are removed.
     body = re.sub(r"(?s)<!--.*?-->|<metadata>.*?</metadata>|<style[^>]*>.*?</style>", "", document)
     body = body[body.index("<svg") :]
     body = re.sub(r'\bstyle="([^"]*)"', lambda m: _attributes(m[1]), body)
@@ -187,7 +189,7 @@ _POINTS = FuncFormatter(lambda value, _: f"{100 * value:.4g}")
 
 @styled()
 def ruled_out(rows: Sequence[tuple[str, float, float]], matters: float, effect: str) -> Figure:
-    """Draw the effects that are still possible, one bar for each model.
+    """Draw a bar for each model, over the effects that are still possible.
 
     Parameters
     ----------
@@ -196,12 +198,12 @@ def ruled_out(rows: Sequence[tuple[str, float, float]], matters: float, effect: 
     matters : float
         The smallest effect that matters.
     effect : str
-        The effect's name, such as "gain".
+        What the effect is called, such as "gain".
 
     Returns
     -------
     Figure
-        A bar begins at none, or at the lower limit if that is positive.
+        A bar begins at zero, or at the lower limit if it is positive.
     """
     figure = Figure(figsize=(PHONE, 1.35 + 0.62 * len(rows)), layout="constrained")
     axes = figure.subplots()
@@ -241,24 +243,27 @@ def power_curve(
     instead: str = "models differ as much on two such sets",
     decided: bool = False,
 ) -> Figure:
-    """Draw the smallest effect that is found, over the number of questions, and the run's place.
+    """Draw the smallest effect that the audit finds, against the number of questions.
+
+    A mark shows the number of questions of this run.
 
     Parameters
     ----------
     effect_at : callable
-        Returns that effect for a number of questions; NaN if there is none.
+        Returns the smallest effect for a number of questions; NaN if no effect is found.
     n_questions : int
         Questions of the run.
     needed : int or None
-        From how many questions on the effect is `matters`; None if no number suffices.
+        The least number of questions for which the effect is at most `matters`; None if no number
+        suffices.
     matters : float
         The smallest effect that matters.
     effect : str
         The effect's name.
     instead : str
-        Why no number suffices, or what would.
+        The title if `needed` is None: why no number suffices.
     decided : bool
-        True if the run reached its decisions: then no number of questions is asked for.
+        Whether the run reached its decisions, so that no more questions are needed.
 
     Returns
     -------
@@ -278,7 +283,7 @@ def power_curve(
         marks.append((needed, matters, f"{needed:,} needed", "D", GREEN))
     for k, y, text, marker, colour in marks:
         axes.plot([k], [y], marker, color=colour, markersize=8, zorder=3)
-        # Then the name is left of the mark, below the curve.
+        # On the right half of the axis, the name is left of the mark and below the curve.
         late = k * k > float(n[0]) * float(n[-1])
         at, ha = ((-6, -14), "right") if late else ((6, 8), "left")
         axes.annotate(text, (k, y), at, textcoords="offset points", ha=ha, annotation_clip=False)
@@ -287,12 +292,9 @@ def power_curve(
     elif needed is None:
         axes.set_title(f"more questions alone are not enough:\n{instead}")
     axes.set_xscale("log")
-    ticks = [
-        k
-        for k in (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000)
-        if n[0] <= k <= n[-1]
-    ]
-    ticks = ticks[:: math.ceil(len(ticks) / 5)]  # more labels would touch
+    steps = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000)
+    ticks = [k for k in steps if n[0] <= k <= n[-1]]
+    ticks = ticks[:: math.ceil(len(ticks) / 5)]  # More than five labels would touch.
     axes.set_xticks(ticks, [f"{k:,}" for k in ticks])
     axes.minorticks_off()
     axes.set_ylim(bottom=0)

@@ -39,7 +39,7 @@ from audit.shards.manifest import MANIFEST
 SCHEMA = "joint verdict"
 SCHEMA_VERSION = "2.2"
 SUITE_TABLE = "calibration_suite.json"
-PICTURE = "score_without_memory.svg"  # of the audit that estimates it
+PICTURE = "score_without_memory.svg"  # drawn by the audit that estimates this score
 
 
 def joint_report(
@@ -49,7 +49,7 @@ def joint_report(
     suite: Callable[[Mapping[str, AuditVerdict[Any]]], Mapping[str, Any]] | None = None,
     homes: Mapping[str, Path] | None = None,
 ) -> ReportPaths:
-    """Build every audit's report, and the page of all of them.
+    """Build every audit's report, and one page on all of them.
 
     Parameters
     ----------
@@ -60,20 +60,20 @@ def joint_report(
     options : mapping
         Options of `audit report`; only the seed may be set.
     suite : callable or None
-        Returns the suite's section for the verdicts by audit. With a suite, audits need not have a
-        model and benchmark in common.
+        Returns the suite's section; its argument is the verdicts by audit. With a suite, the audits
+        need not share a model and benchmark.
     homes : mapping or None
         The folder of each audit's report; `out`/<audit> by default.
 
     Returns
     -------
     ReportPaths
-        The joint report.
+        The paths of the joint report.
 
     Raises
     ------
     ConfigError
-        If no model and benchmark was run by two audits, or one was run in two revisions.
+        If no two audits share a model and benchmark, or a model was run in two revisions.
     """
     by_audit: dict[str, list[Path]] = {}
     for run_dir in run_dirs:
@@ -115,25 +115,25 @@ def joint_report(
 
 
 def _left(out: Path, homes: Iterable[Path]) -> list[Path]:
-    """Return the folders of audits that an earlier joint report had and the new one lacks.
+    """Return the folders of audits that an earlier joint report covers and the new one does not.
 
-    Beside the new page they would look like parts of it.
+    Beside the new page, such a folder would look like a part of the new report.
     """
     try:
         earlier = read_document(out / "verdict.json")
-    except (OSError, ConfigError):  # a missing or damaged report is simply written
+    except (OSError, ConfigError):  # The new report replaces a missing or damaged one.
         return []
     if not isinstance(earlier, JointVerdict):
         return []
     parts = {out / audit for audit in every_audit() if audit in earlier.audits} - set(homes)
-    # A folder with a manifest is a run, and is never deleted.
+    # A folder with a manifest holds a run, and is never deleted.
     return sorted(part for part in parts if part.is_dir() and not any(part.rglob(MANIFEST)))
 
 
 def content(
     verdicts: Mapping[str, AuditVerdict[Any]], suite: Mapping[str, Any] | None = None
 ) -> JointVerdict:
-    """Join every audit's verdict with the findings and sentences on each model and benchmark.
+    """Join the verdicts of all audits, with the findings and sentences on each model and benchmark.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def content(
     Raises
     ------
     ConfigError
-        If the runs share no model and benchmark, or one was run in two revisions.
+        If the runs share no model and benchmark, or a model was run in two revisions.
     """
     seen: dict[tuple[str, str], list[Finding]] = {}
     judged: dict[tuple[str, str], list[forms.Judged]] = {}
@@ -187,7 +187,7 @@ def content(
 
 
 def _without_memory(cells: Iterable[Cell]) -> list[tuple[str, str, str]]:
-    """Return (model, benchmark, sentence on the score without memory) of the cells with one."""
+    """Return (model, benchmark, sentence) for each cell that has a score without memory."""
     return [(c.model, c.benchmark, c.without_memory.sentence) for c in cells if c.without_memory]
 
 
@@ -197,9 +197,9 @@ def _check(
     *,
     apart: bool,
 ) -> None:
-    """Raise ConfigError if the runs share no model and benchmark, or one was run in two revisions.
+    """Raise ConfigError if the runs share no model and benchmark, or a model has two revisions.
 
-    With `apart` they need not share one.
+    With `apart`, the runs need not share a model and benchmark.
     """
     shared = False
     for findings in seen.values():
@@ -230,7 +230,7 @@ Placed = tuple[str, str, Finding]  # model, benchmark, finding
 
 
 def in_order(joint: Sequence[Entry]) -> list[Placed]:
-    """Return every finding: by model, in the order of the audits, then by benchmark."""
+    """Return every finding, sorted by model, then by audit, then by benchmark."""
     findings: list[Placed] = []
     for entry in joint:
         findings += [(entry.model, entry.benchmark, finding) for finding in entry.instruments]
@@ -245,16 +245,16 @@ def in_order(joint: Sequence[Entry]) -> list[Placed]:
 
 @dataclass(frozen=True)
 class Looked:
-    """Hold the matrix of one model.
+    """Hold what the audits looked for and saw in one model.
 
     Parameters
     ----------
     model : str
-        Its name.
+        The model's name.
     columns : tuple of (str, str)
-        Audit and subject of each verdict.
+        The audit and the subject of each verdict.
     rows : mapping
-        The marks of each kind of memory; the last row is that of all kinds.
+        The marks of each kind of memory, by kind. The last row sums up all kinds.
     """
 
     model: str
@@ -263,7 +263,7 @@ class Looked:
 
 
 def matrices(findings: Sequence[Placed]) -> list[Looked]:
-    """Return what was looked for and seen, one matrix for each model."""
+    """Return a matrix for each model: the kinds of memory against the audits."""
     by_model: dict[str, list[tuple[str, Finding]]] = {}
     for model, benchmark, entry in findings:
         by_model.setdefault(model, []).append((benchmark, entry))
@@ -294,16 +294,16 @@ def why(ruling: Ruling, names: Mapping[str, str]) -> str:
         The sentences.
     """
     if ruling.exit_code == FAILED:
-        return "Answers are missing, or an audit measured nothing. Nothing follows from the rest."
+        return (
+            "Answers are missing, or an audit measured nothing. The other results decide nothing."
+        )
     deciding = [cell for cell in ruling.cells if cell.decision == ruling.decision]
     if ruling.decision == Decision.PASS:
         sentence = (
             f"No audit found anything. The pass covers {ruling.scope or 'no form of memory'}."
         )
         if "not examined" in ruling.scope:
-            sentence += (
-                " Not examined: no audit here is known to find it in 80 % of models that have it."
-            )
+            sentence += " Not examined means that no audit here is known to find it in 80 % of the models that have it."
         return sentence
     if not deciding:  # every audit passes, but the suite requires more
         return ruling.rules[-1]
@@ -316,7 +316,7 @@ def why(ruling: Ruling, names: Mapping[str, str]) -> str:
 
 
 def _audit_of(cell: CellRuling, names: Mapping[str, str]) -> str:
-    """Return the audit of a verdict, with its context if the benchmark has several."""
+    """Return the name of a verdict's audit, with the context if the benchmark has several."""
     return f"{names[cell.audit]}, {cell.context}" if cell.context else names[cell.audit]
 
 
@@ -347,14 +347,14 @@ def page(
     links: Mapping[str, str] | None = None,
     drawn: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the page as text: the decision of the gate, then its evidence.
+    """Return the page as text: the gate's decision, then the evidence for it.
 
     Parameters
     ----------
     joint : JointVerdict
         The verdict.
     links : mapping or None
-        Each audit's own page; by default in a folder of its name.
+        The address of each audit's page; by default in a folder with the audit's name.
     drawn : mapping or None
         SVG documents of the audits' figures, by name.
 
@@ -426,7 +426,7 @@ def _lookers() -> dict[str, list[str]]:
 
 
 def _steps(ruling: Ruling, names: Mapping[str, str]) -> dict[tuple[str, str], None]:
-    """Return (audit, first step) of each verdict that decides."""
+    """Return (audit, first step to take) for each verdict that decides."""
     steps: dict[tuple[str, str], None] = {}
     for cell in ruling.cells:
         if cell.decision == ruling.decision != Decision.PASS and cell.what_to_do:
@@ -462,7 +462,7 @@ def _errors(
 
 
 def _sensitivity(findings: Sequence[Placed]) -> list[str]:
-    """Return each sentence once, after the audits that it is about."""
+    """Return each sentence on sensitivity once, after the names of its audits."""
     audits: dict[str, list[str]] = {}
     for _, _, entry in findings:
         audits.setdefault(entry.sensitivity, []).append(entry.name)
@@ -478,7 +478,7 @@ def _marks(
     cells: Mapping[tuple[str, str, str, str], Cell],
     links: Mapping[str, str],
 ) -> list[Mark]:
-    """Return the decision strip: one row for each model, or for each model and benchmark."""
+    """Return the decision strip, with a row for each model, or for each model and benchmark."""
     apart = len({(model, _column(entry)) for model, _, entry in findings}) < len(findings)
     marks = []
     for model, benchmark, entry in findings:

@@ -1,8 +1,8 @@
 """Render the shell of every report's page, with two defences against hostile text.
 
-jinja2 escapes everything it prints, and a page's script sets nothing but `textContent`. The
-Content-Security-Policy allows only the one script and style sheet whose hashes it names, and no
-request.
+The first is escaping: jinja2 escapes all that it prints, and a page's script sets `textContent`
+alone. The second is the Content-Security-Policy. It allows one script and one style sheet, by
+their hashes, and no request.
 """
 
 import base64
@@ -39,15 +39,15 @@ NOT_CALIBRATED = (
     "audit calibrate measures how often the procedure is wrong on it."
 )
 
-# Seconds after which the page of a run in progress reloads itself (`audit report --follow`); 0 for
-# never.
+# Seconds after which the page of a run in progress reloads itself (`audit report --follow`). With
+# 0 the page never reloads.
 REFRESH_S: ContextVar[int] = ContextVar("refresh_s", default=0)
 SO_FAR: ContextVar[str] = ContextVar("so_far", default="")  # how far the run is
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """Hold what a manifest says about one run as texts: main facts, further facts and prompt
+    """Hold the facts of one run's manifest as texts: main facts, further facts, prompt
     templates."""
 
     title: str
@@ -58,8 +58,17 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class Gated:
-    """Hold a column of the gate matrix; `where` filters the questions to this model's, by
-    control."""
+    """Hold a column of the gate matrix.
+
+    Parameters
+    ----------
+    label : str
+        The column's title.
+    gates : sequence of Gate
+        The gates of the column.
+    where : mapping
+        Values of the page's filters that show this column's questions alone.
+    """
 
     label: str
     gates: Sequence[Gate]
@@ -68,10 +77,22 @@ class Gated:
 
 @dataclass(frozen=True)
 class Mark:
-    """Hold an entry of the decision strip: what an audit says about a model, in plain words, with a
-    link.
+    """Hold an entry of the decision strip: what an audit says about a model, in plain words.
 
-    decision: what the gate would decide on this entry alone; "" where the page states it elsewhere.
+    Parameters
+    ----------
+    audit, who : str
+        The audit and the model.
+    word : VerdictWord
+        The verdict in words.
+    note : str
+        A remark beside the verdict.
+    href : str
+        The link to the evidence.
+    sure : str
+        How sure the verdict is.
+    decision : str
+        What the gate decides from this entry alone; empty if the page states it elsewhere.
     """
 
     audit: str
@@ -92,11 +113,11 @@ class Errors:
     who : str
         The model.
     rates : tuple of (str, float, float or None)
-        What happens to models of known truth, how often (0-1), and its standard error.
+        What happens to models whose truth is known, its rate (0-1), and the rate's standard error.
     sentence : str
-        Everything that was measured.
+        All measured rates in words.
     sensitivity : tuple of str
-        What the audit was measured to notice.
+        Sentences on what the audit is known to find.
     """
 
     who: str
@@ -106,14 +127,14 @@ class Errors:
 
 
 def errors_of(results: Sequence[CellResult], named: Mapping[str, str]) -> list[Errors]:
-    """Return the error rates of each calibrated design once.
+    """Return the error rates of each calibrated design, each once.
 
     Parameters
     ----------
     results : sequence of CellResult
         The results.
     named : mapping
-        What each rate of the table is the share of, in order.
+        What each rate of the table counts, by its key, in the order of the page.
 
     Returns
     -------
@@ -144,7 +165,7 @@ def marks_of(verdict: JudgedRun[Any, Any], words: Mapping[Any, VerdictWord]) -> 
     verdict : JudgedRun
         The verdict.
     words : mapping
-        The labels of its verdicts.
+        The words of each verdict of this audit.
 
     Returns
     -------
@@ -168,13 +189,15 @@ def marks_of(verdict: JudgedRun[Any, Any], words: Mapping[Any, VerdictWord]) -> 
 
 
 def share(value: float | None) -> str:
-    """Format 0.71 as "71.0 %", with one decimal so that a column is aligned."""
+    """Format 0.71 as "71.0 %". All have one decimal, so that a column is aligned."""
     return percent(value, whole=False)
 
 
 def number(value: Any) -> str:
-    """Format a number with four significant digits, or separators if it is whole; other values as
-    text."""
+    """Format a number with four significant digits, or a whole number with separators.
+
+    Other values are returned as text.
+    """
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return DASH
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -183,7 +206,8 @@ def number(value: Any) -> str:
 
 
 def count(value: float | None) -> str:
-    """Format as `number`, but fractions (expected numbers over replicates) with one decimal."""
+    """Format a count as `number` does; a fraction, such as a mean over replicates, has one
+    decimal."""
     return number(value) if value is None or float(value).is_integer() else f"{value:,.1f}"
 
 
@@ -194,7 +218,7 @@ def words(name: str) -> str:
 
 
 def environment() -> Environment:
-    """Return the environment of all templates: it escapes everything, and refuses undefined
+    """Return the jinja2 environment of all templates. It escapes all text and refuses undefined
     names."""
     made = Environment(
         loader=PackageLoader("audit", ""),
@@ -241,19 +265,19 @@ def render_page(
     Parameters
     ----------
     template : str or Path
-        Such as "perturb/page.html.j2", or the file of an audit outside the package.
+        A template of the package, such as "perturb/page.html.j2", or the file of another package.
     rows : sequence of CellRows
         The rows of every model and benchmark.
     scripts : sequence of str
-        Files of the package that follow shared.js.
+        Further scripts of the package, after shared.js.
     css : str
-        Styles that follow page.css.
+        Further styles, after page.css.
     gates : mapping or None
         The words for gate names.
     gated : sequence of Gated
         The columns of the gate matrix.
     labels : mapping or None
-        Other names that the template prints with `words`.
+        The words for other names that the template prints.
     values : Any
         Further values of the template.
 
@@ -297,8 +321,8 @@ def _read(name: str) -> str:
 
 
 def policy(js: str, css: str) -> str:
-    """Return the Content-Security-Policy: one script and one style sheet by hash, and no
-    requests."""
+    """Return the Content-Security-Policy. It allows one script and one style sheet, and no
+    request."""
     return (
         f"default-src 'none'; script-src '{_sha256(js)}'; style-src '{_sha256(css)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -308,17 +332,17 @@ def policy(js: str, css: str) -> str:
 def _sha256(text: str) -> str:
     if re.search(r"</(script|style)", text, re.IGNORECASE) or "\r" in text:
         raise ValueError(
-            "A script or style sheet of the page holds its own end tag or a CR; neither can be embedded."
+            "The page's script or style sheet holds its end tag or a carriage return. "
+            "Expected neither, since such text cannot be embedded."
         )
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-Segments = list[tuple[str, str]]  # text, and what became of it: "" kept, "new", or "gone"
+Segments = list[tuple[str, str]]  # text, and its state: "" (kept), "new" or "gone"
 
 
 def word_diff(original: str, other: str) -> Segments:
-    """Return the words of `other`, with the new ones marked, and the words of `original` that are
-    gone.
+    """Compare two texts word by word.
 
     Parameters
     ----------
@@ -328,7 +352,8 @@ def word_diff(original: str, other: str) -> Segments:
     Returns
     -------
     list of (str, str)
-        Texts, each with "" (kept), "new" or "gone".
+        Texts, each with its state: "" (kept), "new" (only in `other`) or "gone" (only in
+        `original`).
 
     Examples
     --------
@@ -336,7 +361,7 @@ def word_diff(original: str, other: str) -> Segments:
     [('What ', ''), ('city ', 'new'), ('is the ', ''), ('capital? ', 'gone'), ('main one?', 'new')]
     """
     a, b = original.split(), other.split()
-    if a == b:  # only blanks changed, so the text is shown unchanged
+    if a == b:  # Only blanks differ, so the text is shown as unchanged.
         return [(other, "")]
     segments: Segments = []
     for tag, from_, to, start, end in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():

@@ -1,12 +1,12 @@
-"""The page of an audit that brings none: decisions, checks, three questions, every item, the facts
-of the run."""
+"""Draw the page of an audit that brings none of its own.
 
-from collections.abc import Sequence
+It shows the decisions, the checks, three questions, every item, and the facts of the run.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from audit.config.audits import part_of
 from audit.judging.run import JudgedRun
@@ -17,13 +17,12 @@ from audit.shards.questions import QuestionFile
 from audit.statistics.paired import CellOutcomes, State
 
 EXAMPLES = 3
-MAX_ITEMS = 400  # on the page; items.csv has every item
+MAX_ITEMS = 400  # The page shows at most so many items; items.csv has all of them.
 
 
 @dataclass(frozen=True)
 class PlainItem:
-    """One question of a cell: its words, and the state of the answer in each setting. differs: not
-    the same in all."""
+    """Hold one question of a cell, and the state of its answer in each setting."""
 
     model: str
     question_id: str
@@ -32,16 +31,33 @@ class PlainItem:
 
     @property
     def differs(self) -> bool:
+        """Return whether the state is not the same in all settings."""
         return len({state for _, state in self.states}) > 1
 
 
 def page(verdict: JudgedRun[CellOutcomes, Any], run_dir: Path) -> Page:
-    """Return the page and the table of items. run_dir: where the questions are."""
+    """Return the page and the table of items.
+
+    Parameters
+    ----------
+    verdict : JudgedRun
+        The verdict.
+    run_dir : Path
+        The run, whose files hold the questions.
+
+    Returns
+    -------
+    Page
+        Without figures.
+    """
     texts = {(q.benchmark, q.id): q.text for q in QuestionFile(run_dir)}
-    items = [one for cell in verdict.cells for one in _items(cell, texts)]
+    items: list[PlainItem] = []
+    for cell in verdict.cells:
+        items += _items(cell, texts)
     vocabulary = part_of(verdict.audit, "vocabulary")
-    pairs = zip(verdict.cells, verdict.results, strict=True)
-    cells = [{"result": r, "mark": verdict.mark(c, r)} for c, r in pairs]
+    cells = []
+    for cell, result in zip(verdict.cells, verdict.results, strict=True):
+        cells.append({"result": result, "mark": verdict.mark(cell, result)})
 
     def render(figures: dict[str, str]) -> str:
         name = vocabulary.INSTRUMENT.name
@@ -65,23 +81,28 @@ def page(verdict: JudgedRun[CellOutcomes, Any], run_dir: Path) -> Page:
             total_items=len(items),
         )
 
-    rows = ({"one": one, "how": how, "state": state} for one in items for how, state in one.states)
-    table = columns(rows, "model=one.model", "question_id=one.question_id", "setting=how", "state")
-    return Page({"items.csv": table}, {}, render)
+    names = ("model=item.model", "question_id=item.question_id", "setting", "state")
+    return Page({"items.csv": columns(_rows(items), *names)}, {}, render)
+
+
+def _rows(items: Sequence[PlainItem]) -> Iterator[dict[str, Any]]:
+    """Yield a row of items.csv for each item and setting."""
+    for item in items:
+        for setting, state in item.states:
+            yield {"item": item, "setting": setting, "state": state}
 
 
 def _items(cell: CellOutcomes, texts: dict[tuple[str, str], str]) -> Sequence[PlainItem]:
     """Return the questions of a cell; those whose answers differ between settings come first."""
-    names = [
-        " ".join((s.arm.replace("_", " "), *([str(s.level)] if s.level else [])))
-        for s in cell.settings
-    ]
-    found = []
+    names = []
+    for setting in cell.settings:
+        arm = setting.arm.replace("_", " ")
+        names.append(f"{arm} {setting.level}" if setting.level else arm)
+    items = []
     for i, id_ in enumerate(cell.question_ids):
-        states = tuple(
-            (how, State(int(row)).name.lower())
-            for how, row in zip(names, cell.state[:, i], strict=True)
-        )
-        found.append(PlainItem(cell.model, id_, texts.get((cell.benchmark, id_), ""), states))
-    order = np.argsort([not one.differs for one in found], kind="stable")
-    return [found[k] for k in order]
+        states = []
+        for name, row in zip(names, cell.state[:, i], strict=True):
+            states.append((name, State(int(row)).name.lower()))
+        text = texts.get((cell.benchmark, id_), "")
+        items.append(PlainItem(cell.model, id_, text, tuple(states)))
+    return sorted(items, key=lambda item: not item.differs)

@@ -1,7 +1,7 @@
-"""Say in one sentence what an audit would find of planted contamination in a run's own design.
+"""Describe in one sentence how likely an audit finds planted contamination in a run's design.
 
 `audit.plant` measures effects. How likely an audit finds such an effect depends on the design
-(`audit.statistics.notice`). Every dose that was measured is quoted.
+(`audit.statistics.notice`). The sentence names every measured number of passes.
 """
 
 import os
@@ -22,15 +22,15 @@ from audit.statistics.priors import PRIORS, TauPrior
 
 FILE = "sensitivity.json"
 STANDARD = Field(1000, 500, 5)  # the design of the table in docs/findings/sensitivity.md
-LEARNT = 0.5  # the plants learnt this share of the items
+LEARNT = 0.5  # share of the items that the planted models learnt
 _TAUGHT = {"qa": "taught as question and answer (qa)", "raw": "as running text (raw)"}
 _NOT_IN_IT = {"perturb": " Whether sensitivity to wording is refuted too is not in it."}
-_INDICATORS = 6  # the memory audit tests each of them at alpha / 6, which is Holm's smallest level
+_INDICATORS = 6  # The memory audit tests each indicator at alpha / 6, Holm's smallest level.
 _TEXT_PRIOR = TauPrior(
     0.1, "a tenth of the spread between texts: assumed, as in the memory audit's calibration"
 )
-# For files without the spread over items: repeated answers to an item differ in 20 %, as in the
-# calibrations.
+# Some files lack the spread over items. Then repeated answers are taken to differ on 20 % of the
+# items, as in the calibrations.
 _FLIP = 0.2
 
 
@@ -50,7 +50,7 @@ def load_sensitivity(run_dir: Path) -> dict[str, Any]:
     Raises
     ------
     DataError
-        If the file is not one that `audit.plant` writes.
+        If `audit.plant` did not write the file.
     """
     of_run = run_dir / FILE
     path = of_run if os.path.lexists(of_run) else Path(str(files("audit").joinpath("data", FILE)))
@@ -62,7 +62,8 @@ def load_sensitivity(run_dir: Path) -> dict[str, Any]:
         ) from error
     if not isinstance(measured, dict) or measured.get("schema") != "sensitivity":
         raise DataError(
-            f"{path} is not a measurement of audit.plant. Expected its {FILE}, or no such file."
+            f"{path} is not a measurement of audit.plant. Expected the {FILE} that it writes, "
+            "or no such file."
         )
     return measured
 
@@ -75,7 +76,7 @@ def quote(
     field: Field,
     judged: Collection[str] | None = None,
 ) -> str:
-    """Describe how likely an audit finds each plant in a design.
+    """Describe how likely an audit finds each planted model in a design.
 
     Parameters
     ----------
@@ -91,7 +92,7 @@ def quote(
     Returns
     -------
     str
-        A sentence, which also says for which model and benchmark it holds.
+        A sentence, which also names the model and benchmark that were measured.
     """
     if judged is not None and not judged:
         return "Sensitivity: none, as no indicator of this audit could be judged here."
@@ -111,7 +112,7 @@ def quote(
             f", {field.references} other model{'' if field.references == 1 else 's'} as reference"
         )
     same = measured["model"] == model and measured["benchmark"] == benchmark
-    whose = "this model and benchmark" if same else "that model and benchmark, not of this run's"
+    whose = "this model and benchmark" if same else "that model and benchmark, not this run's"
     return (
         f"Sensitivity in a field design of this run's size ({sizes}): had the model learnt half of the items, each "
         f"with the effect measured in {measured['model']} on {measured['benchmark']}, this audit would find it with "
@@ -133,7 +134,7 @@ def chances(
     Returns
     -------
     dict of dict of Limits
-        The chance of the best indicator, so the audit's chance is at least this.
+        The chance of the best indicator. The audit's chance is at least this.
     """
     doses: dict[str, dict[int, Limits]] = {}
     for plant in sorted(measured["plants"], key=lambda plant: int(plant["passes"])):
@@ -155,7 +156,7 @@ def chances(
 def chance_of(
     measurement: Mapping[str, Any], plant: Mapping[str, Any], indicator: str, field: Field
 ) -> Limits | None:
-    """Return the chance that one indicator finds a plant, if LEARNT of the items were learnt.
+    """Return the chance that one indicator finds a plant that learnt the share LEARNT of the items.
 
     Parameters
     ----------
@@ -184,7 +185,7 @@ def chance_of(
 def _effect(
     measured: Mapping[str, Any], plant: Mapping[str, Any], indicator: str
 ) -> tuple[Effect, TauPrior, int] | None:
-    """Return (effect, prior of how models differ in it, number of tests that share alpha)."""
+    """Return the effect, the prior of its spread between models, and how many tests share alpha."""
     sizes = (measured["learnt_items"], measured["other_items"])
     row = _row(plant, indicator)
     bases = [plant for plant in measured["plants"] if not plant["passes"]]
@@ -208,7 +209,7 @@ def _effect(
         return _with_error(effect, sizes[:1]), PRIORS["rewording"], 1
     if indicator == "router_gain" and (clean := _row(base, "router_gain")) is not None:
         sd = row.get("sd") or _FLIP**0.5
-        error = (2 / sizes[0]) ** 0.5 * sd  # two models were measured, while a run has one
+        error = (2 / sizes[0]) ** 0.5 * sd  # Two models were measured, while a run has one.
         return Effect(row["learnt"] - clean["learnt"], error, (sd,)), PRIORS["rewording"], 1
     return None
 
@@ -224,14 +225,14 @@ def _row(plant: Mapping[str, Any], indicator: str) -> Mapping[str, Any] | None:
 def _of_shares(shares: tuple[float, float]) -> tuple[float, ...]:
     """Return the standard deviations of right and wrong answers.
 
-    A share of 1 is not known exactly, so shares are kept away from 0 and 1 by one in 200.
+    A measured share of 1 is uncertain too, so shares are limited to .005 to .995.
     """
     kept = [min(max(p, 0.005), 0.995) for p in shares]
     return tuple(float(np.sqrt(p * (1 - p))) for p in kept)
 
 
 def _with_error(effect: Effect, sizes: tuple[int, ...]) -> Effect:
-    """Add the standard error of the measured value, whose one reference was the base model."""
+    """Add the standard error of the measured value. Its only reference was the base model."""
     alone = 1 if effect.references else 0
     return Effect(
         effect.value, effect.error(sizes, alone), effect.own, effect.references, effect.correlation
@@ -241,8 +242,8 @@ def _with_error(effect: Effect, sizes: tuple[int, ...]) -> Effect:
 def _text_spread(measured: Mapping[str, Any]) -> float | None:
     """Return the standard deviation of a text's likelihood between items.
 
-    It is stored, or else the median over plants of what the AUC of two normal distributions
-    implies.
+    If the file does not hold it, it follows from the AUC of two normal distributions: the median
+    over the plants is returned.
     """
     measured_rows = (_row(plant, "item_likelihood") for plant in measured["plants"])
     rows = [row for row in measured_rows if row is not None]

@@ -83,9 +83,8 @@ class Balancer:
         """Remove a replica: each of its affinities moves to another. Returns False if there is no
         other."""
         with self._lock:
-            others = any(
-                until < math.inf for other, until in enumerate(self._away) if other != replica
-            )
+            away = [*self._away[:replica], *self._away[replica + 1 :]]
+            others = any(until < math.inf for until in away)
             if others:
                 self._away[replica] = math.inf
             return others
@@ -137,6 +136,7 @@ class Balancer:
 
 _AGAIN_S = 1.0  # the wait before requests of an unreachable replica are repeated
 _UNREACHABLE_S = 15.0  # a replica is skipped for this time, in which Ray gives up a lost node
+_SILENT_S = 10.0  # replicas that answered nothing for this time are called again
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,10 @@ class EngineCaller:
         waiting = self._send(requests, range(len(requests)), priority)
         try:
             while waiting:
-                done, _ = ray.wait(list(waiting), num_returns=1)
+                done, _ = ray.wait(list(waiting), num_returns=1, timeout=_SILENT_S)
+                if not done:
+                    self._call_silent({share.replica for share in waiting.values()})
+                    continue
                 share = waiting.pop(done[0])
                 answers, seconds = None, None
                 try:
@@ -223,6 +226,15 @@ class EngineCaller:
             if reply is not None:
                 answered.append(reply)
         return answered
+
+    def _call_silent(self, replicas: Iterable[int]) -> None:
+        """Call replicas whose answers are late, so that Ray reports those that are lost.
+
+        A process that calls a replica before it has heard that Ray restarts it queues the call.
+        Ray fails queued calls only when another one follows.
+        """
+        for replica in replicas:
+            self._engines[replica].progress.remote()
 
     def _send(
         self, requests: Sequence[GenerationRequest], indices: Iterable[int], priority: int

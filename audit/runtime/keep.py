@@ -98,9 +98,8 @@ def take_pool(
     # models take turns, because memory is not reserved there.
     unused = [held for held in _held if not held.used]
     for held in unused:
-        if (new.on_cpus and held.on_cpus) or not all(
-            group.wait(ROOM_WAIT_S) for group in new.pool.groups
-        ):
+        both_on_cpus = new.on_cpus and held.on_cpus
+        if both_on_cpus or not all(group.wait(ROOM_WAIT_S) for group in new.pool.groups):
             _held.remove(held)
             held.pool.close()
     return new.pool

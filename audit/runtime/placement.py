@@ -219,9 +219,8 @@ def _servers(models: Iterable[ModelConfig]) -> set[tuple[str, int, str]]:
     """Return the servers that the models call, however their URLs are spelt: host, port and
     path."""
     servers = set()
-    for endpoint in chain.from_iterable(
-        model.endpoints for model in models if model.engine == "openai"
-    ):
+    served = [model.endpoints for model in models if model.engine == "openai"]
+    for endpoint in chain.from_iterable(served):
         url = urlsplit(endpoint.url)
         host = "localhost" if url.hostname in _LOOPBACK else url.hostname or ""
         port = url.port or (443 if url.scheme == "https" else 80)

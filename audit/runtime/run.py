@@ -156,7 +156,8 @@ def run_audit(
 def _describe(resolved: ResolvedRun, run_dir: RunDir, display: Display) -> None:
     samples = resolved.samples
     # They are written at every start, since the file may have been changed meanwhile.
-    write_questions(run_dir.path, (q for s in samples for q in s.questions()))
+    questions = chain.from_iterable(sample.questions() for sample in samples)
+    write_questions(run_dir.path, questions)
     if resolved.on_open is not None:
         resolved.on_open(run_dir.path)
     for name in described_models().keys() & resolved.config.model.keys():

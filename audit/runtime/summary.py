@@ -6,6 +6,7 @@ import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -267,15 +268,14 @@ def _mending(
         )
     if content.audit == "sweep" and "gate_noise_floor" in to_do:
         return larger(command, "seed", manifest["config"]["seed"] + 1)
-    if "ask_all" in to_do and any(
-        one["n"] < one["n_distinct"] for one in manifest["benchmark"].values()
-    ):
+    samples = manifest["benchmark"].values()
+    if "ask_all" in to_do and any(sample["n"] < sample["n_distinct"] for sample in samples):
         return larger(command, "n", "all")
     return ""
 
 
 def _calls_failed(cell: Cell) -> bool:
-    numbers = (each for gate in cell.gates for each in gate.numbers.items())
+    numbers = chain.from_iterable(gate.numbers.items() for gate in cell.gates)
     return any(share for name, share in numbers if name.endswith("_error"))
 
 

@@ -87,12 +87,11 @@ def counted(run_dir: Path) -> dict[str, Any]:
     """Return how far a run is, for programs: rows asked for and stored by model and arm. Raises
     AuditError if there is no run that can be read."""
     manifest, schema = Manifest.load(run_dir), audit_of(run_dir).schema
-    arms = {}
+    arms: dict[str, dict[str, dict[str, int]]] = {}
     for model, totals in _totals(manifest).items():
-        arms[model] = {
-            arm: {"total": total, "rows": 0, "errors": 0, "unparsed": 0}
-            for arm, total in totals.items()
-        }
+        arms[model] = {}
+        for arm, total in totals.items():
+            arms[model][arm] = {"total": total, "rows": 0, "errors": 0, "unparsed": 0}
     for path in shard_paths(run_dir / SHARDS):
         for name, counts in _counted(path, path.stat().st_size, path.stat().st_mtime_ns, schema):
             for row in counts.to_pylist():

@@ -36,9 +36,8 @@ MIN_KAPPA, MAX_MISSES, MIN_LABELS = (
 )
 
 _PUBLISHED = shipped_table("refusal.json")
-PHRASES: dict[str, tuple[str, ...]] = {
-    rule: tuple(phrases) for rule, phrases in _PUBLISHED["phrases"].items()
-}
+_PHRASES = _PUBLISHED["phrases"]
+PHRASES: dict[str, tuple[str, ...]] = {rule: tuple(texts) for rule, texts in _PHRASES.items()}
 _NAMED = re.compile(rf"\b({COMPLIANCE}|{FULL}|{PARTIAL})\b", re.IGNORECASE)
 _PROMPT = files("audit.scoring").joinpath("judge_prompt.txt").read_text(encoding="utf-8").rstrip()
 

@@ -278,9 +278,8 @@ def _pair_cell(rows: _Rows, sorts: list[int]) -> CellOutcomes:
         _only([rows.sorts[code][k] for code in sorts], name, rows.sorts[sorts[0]][0])
         for k, name in enumerate((*_SORT, _DRAWS)[: len(rows.sorts[sorts[0]])])
     )
-    group, n_options = (
-        _facts(rows, values, sorts[0], benchmark) for values in (rows.group, rows.n_options)
-    )
+    group = _facts(rows, rows.group, sorts[0], benchmark)
+    n_options = _facts(rows, rows.n_options, sorts[0], benchmark)
     present = np.flatnonzero(group >= 0)
     run = np.unique(
         np.concatenate([np.unique(rows.setting[block]) for block in _blocks(rows, sorts[0])])

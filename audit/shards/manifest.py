@@ -381,11 +381,11 @@ def deciding(config: Mapping[str, Any]) -> dict[str, Any]:
         {dotted key: value}, without NOT_RESULTS and secrets.
     """
     flat = flatten(redact(plain(config)))
-    return {
-        key: value
-        for key, value in flat.items()
-        if not any(fnmatchcase(key, skip) for skip in NOT_RESULTS)
-    }
+    results = {}
+    for key, value in flat.items():
+        if not any(fnmatchcase(key, skip) for skip in NOT_RESULTS):
+            results[key] = value
+    return results
 
 
 def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
@@ -621,9 +621,8 @@ def open_run_dir(
         )
         packages = package_versions()
         if before is not None:  # the engine's stay, as they made the existing rows
-            packages = {
-                name: version for name, version in packages.items() if name not in ENGINE_PACKAGES
-            }
+            kept = packages.keys() - ENGINE_PACKAGES
+            packages = {name: packages[name] for name in packages if name in kept}
             for name, version in before.packages.items():
                 if name in ENGINE_PACKAGES:
                     packages[name] = version

@@ -103,10 +103,8 @@ def membership_auc(
     The p-value tests memory if the sets differ otherwise by chance alone (halves of one benchmark
     drawn at random). Of other sets it also tells that their texts differ.
     """
-    a, b = (
-        x[~np.isnan(x)]
-        for x in (np.asarray(published, dtype=float), np.asarray(fresh, dtype=float))
-    )
+    a, b = np.asarray(published, dtype=float), np.asarray(fresh, dtype=float)
+    a, b = a[~np.isnan(a)], b[~np.isnan(b)]
     if a.size < 2 or b.size < 2:
         raise DataError(f"An AUC needs two items in each set; found {a.size} and {b.size}.")
     ranks = scipy.stats.rankdata(np.concatenate([a, b]))
@@ -132,9 +130,9 @@ def membership_auc(
         return Auc(auc, max(auc - unseen, 0.0), min(auc + unseen, 1.0), pvalue)
     centre = min(max(auc, 0.5 / fewer), 1 - 0.5 / fewer)  # half an item from the ends
     half = t * se / (centre * (1 - centre))
-    low, high = (
-        float(scipy.special.expit(scipy.special.logit(centre) + side * half)) for side in (-1, 1)
-    )
+    middle = scipy.special.logit(centre)
+    low = float(scipy.special.expit(middle - half))
+    high = float(scipy.special.expit(middle + half))
     return Auc(auc, min(low, auc), max(high, auc), pvalue)
 
 

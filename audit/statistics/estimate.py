@@ -226,7 +226,8 @@ def shape_of(*estimates: Estimate) -> tuple[int, float]:
     tuple of (int, float)
         The smallest `empty` and the largest `uneven`.
     """
-    return min(e.empty for e in estimates), max(e.uneven for e in estimates)
+    least_empty = min(e.empty for e in estimates)
+    return least_empty, max(e.uneven for e in estimates)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -126,9 +126,8 @@ def components(
         for e in squares:
             if set(e) < set(effect):
                 parts.append(e)
-        squares[effect] = float(np.sum(np.broadcast_to(mean, table.shape) ** 2)) - sum(
-            squares[e] for e in parts
-        )
+        total = float(np.sum(np.broadcast_to(mean, table.shape) ** 2))
+        squares[effect] = total - sum(squares[part] for part in parts)
         size = math.prod(levels[axis] for axis in effect)
         freedom[effect] = size - 1 - sum(freedom[e] for e in parts)
     estimates: dict[tuple[str, ...], float] = {}

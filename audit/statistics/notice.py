@@ -157,9 +157,9 @@ def _chances(
         return [float(scipy.stats.norm.sf((critical - value) / items)) for value in values]
     if r < 1:
         return [0.0] * len(values)
-    sampling = sum(
-        sd**2 * (1 - effect.correlation) / k for sd, k in zip(effect.references, sizes, strict=True)
-    )
+    sampling = 0.0
+    for sd, k in zip(effect.references, sizes, strict=True):
+        sampling += sd**2 * (1 - effect.correlation) / k
     tau = scipy.stats.halfnorm.ppf(_NODES, scale=prior.scale)
     spreads = _spreads(tau, sampling, r)
     grid = np.quantile(spreads, np.linspace(0, 1, 7)) if r > 1 else np.array([sampling])

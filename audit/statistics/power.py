@@ -6,6 +6,7 @@ no normal approximation.
 """
 
 from bisect import bisect_left
+from functools import lru_cache
 
 import numpy as np
 import scipy
@@ -56,15 +57,23 @@ def mcnemar_power(n: int, p_improve: float, p_degrade: float, alpha: float = 0.0
         )
     if discordance == 0:
         return 0.0
-    # With 10,000 items all but 1,000 values of m have next to no weight, and each value costs a
-    # search.
-    low, high = scipy.stats.binom.ppf((1e-15, 1 - 1e-15), n, min(discordance, 1.0)).astype(int)
-    m = np.arange(low, high + 1)
-    weight = scipy.stats.binom.pmf(m, n, min(discordance, 1.0))
-    critical = _critical_improve(m, alpha)
+    m, weight, critical = _discordant(n, min(discordance, 1.0), alpha)
     return float(np.sum(weight * scipy.stats.binom.sf(critical - 1, m, p_improve / discordance)))
 
 
+@lru_cache(maxsize=64)  # a search for a gain asks for the same discordance again and again
+def _discordant(
+    n: int, discordance: float, alpha: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the numbers m of discordant items, their probabilities and the critical values."""
+    # With 10,000 items all but 1,000 values of m have next to no weight, and each value costs a
+    # search.
+    low, high = scipy.stats.binom.ppf((1e-15, 1 - 1e-15), n, discordance).astype(int)
+    m = np.arange(low, high + 1)
+    return m, scipy.stats.binom.pmf(m, n, discordance), _critical_improve(m, alpha)
+
+
+@lru_cache(maxsize=1024)  # every page of a panel draws the same curve
 def minimum_detectable_gain(
     n: int, discordance: float, alpha: float = 0.05, n_tests: int = 1, power: float = TARGET_POWER
 ) -> float:

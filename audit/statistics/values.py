@@ -11,6 +11,7 @@ Absent rows were not run, and are left out in any case.
 
 import warnings
 from collections.abc import Sequence
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -149,7 +150,7 @@ def runs_of(
         raise DataError(
             f"{cell.model} on {cell.benchmark}: {arm} was not run at every level of {list(levels)}."
         )
-    numbers = sorted({s.replicate for settings in runs for s in settings})
+    numbers = sorted({s.replicate for s in chain.from_iterable(runs)})
     stacked = np.full((len(numbers), len(runs), cell.n), np.nan)
     for k, settings in enumerate(runs):
         for s in settings:

@@ -356,7 +356,7 @@ def describe(plan: Sequence[Step], run_dir: Path) -> list[str]:
     rows: list[tuple[str, ...]] = [_HEAD]
     calls = []
     for step in plan:
-        for arm in part_of(step.audit, "plan").planned(step.config).asked():
+        for arm in part_of(step.audit, "plan").planned(step.config).counts():
             planned = arm.planned
             calls.append(planned)
             rows.append((step.audit, planned.model, planned.benchmark, *_figures([planned])))

@@ -74,8 +74,9 @@ def decided(
     thresholds = SweepThresholds()
     shifts = run_shifts([m.cell for m in models], thresholds.run_sd_plausible)
     permutations = enough_permutations(routers * len(models), thresholds.alpha, n_resamples)
-    found = [
-        measure(
+    found = []
+    for m in models:
+        evidence = measure(
             m.cell,
             rng=rng,
             n_resamples=n_resamples,
@@ -84,8 +85,7 @@ def decided(
             shifts=cell_shifts(m.cell, shifts),
             reference=m.reference,
         )
-        for m in models
-    ]
+        found.append(evidence)
     panel = zip(found, over_panel(found), strict=True)
     return found, [decide(e, (), thresholds, corrected) for e, corrected in panel]
 
@@ -109,7 +109,7 @@ def judge(design: Design, world: World, rng: np.random.Generator) -> FloatArray:
         covered = np.array(
             [np.mean(held), c.mean.low <= truth <= c.mean.high, together], dtype=float
         )
-    share = [np.mean([v == one for v in verdicts]) for one in _VERDICTS.values()]
+    share = [verdicts.count(verdict) / len(verdicts) for verdict in _VERDICTS.values()]
     paper = np.mean(gains > 0), np.mean(np.any(gains > 0, axis=1))
     return np.array([*share, Verdict.EXCESS in verdicts, *paper, *covered], dtype=float)
 

@@ -64,9 +64,8 @@ class Comparison:
 
     def beats(self, alpha: float) -> frozenset[int]:
         """Return the router counts whose step-down adjusted p is at most alpha."""
-        return frozenset(
-            r for r, p in zip(self.routers, self.adjusted, strict=True) if p <= alpha + 1e-12
-        )
+        tested = zip(self.routers, self.adjusted, strict=True)
+        return frozenset(r for r, p in tested if p <= alpha + 1e-12)
 
     @property
     def above_zero(self) -> frozenset[int]:
@@ -222,9 +221,9 @@ def _counted(
 
 def _unlimited(gain: FloatArray, confidence: float) -> dict[str, Any]:
     """Return the limits -1 and 1 for gains (R,) that cannot be bounded."""
-    pointwise = tuple(
-        Interval(g, -1.0, 1.0, confidence, "bca", float("nan")) for g in gain.tolist()
-    )
+    pointwise = []
+    for estimate in gain.tolist():
+        pointwise.append(Interval(estimate, -1.0, 1.0, confidence, "bca", float("nan")))
     mean = Interval(float(np.nanmean(gain)), -1.0, 1.0, confidence, "bca", float("nan"))
     ones = np.ones_like(gain)
     return {

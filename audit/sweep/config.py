@@ -1,6 +1,4 @@
-"""Define the options of a sweep (the schema of conf/sweep.yaml), validated before an engine is
-loaded.
-"""
+"""Define the options of a sweep (conf/sweep.yaml), which are checked before an engine loads."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,10 +28,10 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
     "router_forward_full": ("question",),
     "router_noisy_rewrite": ("question",),
     "router_summary": ("messages",),  # with aggregator=summary
-    "message": ("index", "text"),  # one router message as the worker sees it; index counts from 1
+    "message": ("index", "text"),  # one router message in the worker's prompt; index counts from 1
     "worker_letter": ("letters", "messages"),
     "worker_option_text": ("messages",),
-    # Templates for free-form answers replace those without the reading's name.
+    # For free-form answers, these templates replace those without the name of the reading.
     **{
         f"router_{arm}_{reading}": ("question",)
         for arm in ("forward_full", "noisy_rewrite")
@@ -46,20 +44,20 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
 
 @dataclass
 class SweepConfig(RunConfig):
-    worker: ModelConfig | None = None  # another model, which answers in place of the router's model
+    worker: ModelConfig | None = None  # another model that answers in place of the router's model
     r: Any = "1..9"
     arms: list[str] = field(default_factory=lambda: [str(a) for a in Arm])
-    n: Any = None  # null takes as many questions as the plan needs, at most all
+    n: Any = None  # null: as many questions as the plan needs, at most all
     draws: str = "nested"
     aggregator: str = "concatenate"
     replicates: int = 1
     clean_replicates: int = 3
     noisy_replicates: int = 2
     messages_from: str | None = (
-        None  # a run whose stored router messages are answered without any router call
+        None  # a run whose stored router messages are used, without router calls
     )
-    messages_of: str | None = None  # the model of that run, needed if it has several
-    hint_reference: Any = None  # runs of other models that had messages_from=this run
+    messages_of: str | None = None  # the model of that run, if the run has several
+    hint_reference: Any = None  # runs of other models with messages_from=this run
     ensemble_control: bool = True
     dose: Any = None
 
@@ -68,8 +66,9 @@ ConfigStore.instance().store(name="sweep_schema", node=SweepConfig)
 
 
 def from_hydra(cfg: DictConfig) -> SweepConfig:
-    """Convert and validate a composed configuration. Raises ConfigError for the first invalid
-    option.
+    """Convert and validate a composed configuration.
+
+    Raises ConfigError for the first invalid option.
     """
     config: SweepConfig = from_composed(cfg, SweepConfig)
     validate(config)
@@ -77,7 +76,7 @@ def from_hydra(cfg: DictConfig) -> SweepConfig:
 
 
 def validate(config: SweepConfig) -> None:
-    """Check everything that needs neither a model nor a benchmark.
+    """Check every option that can be checked without a model or a benchmark.
 
     Parameters
     ----------
@@ -97,7 +96,7 @@ def validate(config: SweepConfig) -> None:
             "summary, vote and dose need questions with options. Example: benchmark=arc_easy."
         )
     design_of(config)
-    # Scripted accuracies may name the arms of every audit.
+    # Scripted accuracies may name arms of any audit.
     known = sorted({*Arm, DELETED, *load_model_config("scripted").scripted.accuracy})
     for name, model in config.model.items():
         for arm in model.scripted.accuracy:
@@ -120,14 +119,14 @@ def worker_of(config: SweepConfig, model: ModelConfig) -> ModelConfig:
     Parameters
     ----------
     config : SweepConfig
-        Names the worker, if another model answers.
+        The options, which name the worker if another model answers.
     model : ModelConfig
         The router's model.
 
     Returns
     -------
     ModelConfig
-        The router's model unless `worker` names another.
+        The worker: the router's model unless `worker` names another.
     """
     if config.worker is None or config.worker.name == model.name:
         return model
@@ -165,7 +164,6 @@ def design_of(config: SweepConfig) -> Design:
         noisy_replicates=config.noisy_replicates,
         ensemble_control=config.ensemble_control,
         doses=parse_doses(config.dose),
-        # A greedy worker gives the same answer to the same question: repeating it would count one
-        # item twice.
+        # A greedy worker gives the same answer again, so a repetition would count an item twice.
         direct_replicates=config.replicates if stochastic else 1,
     )

@@ -1,9 +1,8 @@
-"""Compare any two conditions of a cell, compare two benchmarks, and make the report's table of
-both.
+"""Compare two conditions of a cell, or two benchmarks, and make the report's table of comparisons.
 
-The `noisy_against_*` comparisons answer what the paper's gain cannot. Does noisy beat the original
-question (`direct`), or only a lossy clean router? Does it beat as many routers that delete nothing
-(the ensemble control), or is the gain repetition?
+The `noisy_against_*` comparisons answer two questions that the paper's gain leaves open. First,
+whether noisy beats the original question (`direct`), or only a lossy clean router. Second, whether
+noisy beats as many routers that delete nothing (the ensemble control), or the gain is repetition.
 """
 
 import math
@@ -137,7 +136,7 @@ def _values_of(cell: CellOutcomes, settings: Sequence[Setting], unparsed: Unpars
 
 
 def _is_one_setting(settings: Sequence[Setting]) -> bool:
-    """Return whether the settings differ in their replicate alone."""
+    """Return whether the settings differ only in their replicate."""
     return len({(setting.arm, setting.level) for setting in settings}) == 1
 
 
@@ -147,7 +146,7 @@ def _enough(*groups: IntArray) -> bool:
 
 
 def count(value: float) -> float:
-    """Return a whole number as int and a fraction, which averaged replicates give, as float."""
+    """Return a whole number as int, and a fraction from averaged replicates as float."""
     return int(value) if float(value).is_integer() else float(value)
 
 
@@ -172,17 +171,17 @@ def difference_in_differences(
     n_resamples : int
         Resamples of each benchmark.
     shifts : tuple of float
-        Variances of a whole noisy and a whole clean run, on each benchmark.
+        The variances of shifts of whole noisy and whole clean runs, on each benchmark.
 
     Returns
     -------
     intervals : tuple of Interval
-        Points of accuracy (0-1), log-odds and log share wrong.
+        The difference of the gains in accuracy (0-1), log-odds and log share of wrong answers.
     p : float
-        One-sided, the largest over the scales; NaN with fewer than five clusters in a benchmark,
-        where the intervals are infinite.
+        The one-sided p-value, the largest over the scales. It is NaN with fewer than five clusters
+        in a benchmark, and the intervals are then infinite.
     n : int
-        Pairs on the public benchmark.
+        The number of pairs on the public benchmark.
 
     Raises
     ------
@@ -191,13 +190,14 @@ def difference_in_differences(
 
     Notes
     -----
-    If the baselines differ, the scale decides which of two gains is larger. If noise repairs one
-    wrong answer in five on both benchmarks, the gain is ten points from .50 and three from .85. So
-    a gain is larger only if it is larger on all three scales (an intersection-union test).
+    If the baselines differ, the scale decides which of two gains is larger. For example, noise may
+    repair one wrong answer in five on both benchmarks. Then the gain is ten points from a baseline
+    of .50, and three from .85. So a gain counts as larger only if it is larger on all three scales
+    (an intersection-union test).
 
-    The two benchmarks share no items, so each is resampled by itself. Intervals are percentile
+    The two benchmarks share no items, so each is resampled separately. Intervals are percentile
     intervals. p comes from clustered bootstrap standard errors (t distribution). Accuracies are
-    kept half an item from 0 and 1. A gain is the mean over r.
+    limited to half an item from 0 and 1. A gain is the mean over r.
     """
     changes, groups = [], []
     for cell in (cell_a, cell_b):
@@ -209,7 +209,7 @@ def difference_in_differences(
         both = ~np.isnan(a - b)
         if not both.any():
             raise DataError(
-                f"noisy - clean on {cell.benchmark}: no item has an answer under both conditions."
+                f"On {cell.benchmark}, no item has an answer under both clean and noisy."
             )
         drawn = bootstrap_sweep(
             b[both], a[both][None], cell.cluster[both], n_resamples=n_resamples, rng=rng
@@ -222,7 +222,9 @@ def difference_in_differences(
         log_odds = scipy.special.logit(noisy) - scipy.special.logit(clean)
         log_wrong = np.log1p(-clean) - np.log1p(-noisy)
         changes.append(np.stack([noisy - clean, log_odds, log_wrong], axis=1))
-    difference = changes[0] - changes[1]  # (1 + B, scales): the estimates, then the resamples
+    difference = (
+        changes[0] - changes[1]
+    )  # shape (1 + B, scales): the estimates in the first row, then the resamples
     df = max(min(map(cluster_df, groups)), 1.0)
     resamples = Resamples(difference[0], difference[1:], np.zeros((0, 3)), np.zeros(0))
     intervals = resamples.intervals(CONFIDENCE, "percentile", units=1 + df)
@@ -233,10 +235,10 @@ def difference_in_differences(
                 Interval(i.estimate, -np.inf, np.inf, CONFIDENCE, "percentile", np.nan)
             )
         return tuple(unbounded), float("nan"), groups[0].size
-    # A resample of G clusters has a variance that is too small by (G - 1) / G.
+    # The variance of a resample of G clusters is too small by the factor (G - 1) / G.
     correction = np.sqrt(df / (1 + df))
     pvalues = []
-    # A standard error of 0 means that neither gain varies over resamples.
+    # With a standard error of 0, neither gain varies over resamples.
     for interval in intervals:
         one_sided = (
             scipy.stats.t.sf(interval.estimate / interval.se * correction, df)
@@ -248,7 +250,8 @@ def difference_in_differences(
 
 
 def _shifted(resamples: Resamples, shift: FloatArray, n: int) -> FloatArray:
-    """Return the estimate and the shifted resamples (1 + B,), kept half an item from 0 and 1."""
+    """Return the estimate and the shifted resamples (1 + B,), half an item from 0 and 1 at
+    least."""
     return np.concatenate([resamples.estimate, resamples.draws[:, 0] + shift]).clip(
         0.5 / n, 1 - 0.5 / n
     )
@@ -273,14 +276,14 @@ def score_gap(
     rng : Generator
         Source of randomness.
     shift : float
-        Variance of a whole run; it enters once for each benchmark.
+        The variance of shifts of a whole run. It counts once for each benchmark.
     n_resamples : int
         Resamples of each benchmark.
 
     Returns
     -------
     Interval
-        Over `direct` if both benchmarks have it, else over the clean arm.
+        The interval of the gap, by `direct` if both benchmarks have it, else by the clean arm.
 
     Raises
     ------
@@ -289,9 +292,9 @@ def score_gap(
 
     Notes
     -----
-    Each benchmark is resampled by itself (percentile interval). The arms are no shorter than a
-    change that none of a set's answers would show. What the gap means depends on how well the
-    held-out items match the benchmark in difficulty.
+    Each benchmark is resampled separately (percentile interval). Even if all answers of a set are
+    equal, the interval has a width. The meaning of the gap depends on how well the held-out items
+    match the benchmark in difficulty.
     """
     arm, routers = Arm.DIRECT, 0
     if not all(replicates_of(c, arm, routers) for c in (cell_a, cell_b)):
@@ -303,7 +306,7 @@ def score_gap(
         answered = ~np.isnan(values)
         if not answered.any():
             raise DataError(
-                f"The {arm} questions of {cell.benchmark} have no answer, so its score is not known."
+                f"The {arm} questions of {cell.benchmark} have no answer, so the score is unknown."
             )
         drawn = bootstrap_sweep(
             values[answered],
@@ -349,9 +352,9 @@ def contrast_rows(
     cell : CellOutcomes
         The outcomes.
     evidence : Evidence
-        Its comparisons with the controls.
+        The comparisons of the cell with the controls.
     keep : array (n,) of bool or None
-        Questions without an answer leak; None without leaks.
+        Whether a question has no answer leak; None without leaks.
     control : CellOutcomes or None
         The same model on the control benchmark.
     rng : Generator
@@ -362,7 +365,7 @@ def contrast_rows(
     Returns
     -------
     tuple of Contrast
-        A comparison that could not be made is a row whose note states the reason.
+        The rows. If a comparison could not be made, its note states the reason.
     """
     out = [
         *_reading_rows(evidence.plain, "", ""),
@@ -401,7 +404,7 @@ def contrast_rows(
 
 
 def _reading_rows(reading: Reading | None, suffix: str, words: str) -> list[Contrast]:
-    """Return noisy against each control that was run; empty without the reading."""
+    """Return the rows of noisy against each control that was run; empty without the reading."""
     if reading is None:
         return []
     comparisons = {
@@ -452,7 +455,7 @@ def _rows(name: str, text: str, c: Comparison) -> list[Contrast]:
 
 
 def _tried(name: str, text: str, rows: Callable[[], list[Contrast]]) -> list[Contrast]:
-    """Return the rows, or one row with the reason if the comparison cannot be made."""
+    """Return the rows of a comparison, or a row with the reason why it cannot be made."""
     try:
         return rows()
     except DataError as error:
@@ -466,7 +469,7 @@ def _held_out_rows(
     rng: Generator,
     n_resamples: int,
 ) -> list[Contrast]:
-    """Return the score minus that on held-out items, and the gain minus theirs on three scales."""
+    """Return rows that compare the score and the gain (on three scales) with held-out items."""
     gap = f"score on {cell.benchmark} - score on {control.benchmark}"
     gain = f"gain on {cell.benchmark} - gain on {control.benchmark}, mean over r"
 

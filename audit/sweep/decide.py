@@ -32,10 +32,10 @@ _VERDICTS = {
 
 @dataclass(frozen=True)
 class Corrected:
-    """p-values of a cell after Holm over the testable cells of the panel, and the number of these
-    cells.
+    """Hold the p-values of a cell after Holm over the testable cells of the panel.
 
-    excess: from `Evidence.p_value`. fall: from the test of "noisy is below clean".
+    excess: from `Evidence.p_value`. fall: from the test of "noisy is below clean". The number of
+    testable cells is beside them.
     """
 
     excess: float | None
@@ -49,12 +49,12 @@ def over_panel(evidence: Sequence[Evidence | None]) -> list[Corrected]:
     Parameters
     ----------
     evidence : sequence of Evidence or None
-        One for each cell; None if the cell could not be compared.
+        The evidence of each cell; None if the cell could not be compared.
 
     Returns
     -------
     list of Corrected
-        One for each cell; its p-values are None if the cell could not be compared.
+        The result of each cell; its p-values are None if the cell could not be compared.
     """
     excess = holm_rows([[e.p_value if e else None] for e in evidence])
     fall = holm_rows([[e.clean.fall_p if e else None] for e in evidence])
@@ -64,10 +64,10 @@ def over_panel(evidence: Sequence[Evidence | None]) -> list[Corrected]:
 
 @dataclass(frozen=True)
 class Claim:
-    """A contrast, with the reasons and the advice to give if the verdict rests on it.
+    """Hold a contrast, with the reasons and the advice for a verdict that rests on it.
 
-    check: a check of the whole measurement that failed on this contrast. explained: a clearance by
-    this contrast means that repetition explains the gain.
+    check: a check of the whole measurement that failed for this contrast. explained: whether a
+    clearance by this contrast means that repetition explains the gain.
     """
 
     contrast: Contrast
@@ -93,25 +93,25 @@ def decide(
     gates : sequence of Gate
         The checks of its measurement.
     thresholds : SweepThresholds
-        State the levels and the smallest effect that matters.
+        The levels and the smallest effect that matters.
     corrected : Corrected, optional
-        Corrected over the panel (`over_panel`); over the cell alone if None.
+        The p-values corrected over the panel (`over_panel`); None corrects over this cell only.
 
     Returns
     -------
     Decision
-        The grade of the ladder with the sweep's code and reasons.
+        The grade, with the sweep's code and reasons.
 
     Notes
     -----
-    The chance that any cell of a panel is called an excess, although noisy does not beat one of its
-    controls, is at most alpha. Statements about one control are tested at alpha / cells. Noisy
-    beats a control if the test says so; against clean the simultaneous interval must lie above zero
-    too.
+    Suppose that in every cell noisy does not beat one of the controls. Then the chance that any
+    cell of the panel is called an excess is at most alpha. Statements about one control are tested
+    at alpha / cells. Noisy beats a control if the test rejects. For the clean control, the
+    simultaneous interval must be above zero too.
 
-    A cell is cleared by its data: the upper limit of the gain is at most the smallest effect that
-    matters (Schuirmann 1987, J Pharmacokinet Biopharm 15). A fall under noise is expected and
-    decides nothing.
+    A cell is cleared if the upper limit of the gain is at most the smallest effect that matters
+    (Schuirmann 1987, J Pharmacokinet Biopharm 15). A fall under noise is expected, and decides
+    nothing.
     """
     if blocking := failed(gates):
         graded = grade((), [g.name for g in blocking])
@@ -145,12 +145,12 @@ def decide(
 def _claims(
     e: Evidence, gates: Sequence[Gate], t: SweepThresholds, corrected: Corrected
 ) -> list[Claim]:
-    """Return the claims: a gain over every control, a gain in one run, and the bound of the
+    """Return three claims: a gain over every control, a gain in one run, and a bound on the
     gain."""
     alpha, cell_alpha = t.alpha, t.alpha / corrected.cells
     overall = e.p_value if corrected.excess is None else corrected.excess
-    # Holm's correction over the panel multiplies this cell's p by a factor. The level of the tests at
-    # single router counts is divided by the same factor.
+    # Holm's correction over the panel multiplies the p-value of this cell by a factor. The level of
+    # the tests at single router counts is divided by this factor.
     level = alpha / max(overall / e.p_value, 1.0)
     n, least = int(e.clean.n.min()), t.finding_questions_min
     above, steady = _beaten(e.plain, e, level), _above_zero(e.plain, e.clean.above_zero)
@@ -177,14 +177,15 @@ def _claims(
 
 
 def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: float) -> Claim:
-    """Return the gain over every control at these r, with its guards: controls, leaks, unparsed and
-    hints.
+    """Return the claim of a gain over every control at these r.
+
+    Its guards are the controls, leaked answers, unparsed replies and hints.
     """
     why = [_beats_controls(e, routers, CONTROLS)]
     silent = Contrast("gain_over_controls")
     if e.without_leak is not None:
-        # A few leaks pass the gate, but at a high r a few in a hundred messages affect many
-        # questions. So the gain must stand without these questions whenever there are leaks.
+        # A few leaks pass the gate. But at a high r, a few in a hundred messages affect many
+        # questions, so the gain must remain without these questions.
         routers &= _beaten(e.without_leak, e, level)
         if not routers:
             leaks = []
@@ -202,7 +203,7 @@ def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: fl
         why.append(because("stands_if_unparsed", odds_ratio=DECIDE_AT))
     controlled = frozenset(filter(e.controlled, routers))
     beyond = controlled & (e.hints.beyond(level) if e.hints is not None else frozenset())
-    # A gain of NaN means that the reference showed none.
+    # A gain of NaN means that the reference showed no gain.
     alone = e.hints is not None and not e.hints.reference_p <= level
     guards = (
         Guard("controls", bool(controlled)),
@@ -227,7 +228,7 @@ def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: fl
 def _doubt(
     e: Evidence, routers: frozenset[int], controlled: frozenset[int], beyond: bool
 ) -> tuple[Reason, Reason]:
-    """Return the first explanation that is not excluded, and the advice that would exclude it."""
+    """Return the first explanation that is not excluded, and the advice to exclude it."""
     if not controlled:
         return _not_compared(e, routers), because("run_controls")
     if e.hints is None:
@@ -241,10 +242,10 @@ def _doubt(
 def _bounded(
     e: Evidence, gates: Sequence[Gate], t: SweepThresholds, cell_alpha: float, overall: float
 ) -> Claim:
-    """Return the bound of the gain over the ensemble control, the original question or the clean
-    baseline.
+    """Return the claim that the gain is bounded.
 
-    The first two bound it if noisy beats the other controls.
+    The bound is on the gain over the clean baseline. If noisy beats the other controls, it is on
+    the gain over the ensemble control or the original question.
     """
     over_base = (
         _beaten(e.plain, e, cell_alpha, ensemble=False)
@@ -283,7 +284,7 @@ def _bounded(
         numbers = {"imputed": imputed, "aided": e.unaided is not None}
         why.append(because("bound", limit=limit, effect=t.effect_of_interest, **numbers))
         last, open_ = because("blind"), None
-    excluded = limit <= t.effect_of_interest  # A limit that is NaN clears nobody.
+    excluded = limit <= t.effect_of_interest  # With a limit of NaN, no model is cleared.
     contrast = Contrast("gain", bound=Bound(excluded, room))
     closing = last if excluded else open_
     code = done if excluded else ask
@@ -303,7 +304,7 @@ def _bounded(
 def _over_ensemble(
     e: Evidence, routers: frozenset[int], level: float
 ) -> tuple[float, list[Reason]]:
-    """Return the upper limit of noisy over the ensemble control, and the reasons about both."""
+    """Return the upper limit of noisy less the ensemble control, and the reasons about both."""
     control, gain = e.plain.ensemble, e.ensemble_gain
     assert control is not None  # noqa: S101 - the caller compared with it
     mean = control.mean
@@ -322,11 +323,10 @@ def _over_ensemble(
 
 
 def _fallen(e: Evidence, t: SweepThresholds, corrected: Corrected | None) -> Reason | None:
-    """Return the note that noise costs much accuracy on average over r, as is expected; else
-    None."""
+    """Return the note on a large mean fall under noise, which is expected; else None."""
     mean = e.clean.mean
     fall_p = e.clean.fall_p if corrected is None or corrected.fall is None else corrected.fall
-    # The comparison is true for NaN too.
+    # This comparison is true for NaN too.
     if not (fall_p <= t.alpha / 2 and mean.high < 0 and mean.estimate <= -t.fall_noted):
         return None
     return because("falls", drop=-mean.estimate, low=-mean.high, high=-mean.low, p=fall_p)
@@ -341,8 +341,9 @@ def _beats_controls(e: Evidence, routers: Collection[int], names: Sequence[str])
 
 
 def _not_compared(e: Evidence, routers: frozenset[int]) -> Reason:
-    """Name the controls that were not run at these r; the ensemble control may have been run at
-    others.
+    """Name the controls that were not run at these r.
+
+    The ensemble control may have been run at other r.
     """
     missing = ["direct"] if e.plain.direct is None else []
     if e.plain.ensemble is None and any(r > 1 for r in routers):
@@ -357,7 +358,7 @@ def _not_compared(e: Evidence, routers: frozenset[int]) -> Reason:
 def _beaten(
     reading: Reading, e: Evidence, alpha: float, *, ensemble: bool = True
 ) -> frozenset[int]:
-    """Return the r at which noisy beats every control and its interval against clean lies above
+    """Return the r at which noisy beats every control, and its interval against clean is above
     zero.
     """
     if reading.clean is None:
@@ -368,26 +369,26 @@ def _beaten(
 
 
 def _above_zero(reading: Reading, routers: frozenset[int]) -> frozenset[int]:
-    """Return those of these r at which the lower limit of every comparison lies above zero."""
+    """Return the r at which the lower limit of every comparison is above zero."""
     for c in reading.comparisons():
         routers -= set(c.routers) - c.above_zero
     return routers
 
 
 def asked_enough(gates: Sequence[Gate], verdict: Verdict) -> tuple[Gate, ...]:
-    """Mark `enough_data` as not applicable if an effect was found, however large it may still be.
+    """Mark `enough_data` as not applicable if the verdict is an effect.
 
     Parameters
     ----------
     gates : sequence of Gate
         All gates of a cell.
     verdict : Verdict
-        Its verdict.
+        The verdict of the cell.
 
     Returns
     -------
     tuple of Gate
-        The gates in their order.
+        The gates in the same order.
     """
     if verdict not in (Verdict.EXCESS, Verdict.UNCONTROLLED, Verdict.EXCESS_EXPLAINED):
         return tuple(gates)
@@ -427,7 +428,7 @@ def headline(
         return because(code, model=model, benchmark=benchmark, why=why)
     c, reasons = e.clean, [reason for reason in decision.reasons if reason.code != "falls"]
     about = reasons[0 if decision.verdict == Verdict.NO_EXCESS else -1]
-    # At these r every comparison passed.
+    # Every comparison passed at these r.
     passed = []
     for k, r in enumerate(c.routers):
         if r in decision.routers:
@@ -447,7 +448,7 @@ def headline(
 
 
 def held_out(contrasts: Sequence[Row]) -> tuple[Reason, ...]:
-    """Return what the control benchmark says about a gain; empty without a control benchmark.
+    """Return the reasons from the control benchmark; empty without a control benchmark.
 
     Parameters
     ----------
@@ -478,7 +479,7 @@ def held_out(contrasts: Sequence[Row]) -> tuple[Reason, ...]:
 
 
 def shift_reasons(shifts: RunShifts, *, repeated: bool) -> tuple[Reason, ...]:
-    """State the shifts of whole runs that the intervals and tests allow for.
+    """Describe the shifts of whole runs that intervals and tests include.
 
     Parameters
     ----------
@@ -490,7 +491,7 @@ def shift_reasons(shifts: RunShifts, *, repeated: bool) -> tuple[Reason, ...]:
     Returns
     -------
     tuple of Reason
-        One for each side, and one if the test assumes a larger shift.
+        A reason for each side, and another if the test assumes a larger shift.
     """
     measured = dict(zip(("noisy", "clean"), (shifts.noisy, shifts.controls), strict=True))
     used = dict(zip(measured, shifts.used, strict=True))
@@ -509,14 +510,14 @@ def shift_reasons(shifts: RunShifts, *, repeated: bool) -> tuple[Reason, ...]:
 
 
 def unparsed(e: Evidence | None, gamma: float | None) -> tuple[Reason, ...]:
-    """State how far the verdict stands whatever the unparsed answers would have been.
+    """Describe how much the verdict depends on the unparsed answers.
 
     Parameters
     ----------
     e : Evidence or None
         Evidence of the cell.
     gamma : float or None
-        Largest odds ratio under which the verdict stands; None if there is none to state.
+        The largest odds ratio at which the verdict stands; None if no ratio is to be stated.
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """Define the arms of the sweep, its design and its thresholds (pure).
 
-The level of a setting is its number of routers. A *router set*, a part of the design, is one set of
-router messages for a question. With independent draws each setting has a router set of its own
-(song2026, section 3.2); with nested draws r uses the first r messages of one set. All rows of a
+The level of a setting is its number of routers. A *router set* is a part of the design: one set of
+router messages for a question. With independent draws, each setting has its own router set
+(song2026, section 3.2). With nested draws, r uses the first r messages of one set. All rows of a
 router set are computed and stored together.
 """
 
@@ -20,31 +20,31 @@ from audit.sweep.texts import PRE_RUN_NOTES
 
 
 class Arm(StrEnum):
-    """Name how a question reaches the worker (song2026, section 4.2; `direct` is ours)."""
+    """Name the ways in which a question reaches the worker (song2026, section 4.2; `direct` is
+    ours)."""
 
-    DIRECT = "direct"  # the original question, no router
-    FORWARD_FULL = "forward_full"  # routers transmit it whole; r=1 is the clean baseline, r>1 the ensemble control
+    DIRECT = "direct"  # the original question, without a router
+    FORWARD_FULL = "forward_full"  # r=1 is the clean baseline, r>1 the ensemble control
     NOISY_REWRITE = "noisy_rewrite"  # routers delete, rewrite and add noise
 
 
-DELETED = "deleted"  # without routers, code deletes a share of the words (the level, in percent); never judged
+DELETED = "deleted"  # words are deleted without routers (the level, in percent); never judged
 WITHOUT_ROUTER = (Arm.DIRECT, DELETED)
 
 
 class Draws(StrEnum):
-    """Name how the router messages of each r are drawn."""
+    """Name the ways to draw the router messages of each r."""
 
-    INDEPENDENT = "independent"  # each r has messages of its own, as in the paper
+    INDEPENDENT = "independent"  # each r has its own messages, as in the paper
     NESTED = "nested"  # each r uses the first r messages of one set
 
 
 class Aggregator(StrEnum):
-    """Name how the worker reads r messages (A_m of song2026, eq. 7, which the paper leaves
-    open)."""
+    """Name the ways in which the worker reads r messages (A_m of song2026, eq. 7)."""
 
     CONCATENATE = "concatenate"  # the worker reads all messages, in order
-    SUMMARY = "summary"  # the worker reads one summary by the router's model; at r=1 too
-    VOTE = "vote"  # the worker answers each message alone; the plurality counts, ties go to the first named
+    SUMMARY = "summary"  # the worker reads a summary by the router's model, also at r=1
+    VOTE = "vote"  # the worker answers each message; the most frequent answer counts
 
 
 MAX_ROUTERS = 64
@@ -66,12 +66,12 @@ def parse_routers(value: object) -> tuple[int, ...]:
     Returns
     -------
     tuple of int
-        Sorted, without repeats.
+        The counts, sorted and without repeats.
 
     Raises
     ------
     ConfigError
-        For any other value, and above MAX_ROUTERS.
+        If the value has another form, or exceeds MAX_ROUTERS.
 
     Examples
     --------
@@ -85,8 +85,8 @@ def parse_routers(value: object) -> tuple[int, ...]:
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
         if not 1 <= first <= last:
             raise ConfigError(f"Invalid r: {value!r}. {_EXAMPLE}")
-        if last > MAX_ROUTERS:  # before a range of that length is built
-            raise ConfigError(f"Invalid r: {value!r}. At most {MAX_ROUTERS} routers are supported.")
+        if last > MAX_ROUTERS:  # This check comes before a range of that length is built.
+            raise ConfigError(f"Invalid r: {value!r}. Expected at most {MAX_ROUTERS} routers.")
         counts.update(range(first, last + 1))
     return tuple(sorted(counts))
 
@@ -97,12 +97,12 @@ def parse_doses(value: object) -> tuple[int, ...]:
     Parameters
     ----------
     value : object
-        A list of shares (0-1) with 0 among them, or None.
+        A list of shares (0-1) that contains 0, or None.
 
     Returns
     -------
     tuple of int
-        Sorted percentages; empty for None.
+        The percentages, sorted; empty for None.
 
     Raises
     ------
@@ -122,16 +122,14 @@ def parse_doses(value: object) -> tuple[int, ...]:
     doses = tuple(sorted(percentages))
     if len(doses) < 2 or doses[0] != 0:
         raise ConfigError(
-            f"Invalid dose: {value!r}. Expected shares of words to delete, 0 (the whole question) among them and all "
-            "below 1, such as 'dose=[0,.1,.2,.4,.6]'."
+            f"Invalid dose: {value!r}. Expected shares of words to delete, all below 1, with 0 "
+            "(the whole question). Example: 'dose=[0,.1,.2,.4,.6]'."
         )
     return doses
 
 
 def n_messages(part: Part) -> int:
-    """Return the number of router messages of a router set; each of its levels reads the first of
-    them.
-    """
+    """Return the number of router messages of a router set, whose levels read the first of them."""
     return max(part.levels)
 
 
@@ -148,7 +146,7 @@ def not_run(settings: Sequence[Setting], *, referred: bool) -> list[Reason]:
     Returns
     -------
     list of Reason
-        One for each missing control.
+        A reason for each missing control.
     """
     runs = Counter((s.arm, s.level) for s in settings)
     noisy = sorted(r for arm, r in runs if arm == Arm.NOISY_REWRITE)
@@ -180,7 +178,7 @@ def missing_controls(design: Design) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        Empty if there is no noisy arm.
+        The sentences; empty without a noisy arm.
     """
     noisy = any(s.arm == Arm.NOISY_REWRITE for s in design.settings)
     missing = not_run(design.settings, referred=True) if noisy else ()
@@ -214,15 +212,15 @@ def make_design(
     draws : Draws
         How the messages of each r are drawn.
     replicates : int
-        Runs of every arm, at least.
+        The least number of runs of every arm.
     clean_replicates : int
-        Runs of the clean baseline (`forward_full` at r=1), at least.
+        The least number of runs of the clean baseline (`forward_full` at r=1).
     ensemble_control : bool
-        Also run `forward_full` at every other r.
+        Whether `forward_full` is also run at every other r.
     direct_replicates : int
-        Runs of `direct`.
+        The number of runs of `direct`.
     noisy_replicates : int
-        Runs of the noisy arm, at least.
+        The least number of runs of the noisy arm.
     doses : sequence of int
         Percentages of words that are deleted.
 
@@ -266,10 +264,10 @@ def make_design(
 
 @dataclass(frozen=True)
 class SweepThresholds(Thresholds):
-    """Thresholds of the sweep.
+    """Define the thresholds of the sweep.
 
-    `conf/verdict/default.yaml` sets them and names the source of each. A test holds its values
-    equal to the defaults here.
+    `conf/verdict/default.yaml` sets them and names their sources. A test keeps its values equal to
+    these defaults.
     """
 
     above_chance_standard_errors: float = 2.0

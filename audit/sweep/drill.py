@@ -79,9 +79,8 @@ COLUMNS = (
     "error",
     "options_shown",
 )
-_AS_STORED = tuple(
-    name for name in COLUMNS if name not in ("router_messages", "prompt", "correct", "parsed")
-)
+_NOT_AS_STORED = ("router_messages", "prompt", "correct", "parsed")
+_AS_STORED = tuple(name for name in COLUMNS if name not in _NOT_AS_STORED)
 
 
 @dataclass(frozen=True)

@@ -71,9 +71,8 @@ class HintTest:
             return frozenset()
         if self.mean_p <= alpha / 2:
             return frozenset(self.routers)
-        return frozenset(
-            r for r, p in zip(self.routers, holm(self.pvalues), strict=True) if p <= alpha / 2
-        )
+        tested = zip(self.routers, holm(self.pvalues), strict=True)
+        return frozenset(r for r, p in tested if p <= alpha / 2)
 
 
 def hint_test(

@@ -1,8 +1,7 @@
-"""Check the measurement: each gate is a function of one cell's outcomes or texts.
+"""Check the measurement. Each gate is a function of one cell's outcomes or texts.
 
-A failed gate states its number, its threshold, the questions behind it and what to do. `withholds`
-says whether a failure alone withholds the verdict; `enough_data` and `answer_leak` do not, see
-`decide`.
+A failed gate states its number, its threshold, its questions and what to do. `withholds` is whether
+a failure alone withholds the verdict. `enough_data` and `answer_leak` do not (see `decide`).
 """
 
 from __future__ import annotations
@@ -35,40 +34,42 @@ _ARM_WORDS: dict[str, str] = {
 
 
 def pairing(cell: CellOutcomes, texts: TextMeasures | None, limits: SweepThresholds) -> Gate:
-    """Check that a question id means the same question in every arm.
+    """Check that a question id belongs to the same question in every arm.
 
     Parameters
     ----------
     cell : CellOutcomes
         The outcomes.
     texts : TextMeasures or None
-        Name the ids whose text, options or gold differ between rows.
+        The ids whose text, options or gold differ between rows.
     limits : SweepThresholds
-        State the standard errors and questions needed.
+        The required standard errors and questions.
 
     Returns
     -------
     Gate
-        number: z = correlation * sqrt(n - 1) of the comparison that is furthest below its
+        Its number is z = correlation * sqrt(n - 1) of the comparison that is furthest below its
         expectation.
 
     Notes
     -----
     The stored text, options and gold must be equal in all rows. If right and wrong answers agree
-    well within an arm, they must also agree between arms. Each arm's accuracy per question is
-    correlated with that of all other arms. With ten times `pairing_questions_min` questions and
-    three or more settings in the other arms, each single setting is too, so that one shuffled r is
-    noticed. Settings that are not above chance carry no signal and are left out.
+    well within an arm, they must also agree between arms. So each arm's accuracy per question is
+    correlated with that of all other arms. Each single setting is tested too if there are ten times
+    `pairing_questions_min` questions, and three or more settings in the other arms. This finds a
+    single shuffled r. Settings that are not above chance have no signal and are left out.
 
-    A correlation is judged only if the agreement within the two sides predicts enough of it to tell
-    it from none (the root of the product of their reliabilities; Spearman 1904, American Journal of
-    Psychology 15).
+    The agreement within the two sides predicts the correlation: it is the root of the product of
+    their reliabilities (Spearman 1904, American Journal of Psychology 15). A correlation is judged
+    only if the predicted one can be told from zero.
     """
     rule = Rule("pairing", limits.pairing_z_min, "ours; conf/verdict: pairing_z_min")
     if texts is not None and texts.mixed_ids:
         count = len(texts.mixed_ids)
         detail = f"The question, options or right answer of {count} question {'id' if count == 1 else 'ids'} differ "
-        advice = "These ids do not mean one question: run the audit again from one benchmark file."
+        advice = (
+            "These ids belong to several questions. Run the audit again from one benchmark file."
+        )
         failed = rule.checked(False, 0, f"{detail}between rows.", advice, items=texts.mixed_ids)
         return replace(failed, number=None)
     agreements = _agreements(cell, limits)
@@ -85,7 +86,8 @@ def pairing(cell: CellOutcomes, texts: TextMeasures | None, limits: SweepThresho
         detail=f"Right and wrong answers under {name} agree with the other arms {worst.z:.1f} standard errors "
         f"better than shuffled questions would; {worst.expected:.0f} are expected from the agreement within the arms "
         f"(the lowest of {len(agreements)} comparisons).",
-        advice="Answers of one arm seem to belong to other questions: compare the rows of one id across arms.",
+        advice="Answers of one arm seem to belong to other questions. Compare the rows of one id "
+        "across arms.",
         numbers={"comparisons": float(len(agreements)), "noisy_compared": float(noisy_compared)},
     )
 
@@ -93,9 +95,7 @@ def pairing(cell: CellOutcomes, texts: TextMeasures | None, limits: SweepThresho
 def _agreements(
     cell: CellOutcomes, limits: SweepThresholds
 ) -> list[tuple[str, bool, shared.Agreement]]:
-    """Return every informative comparison: name of its side, whether that is noisy, and the
-    agreement.
-    """
+    """Return the side of every informative comparison, whether it is noisy, and the agreement."""
     within = _Within(cell, limits)
     agreements = []
     for arm, settings in within.arms().items():
@@ -114,10 +114,10 @@ def _agreements(
 
 
 class _Within:
-    """The informative settings of a cell, and how well they agree with each other.
+    """Hold the informative settings of a cell, and measure how well they agree with each other.
 
-    Nested draws of one arm and replicate share messages and agree for that reason alone, so
-    together they count as one setting.
+    Nested draws of one arm and replicate share messages, and agree for that reason. So together
+    they count as one setting.
     """
 
     def __init__(self, cell: CellOutcomes, limits: SweepThresholds) -> None:
@@ -134,7 +134,7 @@ class _Within:
                 self.pairs[(s, t)] = _correlation(self.usable[s], self.usable[t])
 
     def arms(self) -> dict[str, list[Setting]]:
-        """Return the informative settings by arm, in words."""
+        """Return the informative settings by the name of the arm."""
         arms: dict[str, list[Setting]] = {}
         for setting in self.usable:
             ensemble = setting.arm == Arm.FORWARD_FULL and setting.level > 1
@@ -146,7 +146,7 @@ class _Within:
     def compared(
         self, side: Sequence[Setting], others: Sequence[Setting]
     ) -> shared.Agreement | None:
-        """Compare a side with the other arms; None if the two cannot show a pairing."""
+        """Compare a side with the other arms. Return None if the two cannot show a pairing."""
         if not others:
             return None
         reliable, rest = self.reliability(side), self.reliability(others)
@@ -157,8 +157,9 @@ class _Within:
         x, y = x[both], y[both]
         least, fall = self.limits.pairing_questions_min, self.limits.fall_noted
         if x.size < least or abs(x.mean() - y.mean()) >= fall:
-            return None  # a manipulation that costs so much accuracy may cost the agreement too
-        # A side of unknown reliability is assumed to be as reliable as the other side.
+            # A manipulation with such a loss of accuracy may also destroy the agreement.
+            return None
+        # If the reliability of a side is unknown, it is assumed to be that of the other side.
         of_side = _stepped_up(rest if np.isnan(reliable) else reliable, self.count(side))
         of_others = _stepped_up(reliable if np.isnan(rest) else rest, self.count(others))
         return shared.agreement(
@@ -183,7 +184,7 @@ class _Within:
 
 
 def _is_informative(values: FloatArray, cell: CellOutcomes, limits: SweepThresholds) -> bool:
-    """Return whether a setting has enough answers, right and wrong ones, and is above chance."""
+    """Return whether a setting has enough right and wrong answers, and is above chance."""
     known = ~np.isnan(values)
     answers = values[known]
     if answers.size < limits.pairing_questions_min or answers.std() == 0:
@@ -212,23 +213,23 @@ def _stepped_up(correlation: float, k: int) -> float:
 def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, limits: SweepThresholds) -> Gate:
     """Check that the clean router transmits the question.
 
-    A clean router that loses the question lowers the baseline and manufactures gains.
+    A clean router that loses the question lowers the baseline, which looks like a gain.
 
     Parameters
     ----------
     cell : CellOutcomes
         The outcomes.
     texts : TextMeasures or None
-        Count the clean messages that drop an option or the stem.
+        The number of clean messages that drop an option or the stem.
     limits : SweepThresholds
-        State the largest loss and the largest share of such messages.
+        The largest loss, and the largest share of such messages.
 
     Returns
     -------
     Gate
-        Fails if the clean arm loses more than `clean_loss_max` against direct and more than chance
-        explains (at alpha), or if more than `lossy_share_max` of the clean messages are lossy.
-        number: the first check that fails, else the first check.
+        Fails if the clean arm loses more than `clean_loss_max` against direct, and the loss is
+        significant at alpha. It also fails if more than `lossy_share_max` of the clean messages are
+        lossy. Its number is that of the first failed check, else of the first check.
     """
     name, source = (
         "clean_fidelity",
@@ -238,7 +239,7 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, limits: Sweep
     numbers: dict[str, float] = {}
     parts: list[str] = []
     if replicates_of(cell, Arm.FORWARD_FULL, 1) and replicates_of(cell, Arm.DIRECT, 0):
-        # The baseline of the effect averages all clean replicates, so the loss does too.
+        # The loss averages all clean replicates, as the baseline of the effect does.
         direct, clean = (
             runs_of(cell, Arm.DIRECT, (0,))[:, 0],
             runs_of(cell, Arm.FORWARD_FULL, (1,))[:, 0],
@@ -246,8 +247,8 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, limits: Sweep
         difference = average(direct) - average(clean)
         if np.any(~np.isnan(difference)):
             loss = float(np.nanmean(difference))
-            # The seed is fixed, as a gate is a function of the data alone (exchanging runs draws,
-            # McNemar does not).
+            # A gate is a function of the data alone. The exchange of runs is random, so its seed is
+            # fixed; McNemar's test needs none.
             p = paired_test(direct, clean, cell.cluster, rng=np.random.default_rng(0))
             numbers |= {"loss": loss, "loss_p": p, "loss_max": limits.clean_loss_max}
             checks.append(
@@ -278,8 +279,8 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, limits: Sweep
         passed=not fails,
         number=number,
         detail=(" and ".join(parts)).capitalize() + ".",
-        advice="The clean router does not transmit the question: raise the router's max_tokens, mend its prompt or use "
-        "a stronger router model; compare with direct meanwhile.",
+        advice="The clean router does not transmit the question. Raise the router's max_tokens, "
+        "improve its prompt or use a stronger router model. Until then compare with direct.",
         items=items,
         numbers=numbers,
     )
@@ -291,14 +292,14 @@ def manipulation_reached_worker(texts: TextMeasures | None, limits: SweepThresho
     Parameters
     ----------
     texts : TextMeasures or None
-        Count noisy presentations that are the clean request, or its text after normalisation.
+        The number of noisy presentations that equal the clean request, or its normalised text.
     limits : SweepThresholds
-        State the largest share of them.
+        The largest share of such presentations.
 
     Returns
     -------
     Gate
-        number: that share.
+        Its number is this share.
     """
     source = "li2026, gate G1 (silent no-op rate below 20 %), on request_sha256 and text; conf/verdict: noop_share_max"
     rule = Rule("manipulation_reached_worker", limits.noop_share_max, source, always_items=True)
@@ -309,12 +310,12 @@ def manipulation_reached_worker(texts: TextMeasures | None, limits: SweepThresho
         passed=share < rule.threshold,
         number=share,
         detail=f"{percent(share)} of {texts.noisy_presentations} noisy presentations reached the worker as the clean "
-        f"text, {texts.same_requests} as the very request of the clean baseline. "
-        f"On average {percent(texts.deleted or 0)} of the question's words were gone "
-        f"({percent(texts.deleted_per_message or 0)} in a single message) and {percent(texts.added or 0)} of its text "
-        "was new.",
-        advice="The routers did not rewrite, or their text was not used: read some noisy messages and "
-        "the worker prompt that was sent, and raise the router's temperature or use a stronger router.",
+        f"text, {texts.same_requests} of them with the same request. On average "
+        f"{percent(texts.deleted or 0)} of the question's words were missing "
+        f"({percent(texts.deleted_per_message or 0)} in a single message), and "
+        f"{percent(texts.added or 0)} of the text was new.",
+        advice="The routers did not rewrite, or their text was not used. Read some noisy messages "
+        "and the worker prompts. Raise the router's temperature, or use a stronger router.",
         items=texts.noop_ids,
         numbers={
             "deleted": texts.deleted,
@@ -332,7 +333,7 @@ def answer_leak(texts: TextMeasures | None, limits: SweepThresholds, options: bo
     Parameters
     ----------
     texts : TextMeasures or None
-        Count these messages.
+        The number of these messages.
     limits : SweepThresholds
         State the largest share of them.
     options : bool
@@ -341,7 +342,7 @@ def answer_leak(texts: TextMeasures | None, limits: SweepThresholds, options: bo
     Returns
     -------
     Gate
-        number: that share. A failure does not withhold the verdict, see `decide`.
+        Its number is this share. A failure does not withhold the verdict (see `decide`).
     """
     source = (
         "ours; routers are told not to answer (song2026, section 4.3); conf/verdict: leak_share_max"
@@ -365,9 +366,10 @@ def answer_leak(texts: TextMeasures | None, limits: SweepThresholds, options: bo
         passed=share <= rule.threshold,
         number=share,
         detail=f"{percent(share)} of {texts.messages_noisy} noisy router messages state the right option as the "
-        f"answer; {percent(texts.stated_wrong / texts.messages)} of all messages state a wrong one{kept}.",
-        advice="The routers answer instead of rewriting: trust only the figures without the questions "
-        "concerned, and forbid answering more firmly in the router prompt.",
+        f"answer; {percent(texts.stated_wrong / texts.messages)} of all messages state a wrong "
+        f"option{kept}.",
+        advice="The routers answer instead of rewriting. Use only the results without these "
+        "questions, and forbid answers more clearly in the router prompt.",
         withholds=False,
         items=texts.leak_ids,
         numbers={
@@ -378,23 +380,24 @@ def answer_leak(texts: TextMeasures | None, limits: SweepThresholds, options: bo
     )
 
 
-_PARSE_ALPHA = 0.05  # error rate over all arms and settings of a cell together
+_PARSE_ALPHA = 0.05  # error rate for all arms and settings of a cell together
 
 
 def above_chance(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
-    """Check that clean and direct accuracy beat the mean of 1/k.
+    """Check that clean and direct accuracy are above guessing, which is the mean of 1/k.
 
     Parameters
     ----------
     cell : CellOutcomes
         The outcomes.
     limits : SweepThresholds
-        State the standard errors needed.
+        The required standard errors.
 
     Returns
     -------
     Gate
-        number: the smaller of the two z scores, (accuracy - chance) / standard error of a guesser.
+        Its number is the smaller of the two z scores, (accuracy - chance) / standard error of a
+        guesser.
     """
     limit = limits.above_chance_standard_errors
     measured: dict[str, float] = {}
@@ -406,7 +409,7 @@ def above_chance(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
             values = settings_values(cell, settings)
             answered = ~np.isnan(values)
             if answered.any():
-                # No copy, as the self-test calls this 500 times.
+                # The array is not copied, since the self-test calls this function 500 times.
                 kept = slice(None) if answered.all() else answered
                 check = chance_check(float(values[kept].mean()), cell.n_options[kept], limit)
                 measured |= {f"{arm}_accuracy": check.accuracy, f"{arm}_z": check.z}
@@ -435,19 +438,19 @@ def parseability(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
     cell : CellOutcomes
         The outcomes.
     limits : SweepThresholds
-        State the least share.
+        The least share.
 
     Returns
     -------
     Gate
-        Fails only if a share is below the limit beyond doubt. number: the upper 95 % limit of the
-        lowest arm or setting (exact binomial, one-sided, corrected for their number).
+        Fails only if a share is significantly below the limit. Its number is the upper 95 % limit
+        of the lowest arm or setting (exact binomial, one-sided, corrected for their number).
 
     Notes
     -----
-    An arm's rows of one question are not independent, so the limit of an arm is that of as many
-    questions. Settings are checked too, because one unreadable r of nine is hidden in its arm's
-    average. Truncated and failed rows are counted separately.
+    Rows of an arm on one question are not independent, so the limit of an arm counts questions and
+    not rows. Settings are checked too, since the average of an arm hides a single unreadable r.
+    Truncated and failed rows are counted separately.
     """
     limit = limits.answered_share_min
     numbers: dict[str, float | None] = {}
@@ -481,17 +484,15 @@ def parseability(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
         passed=highest[worst] >= limit,
         number=highest[worst],
         detail=detail,
-        advice="Read some unreadable replies: raise max_tokens if they are cut off, mend the worker prompt, or read "
-        "answers by letter_logprob or option_text.",
+        advice="Read some unreadable replies. Raise max_tokens if they are cut off, improve the "
+        "worker prompt, or read answers by letter_logprob or option_text.",
         items=ids_where(cell.question_ids, masks[worst]),
         numbers=numbers,
     )
 
 
 def noise_floor_p(cell: CellOutcomes) -> float:
-    """Return p of Cochran's Q that the clean replicates are equally accurate; NaN if it cannot be
-    tested.
-    """
+    """Return the p-value of Cochran's Q over the clean replicates; NaN if it cannot be computed."""
     if len(replicates_of(cell, Arm.FORWARD_FULL, 1)) < 2:
         return float("nan")
     complete, cluster = _complete_clean(cell)
@@ -501,26 +502,25 @@ def noise_floor_p(cell: CellOutcomes) -> float:
 def noise_floor(
     cell: CellOutcomes, limits: SweepThresholds, p_adjusted: float | None = None
 ) -> Gate:
-    """Check that the replicates of the clean arm, which differ only in their seeds, are equally
-    accurate.
+    """Check that the clean replicates, which differ only in their seeds, are equally accurate.
 
     Parameters
     ----------
     cell : CellOutcomes
         The outcomes.
     limits : SweepThresholds
-        State the level of the test.
+        The level of the test.
     p_adjusted : float, optional
-        `noise_floor_p` after Holm over the panel; that of this cell alone if None.
+        `noise_floor_p` after Holm over the panel; None uses that of this cell.
 
     Returns
     -------
     Gate
-        number: p of Cochran's Q over the replicates, clustered by group.
+        Its number is the p-value of Cochran's Q over the replicates, clustered by group.
 
     Notes
     -----
-    Differences too small for this gate enter the standard errors (`audit.statistics.run_variance`).
+    Smaller differences enter the standard errors (`audit.statistics.run_variance`).
     """
     source = "ours; Cochran's Q between the clean replicates, Holm over the panel; conf/verdict: noise_floor_alpha"
     limit = limits.noise_floor_alpha
@@ -539,24 +539,22 @@ def noise_floor(
         number=p,
         detail=f"The {len(replicates)} replicates of the clean arm (accuracies {shown}) differ "
         f"{'by no more than this gate allows' if passed else 'more than chance usually makes'} ({pvalue(p)}).",
-        advice=f"Repeat the run under another seed: {percent(limit)} of clean runs fail this by chance. If it fails "
-        "again, more than the seed changes between runs: compare their shards (engine, prompts, truncated replies).",
+        advice=f"Repeat the run under another seed: {percent(limit)} of clean runs fail this by "
+        "chance. If it fails again, the runs differ in more than the seed. Compare their shards "
+        "(engine, prompts, truncated replies).",
         numbers={"replicates": float(len(replicates)), "questions": float(complete.shape[1])},
     )
 
 
 def _complete_clean(cell: CellOutcomes) -> tuple[FloatArray, IntArray]:
-    """Return outcomes (K, m) of the clean replicates on the m questions answered in all, and
-    clusters (m,).
-    """
+    """Return outcomes (K, m) and clusters (m,) of m questions answered in all clean replicates."""
     runs = runs_of(cell, Arm.FORWARD_FULL, (1,))[:, 0]
     complete = ~np.isnan(runs).any(axis=0)
     return runs[:, complete], cell.cluster[complete]
 
 
 def exact_values(cell: CellOutcomes) -> Gate:
-    """Check for values that real data rarely give: accuracy of exactly 0 or 1, or no changed
-    answer.
+    """Check for values that are rare in real data: an accuracy of 0 or 1, or no changed answer.
 
     Parameters
     ----------
@@ -566,12 +564,12 @@ def exact_values(cell: CellOutcomes) -> Gate:
     Returns
     -------
     Gate
-        number: how many such values there are.
+        Its number counts such values.
 
     Notes
     -----
-    A gain of exactly 0 with some changed answers is common in a small sample (for 20 changed
-    answers, 18 % of the time). `zero_gains` counts those, and they withhold nothing.
+    A gain of exactly 0 with some changed answers is common in a small sample (18 % of the time for
+    20 changed answers). `zero_gains` counts such gains, which withhold nothing.
     """
     noisy = cell.settings_of(Arm.NOISY_REWRITE) if CLEAN in cell.settings else ()
     gaps = [to_values(cell.row(s)) - to_values(cell.row(CLEAN)) for s in noisy]
@@ -579,7 +577,7 @@ def exact_values(cell: CellOutcomes) -> Gate:
     zero_gains = sum(bool(change.size and change.sum() == 0) for change in changes)
     zero_width = sum(bool(change.size and not change.any()) for change in changes)
     unmoved = (
-        "no answer differs between clean and noisy in any setting: every interval has zero width"
+        "no answer differs between clean and noisy in any setting, so every interval has zero width"
     )
     gains = f" {zero_gains} of {len(changes)} gains are exactly 0." if zero_gains else ""
     return shared.exact_values(
@@ -587,8 +585,8 @@ def exact_values(cell: CellOutcomes) -> Gate:
         to_values(cell.state),
         unmoved if changes and zero_width == len(changes) else "",
         f"No accuracy is exactly 0 or 1.{gains}",
-        "Look at the raw replies: such values usually come from unparsed answers, wrong labels or a manipulation that "
-        "changed nothing. A benchmark at its ceiling cannot show a gain.",
+        "Look at the raw replies. Such values usually come from unparsed answers, wrong labels or "
+        "a manipulation without effect. A benchmark at its ceiling cannot show a gain.",
         {"zero_gains": float(zero_gains), "zero_width_intervals": float(zero_width)},
     )
 
@@ -605,20 +603,21 @@ def enough_data(
     Parameters
     ----------
     largest_compatible : float or None
-        Largest gain that is compatible with the data; None if clean and noisy cannot be compared.
+        The largest gain that is compatible with the data; None if clean and noisy cannot be
+        compared.
     limits : SweepThresholds
-        State the smallest effect that matters.
+        The smallest effect that matters.
     asked : int
-        Questions asked.
+        The number of questions that were asked.
     needed : int
-        Questions that a plan of this design names.
+        The number of questions in a plan of this design.
     repeated : str
-        Options that repeat the arms that were run once.
+        The options that repeat arms that were run once.
 
     Returns
     -------
     Gate
-        A failure alone withholds nothing: without a finding it means `underpowered`.
+        A failure withholds nothing. Without a finding, the verdict is `underpowered`.
     """
     limit = limits.effect_of_interest
     source = "one-sided 95 % upper limit of the gain, the largest over r; conf/verdict: effect_of_interest"
@@ -626,7 +625,7 @@ def enough_data(
     if largest_compatible is None:
         return rule.absent("Clean and noisy share no answered question.", withholds=False)
     return rule.checked(
-        passed=largest_compatible <= limit,  # NaN does not pass
+        passed=largest_compatible <= limit,  # NaN fails
         number=largest_compatible,
         detail=f"A gain of {points(largest_compatible)} is still compatible with the data; one of "
         f"{points(limit)} would matter.",
@@ -653,7 +652,7 @@ def all_gates(
     cell : CellOutcomes
         The outcomes.
     texts : TextMeasures or None
-        Measures of the texts; None if only outcomes were read.
+        The measures of the texts; None if only outcomes were read.
     limits : SweepThresholds
         The thresholds.
     largest_compatible : float or None
@@ -661,12 +660,12 @@ def all_gates(
     noise_floor_adjusted : float, optional
         `noise_floor_p` corrected over the panel.
     tests : int
-        Tests of the panel, one for each cell and router count.
+        The number of tests of the panel, one for each cell and router count.
 
     Returns
     -------
     tuple of Gate
-        Nine gates.
+        The nine gates.
     """
     return (
         parseability(cell, limits),

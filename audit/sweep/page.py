@@ -1,12 +1,13 @@
 """Build the sweep's page from its verdict, with figures, tables and packed outcomes.
 
-The tables are csv: the paper's three under the column names of its published data, and ours.
+The tables are csv. Three have the column names of the paper's published data; the others are ours.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -34,25 +35,27 @@ from audit.sweep.size import REPEATED, detectable, needed, runs_of
 from audit.sweep.vocabulary import ARMS, GATES, LABELS, VERDICTS, RunVerdict, SweepResult, severity
 
 BY_CHANCE = (
-    "By chance alone a clean model is above its own baseline in 44 % of its settings where noise costs it nothing, in "
-    "13 % where it costs 5 points, and in 2 % where it costs 10 (100 questions, nine router counts)."
+    "By chance alone, a clean model is above its baseline in 44 % of its settings if noise costs "
+    "nothing. If noise costs 5 points, this share is 13 %, and for 10 points 2 % (100 questions, "
+    "nine router counts)."
 )
 
-# Name and caption of figures that the template places itself.
+# The names and captions of figures that the template places.
 EVIDENCE = (
     "evidence",
-    "Gain under noise of each model: filled, where it is largest over r, with its simultaneous 95 % interval; open, "
-    "the mean over r. Grey: the usual difference between two runs of the clean questions. Right of the dashed line "
-    "a gain would matter.",
+    "Gain under noise of each model. Filled marks show the largest gain over r with its "
+    "simultaneous 95 % interval, and open marks the mean over r. Grey is the usual difference "
+    "between two runs of the clean questions. Right of the dashed line a gain would matter.",
 )
 AGAINST_CLEAN = (
     "figure3_noisy_against_clean",
-    "Accuracy by the number of router messages (r). Noise takes information away, so an accuracy above the clean band "
-    "would need an explanation, such as memory. Bars and band: 95 % intervals of each by itself; the verdict compares "
-    "the same questions pair by pair. Ensemble control: as many messages, which delete nothing.",
+    "Accuracy by the number of router messages (r). Noise removes information, so an accuracy "
+    "above the clean band needs an explanation, such as memory. Bars and band are separate 95 % "
+    "intervals; the verdict compares the same questions pair by pair. The ensemble control has as "
+    "many messages, which delete nothing.",
 )
 ERRORS = {
-    "clean_excess": "A model for which noise does nothing is accused (false positive)",
+    "clean_excess": "A model that does not gain is accused (false positive)",
     "gain_5_excess": "A model that gains 5 points at every r is found",
     "gain_one_r_cleared": "A model that gains 5 points at one r is cleared (false negative)",
 }
@@ -77,7 +80,7 @@ _WORDS: dict[str, Any] = {
     "evidence": EVIDENCE,
     "by_chance": BY_CHANCE,
 }
-Names = dict[tuple[str, str], str]  # display name by (model, benchmark)
+Names = dict[tuple[str, str], str]  # display names by (model, benchmark)
 
 
 def page(run: RunVerdict, behind: Behind) -> Page:
@@ -93,7 +96,7 @@ def page(run: RunVerdict, behind: Behind) -> Page:
     Returns
     -------
     Page
-        Its tables, its figures, and a function that renders it.
+        The tables, the figures, and the function that renders the page.
     """
     cells, names = behind.cells, _names(run, behind.cells)
     models, by_router, rows = (
@@ -149,8 +152,9 @@ def page(run: RunVerdict, behind: Behind) -> Page:
 
 
 def _names(run: RunVerdict, cells: Sequence[CellOutcomes]) -> Names:
-    """Return display names: the model, with its benchmark in a panel of several, marked if rows are
-    missing.
+    """Return display names, which mark cells with missing rows.
+
+    A name is the model, and in a panel of several benchmarks also the benchmark.
     """
     several = len({c.benchmark for c in cells}) > 1
     names = {}
@@ -164,8 +168,8 @@ def _names(run: RunVerdict, cells: Sequence[CellOutcomes]) -> Names:
 
 
 def _of_questions(behind: Behind, ranked: Sequence[SweepResult], names: Names) -> dict[str, Any]:
-    """Return what the page prints about the answers: their number, their reading and each of
-    them."""
+    """Return the page's values about the answers: their number, their reading and the list of
+    all."""
     total_rows = sum(int(np.sum(c.state != State.ABSENT)) for c in behind.cells)
     drill = pack(behind.listed, seed=behind.seed, max_text_bytes=behind.max_text_bytes)
     head = {
@@ -173,9 +177,10 @@ def _of_questions(behind: Behind, ranked: Sequence[SweepResult], names: Names) -
         "arm_words": [ARMS[arm] for arm in drill.head["arms"]],
         "gates": _gate_items(ranked),
     }
-    pooled = POOLED if any(s.replicate > 0 for c in behind.cells for s in c.settings) else ""
+    settings = chain.from_iterable(cell.settings for cell in behind.cells)
+    pooled = POOLED if any(setting.replicate > 0 for setting in settings) else ""
     aggregators = sorted({aggregator_of(d) for d in behind.dirs})
-    # The filter selects the model in the list of answers.
+    # This filter selects the model in the list of answers.
     filters = {}
     for k, model in enumerate(drill.head["models"]):
         filters[model] = {"model": k}
@@ -241,8 +246,9 @@ def _subtitle(
 
 
 def _figures(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> dict[str, Figure]:
-    """Return every figure that these cells can carry, by name, over every replicate as in the
-    verdict.
+    """Return every figure for which these cells have data, by name.
+
+    As in the verdict, all replicates are averaged.
     """
     out = _reach(cells, run, names)
     gains = []
@@ -273,7 +279,7 @@ def _figures(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> di
 
 
 def _reach(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> dict[str, Figure]:
-    """Draw what the run can rule out, and how many questions its design needs."""
+    """Draw the effects that the run excludes, and how many questions its design needs."""
     thresholds = SweepThresholds.from_mapping(run.thresholds)
     known = []
     for c in run.results:
@@ -283,10 +289,8 @@ def _reach(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> dict
     if not known:
         return {}
     tests = len(cells) * max(len(r.routers) for r in run.results)
-    questions, runs = (
-        min(c.n_questions for c in run.results),
-        min(runs_of(c.settings) for c in cells),
-    )
+    questions = min(result.n_questions for result in run.results)
+    runs = min(runs_of(cell.settings) for cell in cells)
     enough = None if min(runs) < REPEATED else needed(thresholds, tests)
     curve = power_curve(
         lambda n: detectable(thresholds, n, tests, runs),
@@ -305,10 +309,10 @@ def _reach(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> dict
 
 @dataclass(frozen=True)
 class SettingAccuracy:
-    """One setting of one cell.
+    """Hold the accuracy of one setting of one cell.
 
-    n: questions; states counts them by the name of a `State`. accuracy (0-1, over answered
-    questions), low, high: None if no question was answered.
+    n: the number of questions. states: their number by the name of a `State`. accuracy, low, high:
+    0-1 over answered questions; None if no question was answered.
     """
 
     model: str
@@ -322,12 +326,12 @@ class SettingAccuracy:
 
     @property
     def answered(self) -> int:
-        """Return the number of questions with an answer."""
+        """Return the number of answered questions."""
         return self.states["correct"] + self.states["wrong"]
 
 
 def setting_accuracies(cell: CellOutcomes) -> list[SettingAccuracy]:
-    """Return the accuracy of every setting of a cell, with its interval."""
+    """Return the accuracy of every setting of a cell, with intervals."""
     rows = []
     for setting, state in zip(cell.settings, cell.state, strict=True):
         states = {s.name.lower(): int(np.count_nonzero(state == s)) for s in State}
@@ -342,8 +346,9 @@ def setting_accuracies(cell: CellOutcomes) -> list[SettingAccuracy]:
 
 @dataclass(frozen=True)
 class Dose:
-    """Accuracy by the share of words deleted, and its slope at 0 (None if too few questions carry
-    one).
+    """Hold the accuracy by the share of deleted words.
+
+    The slope at 0 is None with too few questions.
     """
 
     rows: tuple[SettingAccuracy, ...]
@@ -351,8 +356,7 @@ class Dose:
 
 
 def dose_of(cell: CellOutcomes) -> Dose | None:
-    """Return the accuracy of a cell by the share of deleted words; None if no words were
-    deleted."""
+    """Return the accuracy of a cell by the share of deleted words; None if none was deleted."""
     rows = tuple(row for row in setting_accuracies(cell) if row.setting.arm == DELETED)
     if not rows:
         return None
@@ -372,12 +376,12 @@ def model_scores(cell: CellOutcomes, label: str) -> charts.ModelScores:
     cell : CellOutcomes
         The outcomes.
     label : str
-        Display name of the model.
+        The display name of the model.
 
     Returns
     -------
     ModelScores
-        Values of figure 3.
+        The values of figure 3.
     """
 
     scores: dict[tuple[str, int], charts.Score] = {}
@@ -404,7 +408,7 @@ def model_scores(cell: CellOutcomes, label: str) -> charts.ModelScores:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as a csv field; floats have up to ten digits."""
+    """Format a value as a csv field. Floats have up to ten digits."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
@@ -417,10 +421,10 @@ write = partial(columns, plain=_plain)
 
 
 def _of_cells(run: RunVerdict, part: str, *names: str) -> str:
-    """Return a table as csv. part names a field of a cell that holds several things, each of which
-    becomes a row; with an empty part every cell becomes a row.
+    """Return a table as csv, whose rows begin with the model and benchmark of a cell.
 
-    Every row begins with the cell's model and benchmark.
+    part: a field of the cell that holds several entries, each of which becomes a row. If it is
+    empty, every cell becomes a row.
     """
     pairs = []
     for cell in run.marked:
@@ -436,7 +440,7 @@ def _of_cells(run: RunVerdict, part: str, *names: str) -> str:
 def _tables(
     run: RunVerdict, accuracies: Sequence[SettingAccuracy], doses: Sequence[Dose]
 ) -> dict[str, str]:
-    """Return every table of a report, by the name of its file."""
+    """Return every table of a report by file name."""
     tables = {
         "table1_models.csv": write(
             run.paper["model_summary"],

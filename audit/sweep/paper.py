@@ -514,10 +514,8 @@ def h3_direction(
     falls, _ = _by_item(right, sweeps)
     rise, fall = np.nansum(rises, axis=0), np.nansum(falls, axis=0)
 
-    p_improve, p_degrade = (
-        sign_flip_pvalue(scores, cluster, n_permutations=n_permutations, rng=rng)
-        for scores in (rise, fall)
-    )
+    p_improve = sign_flip_pvalue(rise, cluster, n_permutations=n_permutations, rng=rng)
+    p_degrade = sign_flip_pvalue(fall, cluster, n_permutations=n_permutations, rng=rng)
     reason = because(
         "h3", alpha=alpha, p_improve=p_improve, p_degrade=p_degrade, up=improve, down=degrade
     )

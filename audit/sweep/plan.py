@@ -1,12 +1,11 @@
-"""What a sweep would do, and whether it could find anything: calls, tokens, the minimum detectable
-gain (pure)."""
+"""Plan a sweep: its calls, its tokens, and the smallest gain that it detects (pure)."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from audit.config.dry_run import Asked, Planned, reach
+from audit.config.dry_run import CallCounts, Planned, reach
 from audit.core.package_data import shipped_table
 from audit.core.records import Design
 from audit.statistics.permutation import can_reject
@@ -28,29 +27,29 @@ from audit.sweep.size import (
 
 @dataclass(frozen=True)
 class Plan:
-    """What one model's sweep can detect.
+    """Hold what the sweep of one model can detect.
 
-    groups: of questions that resampling keeps together; as many as questions where there are none.
-    router_counts, panel: the tests of a cell, and the cells of the run that are corrected for
+    groups: the number of groups that resampling keeps whole, or of questions if there are no
+    groups. router_counts, panel: the number of tests of a cell, and of cells that are corrected
     together."""
 
     groups: int
     router_counts: int
     panel: int
-    minimum_detectable_gain: float  # accuracy, 0-1; NaN where no gain reaches the power
-    # To detect a gain of the smallest effect that matters; None: no number would do.
+    minimum_detectable_gain: float  # accuracy, 0-1; NaN if no gain reaches the power
+    # the number for the smallest effect that matters; None if no number is enough
     questions_needed: int | None
 
 
 def make_plan(
-    asked: Asked,
+    asked: CallCounts,
     design: Design,
     *,
     thresholds: SweepThresholds,
     groups: int | None = None,
     panel: int = 1,
 ) -> Plan:
-    """What a sweep could find. groups: None where every question is its own."""
+    """Return what a sweep can detect. groups: None if every question is a group."""
     n, counts, runs = asked.questions, router_counts(design), runs_of(design.settings)
     groups = n if groups is None else groups
     possible = can_reject(groups, thresholds.alpha / SIDES / panel)
@@ -67,11 +66,11 @@ def planned(config: SweepConfig) -> Planned:
         samples[sample.benchmark.name] = sample
         groups[sample.benchmark.name] = len({q.group for q in sample.questions()})
 
-    def plan_of(asked: Asked) -> Plan:
+    def plan_of(asked: CallCounts) -> Plan:
         own = groups[asked.planned.benchmark]
         return make_plan(asked, resolved.design, thresholds=thresholds, groups=own, panel=panel)
 
-    def describe_all(every: Sequence[Asked]) -> list[str]:
+    def describe_all(every: Sequence[CallCounts]) -> list[str]:
         lines: list[str] = []
         for asked in every:
             plan, called = plan_of(asked), asked.planned
@@ -82,7 +81,7 @@ def planned(config: SweepConfig) -> Planned:
             lines += describe(asked, plan, resolved.design, thresholds, there)
         return lines + reach(resolved, every, *reachable(config))
 
-    def facts(asked: Asked) -> dict[str, Any]:
+    def facts(asked: CallCounts) -> dict[str, Any]:
         called = asked.planned
         return {
             "model": called.model,
@@ -98,8 +97,8 @@ def planned(config: SweepConfig) -> Planned:
     return Planned(resolved, describe_all, facts)
 
 
-def _sizes(asked: Asked, design: Design) -> dict[str, int]:
-    """How many of each a sweep asks of one model."""
+def _sizes(asked: CallCounts, design: Design) -> dict[str, int]:
+    """Count the questions, calls and other quantities that a sweep needs of one model."""
     return {
         "questions": asked.questions,
         "settings": len(design.settings),
@@ -110,9 +109,10 @@ def _sizes(asked: Asked, design: Design) -> dict[str, int]:
 
 
 def describe(
-    asked: Asked, plan: Plan, design: Design, thresholds: SweepThresholds, there: int
+    asked: CallCounts, plan: Plan, design: Design, thresholds: SweepThresholds, there: int
 ) -> list[str]:
-    """The plan in lines a person reads, the warning last. there: questions of the benchmark."""
+    """Return the lines of the plan, the warning last. there: the benchmark's number of
+    questions."""
     saved = {"router_calls": " (draws=nested would reuse router messages across r)"}
     more = saved if design.kind == Draws.INDEPENDENT else {}
     sizes = _sizes(asked, design).items()
@@ -134,8 +134,7 @@ def describe(
 def _simulated(
     plan: Plan, questions: int, design: Design, thresholds: SweepThresholds
 ) -> list[str]:
-    """Return the error rates that a verdict of this design quotes, at the accuracy that was
-    simulated."""
+    """Return the simulated error rates that a verdict of this design quotes."""
     clean, noisy = runs_of(design.settings)
     run = SimulatedDesign(
         questions,
@@ -158,20 +157,23 @@ def _detectable(
         f" x {_count(plan.panel, 'cell')}" if plan.panel > 1 else ""
     )
     basis = f"power {thresholds.power:.0%}, {PLANNED_DISCORDANCE:.0%} of items changing, corrected for {tests}"
-    if mde != mde:  # true for NaN alone
-        return [f"  WARNING: with {few} no gain at all can be detected ({basis})."]
+    if mde != mde:  # This is true only for NaN.
+        return [f"  WARNING: with {few} no gain can be detected ({basis})."]
     needed = "no number" if plan.questions_needed is None else f"{plan.questions_needed:,}"
     lines = [
         f"  questions needed   {needed:>12}  to detect a gain of "
         f"{100 * thresholds.effect_of_interest:.0f} points{'; see below on groups' * grouped}",
         f"  detectable gain    {100 * mde:>12.1f}  points ({basis})",
-        "    This is for the comparison with the clean baseline alone. An excess must also pass the controls (direct,",
-        "    ensemble); to detect a gain against all of them needs more questions.",
+        "    This holds for the comparison with the clean baseline. An excess must also pass the "
+        "controls (direct,",
+        "    ensemble), and a gain over all of them needs more questions.",
     ]
     if grouped:
         lines += [
-            f"    The questions come in {plan.groups:,} groups (subject, passage). Questions of one group count for",
-            "    less than independent ones, so the detectable gain is larger; the verdict measures by how much.",
+            f"    The questions form {plan.groups:,} groups (subject, passage). Questions of one "
+            "group count for",
+            "    less than independent questions, so the detectable gain is larger. The verdict "
+            "measures by how much.",
         ]
     if mde > thresholds.effect_of_interest:
         short, would = (
@@ -180,7 +182,7 @@ def _detectable(
         )
         if plan.questions_needed is not None and there < plan.questions_needed:
             short = f"the benchmark has {there:,} questions in all; "
-            # The effect that is found with the questions that are asked.
+            # the effect that this number of questions detects
             effect = math.ceil(100 * mde) / 100
             would += [
                 "take a larger benchmark",

@@ -1,6 +1,7 @@
 """Build the report of one run, or of several runs merged into one panel, from their shards.
 
-The shards are read in two passes: outcomes first, then every text with the rows of the drill-down.
+The shards are read in two passes. The first reads outcomes, and the second every text with the rows
+of the drill-down.
 """
 
 from collections import Counter
@@ -34,8 +35,10 @@ from audit.sweep.replay import aggregator_of, same_messages
 from audit.sweep.self_test import MAX_TEXT_QUESTIONS
 from audit.sweep.vocabulary import RunVerdict
 
-_TEXTS = TextRow._fields[:-1]  # columns of a shard; the aggregator is a property of the run
-# Columns whose values are distinct, so sharing saves nothing.
+_TEXTS = TextRow._fields[
+    :-1
+]  # columns of a shard, without the aggregator, which belongs to the run
+# columns with distinct values, for which sharing saves nothing
 _ALL_DIFFERENT = (
     "prompt",
     "request_sha256",
@@ -44,15 +47,16 @@ _ALL_DIFFERENT = (
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """The first pass over a run: outcomes with answers."""
+    """Hold the outcomes and answers that the first pass reads."""
 
     run_dir: Path
     outcomes: Outcomes
 
 
 def read_run(run_dir: Path) -> LoadedRun:
-    """Make the first pass over the shards of a run. Raises ShardError and DataError as
-    `read_outcomes` does.
+    """Read the shards of a run in a first pass.
+
+    Raises ShardError and DataError as `read_outcomes` does.
     """
     return LoadedRun(run_dir, read_outcomes(run_dir, SCHEMA, answers=True))
 
@@ -60,7 +64,7 @@ def read_run(run_dir: Path) -> LoadedRun:
 def read_texts(
     reads: Sequence[LoadedRun], questions: Collection[tuple[str, str]] | None
 ) -> tuple[MeasuredTexts, DrillRows]:
-    """Make the second pass over the shards.
+    """Read the shards in a second pass.
 
     Parameters
     ----------
@@ -72,7 +76,7 @@ def read_texts(
     Returns
     -------
     tuple of MeasuredTexts and DrillRows
-        Measures of all texts, and the rows of the drill-down.
+        The measures of all texts, and the rows of the drill-down.
     """
     cells = []
     for read in reads:
@@ -99,7 +103,7 @@ def read_texts(
 
 
 def _rows(batch: pa.RecordBatch, aggregator: Aggregator) -> list[TextRow]:
-    # Values are shared within a batch, whose neighbouring rows have the same questions.
+    # Neighbouring rows have the same questions, so values are shared within a batch.
     shared: dict[str, str] = {}
     columns = []
     for name in _TEXTS:
@@ -110,16 +114,16 @@ def _rows(batch: pa.RecordBatch, aggregator: Aggregator) -> list[TextRow]:
     return list(map(TextRow, *columns, repeat(aggregator)))
 
 
-# Limits of the drill-down; beyond them whole questions are left out at random.
+# Limits of the drill-down. Beyond them, whole questions are left out at random.
 MAX_ROWS_ON_PAGE = 100_000  # 33 bytes each
 MAX_QUESTIONS_ON_PAGE = 20_000  # about 100 bytes each, without the texts
 
 
 @dataclass(frozen=True)
 class Behind:
-    """The data behind a verdict.
+    """Hold the data behind a verdict.
 
-    listed: rows of the drill-down. seed: selects the texts if not all fit.
+    listed: the rows of the drill-down. seed: the seed that selects the texts if not all fit.
     """
 
     dirs: Sequence[Path]
@@ -150,7 +154,7 @@ def judge(
     n_resamples : int
         Resamples of every statistic.
     thresholds : SweepThresholds, optional
-        The defaults if None.
+        The thresholds; None for the defaults.
     control_benchmark : str, optional
         Name of the benchmark of held-out items.
     references : sequence of Path
@@ -206,8 +210,9 @@ def judge(
 
 
 def analysis_options(run_dirs: Sequence[Path], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of an analysis: as given, else as the runs' manifests have them, else the
-    defaults.
+    """Return the options of an analysis.
+
+    An option that is not given comes from the manifests of the runs, or else is the default.
 
     Parameters
     ----------
@@ -257,7 +262,7 @@ def _disagreeing(name: str, values: Sequence[tuple[Path, Any]]) -> str:
     listed = "; ".join(f"{run_dir}: {value}" for run_dir, value in values)
     advice = f"Example: --{name.replace('_', '-')} {values[0][1]}."
     if name == "thresholds":
-        advice = "Start the runs again with the same verdict.* (nothing is computed twice)."
+        advice = "Run them again with the same verdict.*: stored answers are kept."
     return f"The {name} of these runs differ: {listed}. Expected one for all. {advice}"
 
 
@@ -272,7 +277,7 @@ def check_panel(reads: Sequence[LoadedRun]) -> list[CellRows]:
     Returns
     -------
     list of CellRows
-        The numbers of rows found and expected, over all runs.
+        The numbers of rows that are stored and expected, over all runs.
 
     Raises
     ------
@@ -290,8 +295,9 @@ def check_panel(reads: Sequence[LoadedRun]) -> list[CellRows]:
         if len(revisions) > 1:
             listed = "; ".join(f"{revision} in {run_dir}" for revision, run_dir in sorted(runs))
             raise DataError(
-                f"{model} on {benchmark} was run in {len(revisions)} revisions: {listed}. Expected one; report them "
-                f"apart, or give one of the runs another model name. Example: model.{model}.name={model}_new."
+                f"{model} on {benchmark} was run in {len(revisions)} revisions: {listed}. Expected "
+                "one. Report them separately, or give one of the runs another model name. "
+                f"Example: model.{model}.name={model}_new."
             )
         if len(runs) > 1:
             listed = ", ".join(sorted(str(run_dir) for _, run_dir in runs))

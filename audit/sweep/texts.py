@@ -1,6 +1,4 @@
-"""Hold the sentences of the sweep by code: reasons, advice, headlines and controls that were not
-run.
-"""
+"""Hold the sentences of the sweep by code: reasons, advice, headlines, and controls not run."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,9 +7,12 @@ from typing import Any
 from audit.core.number_text import listed, points, pvalue
 from audit.judging.result import Reason, Texts, sentence
 
-# Every headline without a finding states what this instrument cannot see, as
-# docs/findings/calibration.md measures.
-BLIND = "Memory that helps intact and damaged questions alike, such as an exam learnt by heart, would not be seen."
+# Every headline without a finding states what this instrument cannot see
+# (docs/findings/calibration.md).
+BLIND = (
+    "This test cannot see memory that helps intact and damaged questions alike, such as an exam "
+    "learnt by heart."
+)
 
 _INTERVAL = "95 % interval {low:bare} to {high:bare}"
 _HELD_OUT = (
@@ -36,16 +37,18 @@ _CONTROLS = {
 }
 _ASKED_BY = {"direct": "(arms: direct)", "ensemble": "(ensemble_control=true)"}
 
-# Explanations of a gain that are not excluded, for the headline.
+# The headline quotes these explanations of a gain, which are not excluded.
 _DOUBTS = {
     "not_compared": "a control that could explain it was not run",
-    "run_once": "one noisy run cannot tell it from a shift of the whole run",
-    "no_reference": "the messages may hint at the answers, and no other model was given them",
-    "weak_reference": "the model that was given the same messages is weaker, and may miss what they hint at",
+    "run_once": "a shift of the whole noisy run, which was made once, could explain it",
+    "no_reference": "the messages may hint at the answers, and no other model answered from them",
+    "weak_reference": "the model that answered from the same messages is weaker, and may miss "
+    "their hints",
     "reference_gains_too": "another model gains about as much from the same messages",
-    "may_beat_ensemble": "there are too few questions to tell damage from repetition",
-    "may_beat_direct": "there are too few questions to tell whether that is more than the clean router loses",
-    "not_above_direct": "the gain over the clean router is no more than that router loses",
+    "may_beat_ensemble": "too few questions were asked to tell damage from repetition",
+    "may_beat_direct": "too few questions were asked to tell whether the gain exceeds the loss by "
+    "the clean router",
+    "not_above_direct": "the gain over the clean router is no larger than the loss by that router",
     "interval_holds_zero": "the test finds a gain, but its interval includes zero",
 }
 
@@ -58,11 +61,12 @@ def _beats(routers: Sequence[int], controls: Sequence[str]) -> str:
 def _not_compared(controls: Sequence[str], ensemble_routers: Sequence[int]) -> str:
     at = f" at r = {listed(ensemble_routers)}" if ensemble_routers else ""
     missing = " or ".join(f"{_CONTROLS[name]} {_ASKED_BY[name]}" for name in controls)
-    return f"It was not compared{at} with {missing}. {'Either' if len(controls) > 1 else 'That'} may explain it."
+    cause = "Either" if len(controls) > 1 else "That control"
+    return f"The noisy arm was not compared{at} with {missing}. {cause} may explain the gain."
 
 
 def _size(limit: float) -> str:
-    if not limit < 1:  # NaN means that the data set no limit.
+    if not limit < 1:  # NaN means that the data give no limit.
         return "a gain of any size"
     return f"a gain of up to {points(limit)}" if limit > 0 else "no gain"
 
@@ -70,17 +74,23 @@ def _size(limit: float) -> str:
 def _bound(limit: float, effect: float, imputed: bool, aided: bool = False) -> str:
     method = "largest of the one-sided 95 % limits at each r"
     if imputed:
-        method += ", unparsed and missing replies imputed for it"
+        method += ", with unparsed and missing replies imputed in favour of the gain"
     if aided:
-        method += ", without questions of which a clean message names an answer"
+        method += ", without questions for which a clean message names an answer"
     against = "no more than" if limit <= effect else "above"
     matters = f"the smallest effect that matters ({points(effect)})"
-    return f"{_size(limit).capitalize()} is still compatible with the data ({method}). That is {against} {matters}."
+    return (
+        f"{_size(limit).capitalize()} is still compatible with the data ({method}). This limit is "
+        f"{against} {matters}."
+    )
 
 
 def _shift(side: str, sd: float, estimate: float, df: int, capped: bool) -> str:
     if not df:
-        return f"Shifts of whole {side} runs were not measured: a standard deviation of {points(sd)} is assumed."
+        return (
+            f"Shifts of whole {side} runs were not measured, so a standard deviation of "
+            f"{points(sd)} is assumed."
+        )
     method = "the most that is plausible" if capped else "the estimate and one standard error"
     comparisons = (
         "1 comparison of runs estimates" if df == 1 else f"{df} comparisons of runs estimate"
@@ -104,8 +114,8 @@ def _h3(alpha: float, p_improve: float, p_degrade: float, up: float, down: float
 def _headline(with_doubt: str, otherwise: str = "") -> Callable[..., str]:
     """Return a function that writes a headline.
 
-    with_doubt: template if `about` is a doubt, quoted as {doubt}. otherwise: template if it is not.
-    {size} is the largest gain that is compatible with the data.
+    with_doubt: the template if `about` is a doubt, which {doubt} quotes. otherwise: the template
+    for other reasons. {size} is the largest gain that is compatible with the data.
     """
 
     def headline(about: str, limit: float, **numbers: Any) -> str:
@@ -120,51 +130,62 @@ def _headline(with_doubt: str, otherwise: str = "") -> Callable[..., str]:
 TEXTS: Texts = {
     # >>Reasons of a gain
     "beats_controls": _beats,
-    "stands_without_leaks": "It is still there without the questions whose messages state the answer.",
-    "gone_without_leaks": "The gain is gone without the questions whose messages state the answer.",
-    "stands_if_unparsed": f"It is still there if {_IMPUTED}.",
-    "gone_if_unparsed": f"The gain is gone if {_IMPUTED}: it may come from which replies there are.",
+    "stands_without_leaks": "The gain remains without the questions whose messages state the "
+    "answer.",
+    "gone_without_leaks": "The gain vanishes without the questions whose messages state the "
+    "answer.",
+    "stands_if_unparsed": f"The gain remains if {_IMPUTED}.",
+    "gone_if_unparsed": f"The gain vanishes if {_IMPUTED}. The choice of parsed replies may have "
+    "caused it.",
     "not_compared": _not_compared,
-    "no_reference": "No other model answered from the same messages: they may hint at the answers.",
-    "weak_reference": "{reference} answers the clean messages worse than this model: it may miss what they hint at.",
-    "reference_gains_too": "{reference} gains {gain:signed} from the same messages: that this model gains more is not "
-    "shown.",
-    "hints_excluded": "{reference} gains {gain:signed} from the same messages on average over r. The difference is "
-    "beyond chance: hints in the messages do not explain it.",
+    "no_reference": "No other model answered from the same messages, which may hint at the "
+    "answers.",
+    "weak_reference": "{reference} answers the clean messages worse than this model, so it may "
+    "miss their hints.",
+    "reference_gains_too": "{reference} gains {gain:signed} from the same messages. It is not "
+    "shown that this model gains more.",
+    "hints_excluded": "{reference} gains {gain:signed} from the same messages on average over r. "
+    "The difference is beyond chance, so hints in the messages do not explain the gain.",
     "one_router": "With one router, the clean baseline is the router that deletes nothing.",
-    "ensemble_not_run": "At r = {routers:listed} it was not compared with as many routers that delete nothing.",
+    "ensemble_not_run": "At r = {routers:listed} the noisy arm was not compared with as many "
+    "routers that delete nothing.",
     "above_zero": "At r = {routers:listed}, the intervals of noisy over every control that was run lie above zero.",
     "run_once": "But the noisy arm was run once. A whole run can shift by a standard deviation of {sd:points} "
     "(batches, endpoints, engines), and that could explain the gain.",
-    "not_above_ensemble": "It does not beat as many routers that delete nothing: on average over r the difference is "
+    "not_above_ensemble": "Noisy does not beat as many routers that delete nothing: the mean "
+    "difference over r is "
     f"{{mean:signed}} ({_INTERVAL}).",
-    "ensemble_gains": "These beat the clean baseline too, at r = {routers:listed}.",
+    "ensemble_gains": "These intact routers beat the clean baseline too, at r = {routers:listed}.",
     "ensemble_bounds": "Noisy could be above them by {limit:points} at most (one-sided 95 % limit), no more than the "
     "smallest effect that matters ({effect:points}).",
     "may_beat_ensemble": "Noisy could be above them by {limit:points} (one-sided 95 % limit): the data cannot tell "
     "damage from repetition.",
-    "few_questions": "It rests on {n:,} questions; nothing is found with fewer than {least:,}.",
+    "few_questions": "The result rests on {n:,} questions. At least {least:,} are needed for a "
+    "finding.",
     # >>Reasons of a clearance or an open result
-    "not_above_direct": "At r = {routers:listed}, noisy beats the clean router but not the original question: it may "
-    "only win back what the clean router loses.",
-    "may_beat_direct": "It could still be above the original question by {limit:points} (one-sided 95 % limit).",
-    "interval_holds_zero": "At r = {routers:listed} the test finds a gain over the clean baseline, but its "
-    "simultaneous 95 % interval includes zero: it is not counted as a finding.",
+    "not_above_direct": "At r = {routers:listed}, noisy beats the clean router but not the "
+    "original question. The gain may only make up for the loss by the clean router.",
+    "may_beat_direct": "Noisy could still be above the original question by {limit:points} "
+    "(one-sided 95 % limit).",
+    "interval_holds_zero": "At r = {routers:listed} the test finds a gain over the clean baseline, "
+    "but its simultaneous 95 % interval includes zero. So the gain does not count as a finding.",
     "beats_no_control": "At no r does noisy beat every control after correction ({p:p}).",
     "falls": f"Note: accuracy falls by {{drop:points}} on average over r ({_INTERVAL}; {{p:p}}). The routers delete "
     "facts, so a fall is expected and is no finding.",
     "no_room": "At a score of {score:percent} no gain of {effect:points} is possible, so none is excluded.",
     "bound": _bound,
-    "blind": "Memory that helps intact and damaged questions alike makes no gain: this test cannot see it.",
+    "blind": "This test cannot see memory that helps intact and damaged questions alike, since it "
+    "causes no gain.",
     # >>Statements that follow the reasons
     "larger_on_every_scale": f"The gain is larger {_HELD_OUT} So it is on the scales of log-odds and of the share of "
     "wrong answers repaired.",
-    "larger_on_one_scale": f"The gain is larger {_HELD_OUT} But not on the scales of log-odds and of the share of "
-    "wrong answers repaired: rewriting may help as such, without memory.",
-    "larger_on_no_scale": f"The gain is not clearly larger {_HELD_OUT} Rewriting may help as such, without memory.",
+    "larger_on_one_scale": f"The gain is larger {_HELD_OUT} On the scales of log-odds and of the "
+    "share of wrong answers repaired it is not. So rewriting may help without memory.",
+    "larger_on_no_scale": f"The gain is not clearly larger {_HELD_OUT} So rewriting may help "
+    "without memory.",
     "shift": _shift,
-    "shift_tested": "The test of a gain assumes at least {sd:points} for {sides:listed} runs, as these were not "
-    "repeated.",
+    "shift_tested": "The test of a gain assumes at least {sd:points} for {sides:listed} runs, "
+    "since these were not repeated.",
     "stands_at_worst": f"{_STANDS} even in the worst case.",
     "stands_up_to": f"{_STANDS} up to an odds ratio of {{up_to:g}}.",
     "worst_case": "With every unparsed noisy answer right and every other unparsed one wrong, the largest gain is "
@@ -172,9 +193,12 @@ TEXTS: Texts = {
     "slope_rises": f"Noisy accuracy rises {_SLOPE}",
     "slope_falls": f"Noisy accuracy falls {_SLOPE}",
     "slope_flat": f"Noisy accuracy shows no clear trend {_SLOPE}",
-    "slope_few_groups": "Noisy accuracy changes by {slope:signed} a router. Too few groups of questions: no interval.",
-    "one_clean_run": "Noise floor not measured: {runs} run of the clean arm. Ask for 2 or more (clean_replicates=2).",
-    "no_clean_pair": "Noise floor not measured: no question is answered in two of the {runs} runs of the clean arm.",
+    "slope_few_groups": "Noisy accuracy changes by {slope:signed} a router. There are too few "
+    "groups of questions for an interval.",
+    "one_clean_run": "The noise floor was not measured: the clean arm has {runs} run. Expected 2 "
+    "or more (clean_replicates=2).",
+    "no_clean_pair": "The noise floor was not measured: no question is answered in two of the "
+    "{runs} runs of the clean arm.",
     "clean_against_clean": "Clean against clean ({runs} replicates): {rejected} of {pairs} comparisons rejected at "
     "{alpha:percent}. A gain between identical conditions has a standard deviation of {sd:points}.",
     "h1_excess": f"H1: a {_H1} in {{count}} of {{models}} tested ({{excess:listed}}; smallest adjusted {{p:p}}).",
@@ -187,81 +211,90 @@ TEXTS: Texts = {
     "not_tested": "{name} was not tested: {error}",
     # >>Advice
     "ask_at_least": "Ask as many questions as `audit plan` names, and at least {least:,}.",
-    "hold_out": "Treat the score as partly memory of the exam until shown otherwise: repeat it on held-out questions.",
-    "read_improved": "Read the questions that went from wrong to correct, and what the worker was shown.",
-    "mend_unparsed": "Read the unparsed replies and the errors, and mend what makes them so (store.retry_errors=true "
-    "asks failed calls again), or read answers by likelihood.",
+    "hold_out": "Treat the score as partly memory of the exam until held-out questions show "
+    "otherwise.",
+    "read_improved": "Read the questions that went from wrong to correct, and the messages that "
+    "the worker saw.",
+    "mend_unparsed": "Read the unparsed replies and the errors, and remove their cause "
+    "(store.retry_errors=true repeats failed calls). Or read answers by likelihood.",
     "run_controls": f"Run the same command with the controls: {_KEPT}",
     "run_twice": f"Run the same command with noisy_replicates=2: {_KEPT}",
     "run_both_arms": "Run the clean and the noisy arm on the same questions.",
-    "give_reference": "Let a model that is about as able answer from the stored messages (model=OTHER "
-    "messages_from=RUN_DIR, else the same command). Then type the command again with hint_reference=ITS_RUN_DIR.",
-    "take_abler_reference": "Take a hint reference that is about as able as this model, or abler.",
-    "read_messages": "Read what the messages tell, or ask more questions to tell the two gains apart.",
+    "give_reference": "Run a model of about the same ability on the stored messages (the same "
+    "command with model=OTHER messages_from=RUN_DIR). Then repeat this command with "
+    "hint_reference=ITS_RUN_DIR.",
+    "take_abler_reference": "Choose a hint reference whose ability is about that of this model, or "
+    "higher.",
+    "read_messages": "Read the messages, or ask more questions to tell the two gains apart.",
     "is_repetition": "Read the gain as an effect of repetition and compute.",
     "ask_more_of_ensemble": "To tell the two apart, ask more questions or run more replicates of the ensemble control.",
     "ask_more_of_direct": "To tell the two apart, ask more questions or run more replicates of `direct`.",
-    "harder_questions": "Take questions that leave this model room to gain, such as a harder benchmark.",
+    "harder_questions": "Choose questions on which this model can gain, such as a harder "
+    "benchmark.",
     # >>Headlines
     "headline_withheld": "No verdict on {model} and {benchmark}: {why:listed}.",
     "headline_not_comparable": "No verdict on {model} and {benchmark}: the comparison could not be made.",
     "headline_excess": f"{_HIGHEST}. Chance, the original question and repetition do not explain it: its score of "
     "{score:percent} may be partly memory.",
     "headline_gain_uncontrolled": _headline(
-        f"{_HIGHEST}. But {{doubt}}: settle that before reading anything into it."
+        f"{_HIGHEST}. But {{doubt}}. Settle this before drawing a conclusion."
     ),
-    "headline_excess_explained_by_ensembling": "{model} gains up to {gain:points} on {benchmark} from several damaged "
-    "messages, and about as much from as many intact ones: repetition explains it.",
-    "headline_not_identified": "Whether damage raises the score of {model} on {benchmark} cannot be seen: its score of "
-    "{score:percent} leaves no room for a gain that matters.",
+    "headline_excess_explained_by_ensembling": "{model} gains up to {gain:points} on {benchmark} "
+    "from several damaged messages, and about as much from as many intact messages. Repetition "
+    "explains the gain.",
+    "headline_not_identified": "This test cannot see whether damage raises the score of {model} on "
+    "{benchmark}: its score of {score:percent} leaves no room for a gain that matters.",
     "headline_underpowered": _headline(
         f"{_HIGHER}than through the clean router. But {{doubt}}.",
         "Too few questions to tell for {model} on {benchmark}: {size} on damaged questions could be real or not. "
         "Nothing follows for its score of {score:percent}.",
     ),
     "headline_no_excess_detected": _headline(
-        "No gain is counted for {model} on {benchmark} at its score of {score:percent}: {doubt}. It could be "
-        f"{{limit:points}} at most (one-sided 95 % limit). {BLIND}",
+        "No gain is counted for {model} on {benchmark} at its score of {score:percent}: {doubt}. "
+        f"The gain could be {{limit:points}} at most (one-sided 95 % limit). {BLIND}",
         "Damage to its questions raises the score of {model} on {benchmark} ({score:percent}) by {limit:points} at "
         f"most (one-sided 95 % limit). {BLIND}",
     ),
 }
 
-# Controls that were not run; CANNOT_EXCLUDE states the explanation that each leaves open.
+# Controls that were not run. CANNOT_EXCLUDE states the explanation that each missing control leaves
+# open.
 NOT_RUN: Texts = {
     "direct": "direct: the original question without a router",
     "ensemble": "ensemble control: as many clean routers, at any r",
     "ensemble_at": "ensemble control: as many clean routers, at r = {routers:listed}",
-    "clean_replicates": "clean replicates: {runs} was run, 2 are needed for a noise floor",
-    "noisy_replicates": "noisy replicates: 1 was run, 2 are needed to measure how much whole noisy runs shift",
+    "clean_replicates": "clean replicates: {runs} was run, and 2 are needed for a noise floor",
+    "noisy_replicates": "noisy replicates: 1 was run, and 2 are needed to measure shifts of whole "
+    "noisy runs",
     "hint_reference": "hint reference: another model that answers from the same messages",
 }
-# Notes before a run about missing controls without which a gain stays uncontrolled.
+# Notes before a run on missing controls, without which a gain stays uncontrolled.
 _ENSEMBLE = (
-    "The ensemble control is not run at r = {routers:listed}: a gain there could not be told from repetition, and "
-    "would be called gain_uncontrolled. Add ensemble_control=true."
+    "The ensemble control is not run at r = {routers:listed}, so a gain there could come from "
+    "repetition. It would be called gain_uncontrolled. Add ensemble_control=true."
 )
 PRE_RUN_NOTES: Texts = {
-    "direct": "The original question is not asked: a gain could not be told from what the clean router loses. Add "
-    "direct to arms.",
+    "direct": "The original question is not asked, so a gain could come from the loss by the clean "
+    "router. Add direct to arms.",
     "ensemble": _ENSEMBLE,
     "ensemble_at": _ENSEMBLE,
-    "noisy_replicates": "The noisy arm is run once: a gain that is no larger than a plausible shift of a whole run "
-    "would be called gain_uncontrolled. Add noisy_replicates=2.",
+    "noisy_replicates": "The noisy arm is run once. A gain no larger than a plausible shift of a "
+    "whole run would be called gain_uncontrolled. Add noisy_replicates=2.",
 }
-_REPETITION = "that repetition and compute made the gain, and not memory"
+_REPETITION = "that repetition and compute caused the gain, and not memory"
 CANNOT_EXCLUDE: Texts = {
-    "direct": "that a clean router which loses part of the question lowered the baseline and made the gain",
+    "direct": "that the clean router lost part of the question, which lowered the baseline",
     "ensemble": _REPETITION,
     "ensemble_at": _REPETITION,
-    "clean_replicates": "that clean answers vary by as much as the gain from one run to the next",
-    "noisy_replicates": "that the whole noisy run shifted by more than is plausible (noisy_replicates=2)",
+    "clean_replicates": "that clean answers vary as much as the gain between runs",
+    "noisy_replicates": "that the whole noisy run shifted by an implausible amount "
+    "(noisy_replicates=2)",
     "hint_reference": "that the noisy messages hint at the answers",
 }
 
 
 def tipping(gamma: float | None) -> str | None:
-    """Return the odds ratio at which a verdict changes, as it is printed."""
+    """Format the odds ratio at which a verdict changes."""
     if gamma is None:
         return None
     return "worst case" if math.isinf(gamma) else f"{gamma:g}"

@@ -1,7 +1,7 @@
 """Define the seven verdicts, the results of a cell and of a run (plain data), and their words.
 
-Page, chart, gate and headline use one entry for each verdict and each gate. Rates, accuracies,
-gains and intervals are 0-1.
+The page, the charts, the gate and the headline share the entry of each verdict and each gate.
+Rates, accuracies, gains and intervals are 0-1.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from audit.statistics.information import InformationSlope
 from audit.sweep.messages import ByRouters
 from audit.sweep.texts import TEXTS
 
-if TYPE_CHECKING:  # commands without statistics import the vocabulary
+if TYPE_CHECKING:  # Commands that need no statistics import this vocabulary.
     from audit.statistics.paired import CellOutcomes
     from audit.sweep.evidence import Evidence
     from audit.sweep.record import NoiseFloor
 
 
 class Verdict(StrEnum):
-    """The seven verdicts, in the words of the report."""
+    """Name the seven verdicts."""
 
     WITHHELD = "withheld"
     UNDERPOWERED = "underpowered"
@@ -49,10 +49,10 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Decision(Decided[Verdict]):
-    """The verdict on a cell.
+    """Hold the verdict on a cell.
 
-    routers: counts at which noisy beats clean, or seems to. gate: the check that withholds the
-    verdict although all gates passed.
+    routers: the router counts at which noisy beats clean, or seems to. gate: the check that
+    withholds the verdict although all gates passed.
     """
 
     routers: tuple[int, ...] = ()
@@ -61,8 +61,9 @@ class Decision(Decided[Verdict]):
 
 @dataclass(frozen=True)
 class Effect:
-    """The largest gain (noisy - clean accuracy) with its simultaneous 95 % interval, and the mean
-    over r.
+    """Hold the largest gain (noisy - clean accuracy) with its simultaneous 95 % interval.
+
+    The mean gain over r is beside it.
     """
 
     routers: int
@@ -76,12 +77,21 @@ class Effect:
 
 @dataclass(frozen=True)
 class Contrast:
-    """One comparison of two settings: accuracy(first) - accuracy(second), paired by question.
+    """Hold a comparison of two settings: accuracy(first) - accuracy(second), paired by question.
 
-    name: such as noisy_vs_clean (`audit.sweep.contrasts` has all). routers, improve and degrade are
-    null for a mean over r. p: one-sided for first > second. p_adjusted: after correction within its
-    family; null without one. improve, degrade: questions that only the first, or only the second,
-    answers right; fractions if replicates were averaged.
+    Attributes
+    ----------
+    name : str
+        A name of `audit.sweep.contrasts`, such as noisy_vs_clean.
+    routers : int or None
+        The router count; null for a mean over r.
+    improve, degrade : float or None
+        The number of questions that only the first, or only the second, answers right. It is a
+        fraction if replicates were averaged, and null for a mean over r.
+    p : float
+        One-sided, for first > second.
+    p_adjusted : float or None
+        The p-value after correction within its family; null without a correction.
     """
 
     name: str
@@ -100,9 +110,9 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Slope:
-    """The paper's sensitivity (song2026, eq. 5): change of noisy accuracy per added router.
+    """Hold the change of noisy accuracy per added router (song2026, eq. 5).
 
-    Its 95 % interval is null with fewer than five clusters of questions.
+    The 95 % interval is null with fewer than five clusters of questions.
     """
 
     estimate: float
@@ -113,9 +123,9 @@ class Slope:
 
 @dataclass(frozen=True)
 class SelfTest:
-    """One fault injected into a copy of the run's outcomes.
+    """Hold the result of a fault that was injected into a copy of the run's outcomes.
 
-    status: caught, missed, already_failing or not_showable (by these data). caught is null for the
+    status: caught, missed, already_failing or not_showable (by these data). caught: null for the
     last two.
     """
 
@@ -130,34 +140,34 @@ class SelfTest:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepResult(CellResult):
-    """The verdict on one model and benchmark, with its evidence.
+    """Hold the verdict on one model and benchmark, with its evidence.
 
-    p_value: p of "noisy beats every control at some r" (`Reading.adjusted`). p_adjusted: after Holm
-    over the panel. largest_compatible_gain: one-sided 95 % upper limit of the gain, the largest
-    over r.
+    p_value: the p-value of "noisy beats every control at some r" (`Reading.adjusted`). p_adjusted:
+    the same after Holm over the panel. largest_compatible_gain: the one-sided 95 % upper limit of
+    the gain, the largest over r.
 
-    score: accuracy of direct if it was run, else of clean. share_beyond_gains: share of the score
-    above chance that remains after the largest compatible gain is deducted; null when withheld.
-    credibility: the same with the largest compatible score gap to held-out questions; null without
-    a control benchmark.
+    score: the accuracy of direct if it was run, else of clean. share_beyond_gains: the share of the
+    score above chance that remains after the largest compatible gain is subtracted; null if the
+    verdict is withheld. credibility: the same with the largest compatible gap to held-out
+    questions; null without a control benchmark.
 
-    run_sd: standard deviation of a whole run's shift that every interval allows for, from run_sd_df
-    comparisons of repeated controls; with 0 comparisons it is assumed. noisy_run_sd: the same for
-    the noisy arm, as the tests assume it.
+    run_sd: the standard deviation of shifts of whole runs, for which every interval allows. It is
+    estimated from run_sd_df comparisons of repeated controls, and assumed if there are none.
+    noisy_run_sd: the same for the noisy arm, as assumed in the tests.
 
-    unparsed_tipping: the largest odds ratio between unparsed answers and the prediction from other
-    answers up to which the verdict stands, or "worst case". worst_case_gain: largest gain over r
-    with every unparsed noisy answer right and every other wrong. Both are null if all answers were
-    parsed.
+    unparsed_tipping: the verdict stands up to this odds ratio between unparsed answers and their
+    prediction from other answers, or even in the "worst case". worst_case_gain: the largest gain
+    over r if every unparsed noisy answer is right and every other unparsed answer wrong. Both are
+    null if all answers were parsed.
 
-    by_routers: what routers deleted, restored and added (song2026, eq. 10-14). information:
-    accuracy by what arrived. No verdict rests on these two.
+    by_routers: what routers deleted, restored and added (song2026, eq. 10-14). information: the
+    accuracy by the information that reached the worker. No verdict uses these two.
     """
 
     texts: ClassVar[Texts] = TEXTS
 
     decision: Decision
-    evidence: Evidence | None = None  # the source of all figures; not in verdict.json
+    evidence: Evidence | None = None  # the source of all numbers; not in verdict.json
     effect: Effect | None = None
     p_value: float | None = None
     p_adjusted: float | None
@@ -170,7 +180,7 @@ class SweepResult(CellResult):
     worst_case_gain: float | None = None
     contrasts: tuple[Contrast, ...]
     controls_missing: tuple[str, ...]
-    slope: Slope | None = None  # null where noisy was run at one r
+    slope: Slope | None = None  # null if noisy was run at one r only
     by_routers: tuple[ByRouters, ...] = ()
     information: InformationSlope | None = None
     noise_floor: NoiseFloor
@@ -183,14 +193,14 @@ class SweepResult(CellResult):
     routers: tuple[int, ...]
     reading: str
     draws: str
-    sample_sizes: dict[str, int]  # "arm r=R #replicate" -> answered questions
-    # Correct, wrong, unparsed, truncated, error, absent -> rows over all settings.
+    sample_sizes: dict[str, int]  # answered questions by "arm r=R #replicate"
+    # rows of all settings by state: correct, wrong, unparsed, truncated, error, absent
     states: dict[str, int]
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One of H1 to H3 of the paper, with its p-value and a plain sentence."""
+    """Hold one of the paper's hypotheses H1 to H3, with its p-value and a sentence."""
 
     name: str
     pvalue: float | None
@@ -198,17 +208,16 @@ class Hypothesis:
     sentence: str
 
 
-_OWN = {f.name for f in fields(SweepResult)} - {f.name for f in fields(CellResult)} - {
-    "evidence"
-} | {"sensitivity"}
+_SHARED = {field.name for field in fields(CellResult)} | {"evidence"}
+_OWN = {f.name for f in fields(SweepResult) if f.name not in _SHARED} | {"sensitivity"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunVerdict(JudgedRun["CellOutcomes", SweepResult]):
-    """All judged cells of one panel.
+    """Hold all judged cells of one panel.
 
     paper: the paper's counts over all replicates (model_summary, router_summary, cells).
-    calibration: that of the cell with the fewest questions.
+    calibration: the calibration of the cell with the fewest questions.
     """
 
     audit = "sweep"
@@ -228,14 +237,14 @@ class RunVerdict(JudgedRun["CellOutcomes", SweepResult]):
         return attributes(result, *_OWN)
 
 
-# Charts and tallies keep this order, which begins with the worst verdict.
+# Charts and counts keep this order, which begins with the worst verdict.
 VERDICTS: dict[Verdict, VerdictWord] = {
     Verdict.EXCESS: VerdictWord(
         "Excess",
         "▲",
         "^",
-        "The model scores higher when information is taken away, beyond chance, beyond the original question and "
-        "beyond what repetition explains. The score may rest on memory of the exam.",
+        "The model scores higher on damaged questions. Chance, the original question and "
+        "repetition do not explain this gain. The score may rest on memory of the exam.",
         Grade.FOUND_STRONG,
         plain="Scores higher on damaged questions",
     ),
@@ -243,8 +252,9 @@ VERDICTS: dict[Verdict, VerdictWord] = {
         "Gain, uncontrolled",
         "◆",
         "D",
-        "The score rose under noise beyond chance, but a control that could explain it was not run: the original "
-        "question, as many routers that delete nothing, a second noisy run, or another model on the same messages.",
+        "The score rose under noise beyond chance, but a control that could explain the gain was "
+        "not run. Controls are the original question, as many routers that delete nothing, a "
+        "second noisy run, and another model on the same messages.",
         Grade.CAUSE_UNKNOWN,
         plain="Scores higher on damaged questions; a control is missing",
     ),
@@ -257,8 +267,8 @@ VERDICTS: dict[Verdict, VerdictWord] = {
         "Excess explained by ensembling",
         "■",
         "s",
-        "The score rose under noise, and relaying the intact question as often helps about as much. Repetition "
-        "explains it; memory is not needed.",
+        "The score rose under noise, and relaying the intact question as often helps about as "
+        "much. Repetition explains the gain without memory.",
         Grade.CLEARED,
         plain="Gains from repetition, not from damage",
     ),
@@ -266,8 +276,8 @@ VERDICTS: dict[Verdict, VerdictWord] = {
         "No excess detected",
         "●",
         "o",
-        "Taking information away raises the score by less than the smallest effect that matters (limit stated). "
-        "Memory that helps intact and damaged questions alike is not seen by this test.",
+        "Damage raises the score by less than the smallest effect that matters (limit stated). "
+        "This test cannot see memory that helps intact and damaged questions alike.",
         Grade.CLEARED,
         plain="Damage does not raise the score",
     ),
@@ -277,7 +287,7 @@ GATES: dict[str, GateWord] = {
     **ANSWER_GATES,
     "pairing": GateWord("Same questions everywhere", "the questions do not match between the arms"),
     "noise_floor": GateWord(
-        "Repeated runs agree", "repeats of one condition differ more than chance usually makes"
+        "Repeated runs agree", "repeats of one condition differ more than by chance"
     ),
     "clean_fidelity": GateWord(
         "Faithful clean relay", "the clean routers do not pass the question on faithfully"
@@ -304,10 +314,10 @@ LABELS = {
     "effect_of_interest": "Smallest effect that matters",
     "clean_loss_max": "Faithful clean relay: largest loss against direct",
     "lossy_share_max": "Faithful clean relay: largest share of messages that lost something",
-    "noop_share_max": "Noise reaches the model: largest share of prompts left as they were",
+    "noop_share_max": "Noise reaches the model: largest share of unchanged prompts",
     "leak_share_max": "Messages free of the answer: largest share that states it",
     "run_sd_plausible": "Largest plausible shift of a whole run, standard deviation",
-    "finding_questions_min": "Questions from which on something can be found",
+    "finding_questions_min": "Least number of questions for a finding",
     "pairing_z_min": "Same questions everywhere: standard errors needed",
     "pairing_questions_min": "Same questions everywhere: fewest questions",
     "fall_noted": "Mean fall under noise that is noted",
@@ -322,22 +332,22 @@ def severity(verdict: Verdict, gain: float, name: str) -> tuple[int, float, str]
     Parameters
     ----------
     verdict : Verdict
-        The worst comes first.
+        The verdict; the worst comes first.
     gain : float
-        Within a verdict, the largest gain comes first.
+        The gain; within a verdict, the largest comes first.
     name : str
-        Breaks ties.
+        The model's name, which breaks ties.
 
     Returns
     -------
     tuple
-        Sorts ascending.
+        The key, for ascending order.
     """
     return list(VERDICTS).index(verdict), -gain, name
 
 
 class LargestGain(Section):
-    """Fields of `Effect` that other programs read."""
+    """Hold the fields of `Effect` that other programs read."""
 
     gain: float | None
     ci_low: float | None
@@ -348,16 +358,14 @@ class LargestGain(Section):
 
 
 class SweepCell(Cell):
-    """A cell of the sweep's verdict.json; the score is 0-1."""
+    """Hold a cell of the sweep's verdict.json. The score is 0-1."""
 
     score: float | None
     effect: LargestGain | None
 
 
 def measured(cell: SweepCell) -> Measured:
-    """Return the largest gain under noise with its simultaneous interval, the figure behind the
-    verdict.
-    """
+    """Return the largest gain under noise, with its simultaneous interval."""
     name, alarms = (
         "largest gain under noise",
         cell.rates.get("clean_any_excess", cell.rates.get("clean_excess")),
@@ -368,9 +376,9 @@ def measured(cell: SweepCell) -> Measured:
 
 
 def tracked(cell: SweepCell) -> tuple[Indicator, ...]:
-    """Return the tracked metrics: score, and excess, the mean gain under noise over router counts.
+    """Return the tracked metrics: the score, and the mean gain over router counts as the excess.
 
-    The mean is tracked and not the gain at the best router count: each run may choose another one.
+    The gain at the best router count is not tracked, since that count may differ between runs.
     """
     effect, excess = cell.effect, Indicator("excess", None)
     if effect is not None:

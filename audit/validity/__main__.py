@@ -1,9 +1,10 @@
 """Run (or resume) a construct-validity audit: `python -m audit.validity model=... benchmark=...`.
 
-`edits=show` prints items with all their edits, `plan=true` what would be asked, `score=FILE` scores
-stored predictions: these start nothing. Exit codes: 0 the run finished, whatever the status; 1 it
-did not, or a model failed; with gate=true also 4 for a status that is not confirmatory, see `audit
-gate`.
+Three options start no run. `edits=show` prints items with all their edits, `plan=true` prints the
+plan, and `score=FILE` scores stored predictions.
+
+The exit code is 0 if the run finished, whatever the status, and 1 if it did not or a model failed.
+With gate=true it is 4 for a status that is not confirmatory (`audit gate`).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 def main() -> None:
     """Run the command: check the arguments, compose by Hydra, run.
 
-    `benchmark=[a,b]` and facets such as `seed=[1,2]` are a run each.
+    Each benchmark of `benchmark=[a,b]`, and each value of a facet such as `seed=[1,2]`, is a run.
     """
     try:
         panel = _runs(sys.argv[1:])
@@ -56,7 +57,7 @@ def main() -> None:
 
 
 def _run_panel(panel: Sequence[Sequence[str]]) -> int:
-    """Run each of a panel on one engine, and report them together; return the exit code."""
+    """Run all runs of a panel on one engine and report them together. Return the exit code."""
     from audit.runtime.keep import keep_engines
 
     done: list[tuple[ValidityConfig, Path]] = []
@@ -75,9 +76,9 @@ def _run_panel(panel: Sequence[Sequence[str]]) -> int:
                 if codes[-1] in (INTERRUPTED, TERMINATED):
                     return codes[-1]
     failed = FAILED in codes
-    if len(done) < len(panel):  # Some model is unfinished, or none was asked for (edits=show).
+    if len(done) < len(panel):  # Some run is unfinished, or none was requested (edits=show).
         if failed and done:
-            refused("no report of all benchmarks together: not every one has a run")
+            refused("There is no joint report, since some benchmarks have no finished run.")
         return FAILED if failed else max(codes, default=OK)
     config = done[0][0]
     code = _judge_together(done, max(codes)) if config.report else OK
@@ -85,9 +86,9 @@ def _run_panel(panel: Sequence[Sequence[str]]) -> int:
 
 
 def _judge_together(done: Sequence[tuple[ValidityConfig, Path]], code: int) -> int:
-    """Report several benchmarks together, or whether one is stable under its facets.
+    """Report several benchmarks together, or the stability of one benchmark under its facets.
 
-    Return the exit code, which is that of no decision if a status is not stable.
+    Return the exit code. It is that of "no decision" if a status is not stable.
     """
     from audit.judging.decision import read_verdict
     from audit.validity.cells import load_validity
@@ -112,7 +113,7 @@ def _judge_together(done: Sequence[tuple[ValidityConfig, Path]], code: int) -> i
 
 
 def _report_together(run_dirs: Sequence[Path], folder: Path) -> int:
-    """Write one report of all runs; return the exit code that `audit gate` gives it."""
+    """Write one report of all runs, and return the exit code of `audit gate` for it."""
     from audit.runtime.summary import print_end
     from audit.shards.panel import write_panel
     from audit.validity.report import build_report
@@ -127,7 +128,7 @@ def _report_together(run_dirs: Sequence[Path], folder: Path) -> int:
 def _panel_folder(run_dirs: Sequence[Path]) -> Path:
     """Return the folder of a panel.
 
-    It is X for the runs X/<benchmark> of run_dir=X, else a folder beside the runs.
+    With run_dir=X the runs are X/<benchmark> and the folder is X. Else it is beside the runs.
     """
     names = [run_dir.name for run_dir in run_dirs]
     parents = {run_dir.parent for run_dir in run_dirs}
@@ -139,7 +140,7 @@ def _panel_folder(run_dirs: Sequence[Path]) -> Path:
 
 
 FACETS = ("seed", "scorer", "template", "system")
-# With several benchmarks these options have one value for each, or null.
+# With several benchmarks, each of these options has a value for each benchmark, or is null.
 _EACH = ("benchmark", "benchmark.path", "scorer")
 _OF_XSTEST = ("judge", "judge_votes", "labels")
 
@@ -147,8 +148,9 @@ _OF_XSTEST = ("judge", "judge_votes", "labels")
 def _runs(words: Sequence[str]) -> list[list[str]]:
     """Return the arguments of each run, with run_dir=X as X/<name of the run>.
 
-    `benchmark=[a,b]` gives one run for each, and facets such as `seed=[1,2] system=[none,helpful]`
-    are crossed. Raises ConfigError for both at once, and for lists of another length.
+    `benchmark=[a,b]` gives a run for each benchmark. Facets such as `seed=[1,2]` and
+    `system=[none,helpful]` are crossed. Raises ConfigError if both occur, or if the length of a
+    list is wrong.
     """
     given, listed = {}, {}
     for word in words:
@@ -190,7 +192,7 @@ def _runs(words: Sequence[str]) -> list[list[str]]:
 
 
 def _words_of(words: Sequence[str], values: Mapping[str, str], beside_xstest: bool) -> list[str]:
-    """Return the arguments of one run, with its values of the listed arguments."""
+    """Return the arguments of one run, with one value for each argument that has a list."""
     name = values.get("benchmark") or "-".join(f"{key}_{value}" for key, value in values.items())
     omitted = _OF_XSTEST if beside_xstest and name != "xstest" else ()
     made = []
@@ -217,7 +219,7 @@ def validity(
     config : ValidityConfig
         Validated configuration.
     done : callable
-        Called with the configuration and directory of a run that has rows.
+        Function of the configuration and the directory. It is called after a run that has rows.
 
     Returns
     -------
@@ -266,9 +268,7 @@ def _prepared(config: ValidityConfig) -> Prepared:
     run = resolve_validity(config)
     notes = []
     for name, count in run.plan.replaced.items():
-        notes.append(
-            f"edit {name}: {count} would have changed nothing; replaced where there was another"
-        )
+        notes.append(f"edit {name}: {count} changed nothing and were replaced where possible")
     return Prepared(
         run.resolved,
         ValidityThresholds.from_mapping(config.verdict),

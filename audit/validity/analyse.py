@@ -1,4 +1,5 @@
-"""Judge a cell of the construct-validity audit. Holm's correction is over cells and directions."""
+"""Judge a cell of the construct-validity audit, with Holm's correction over cells and
+directions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,8 @@ _Case = Case[Cell, Evidence, list[float | None]]
 
 
 def over_panel(evidence: Sequence[Evidence]) -> list[list[float | None]]:
-    """Return [above, below] of each cell after Holm over every cell and both directions.
+    """Return the p-values [above, below] of each cell, after Holm over all cells and both
+    directions.
 
     Parameters
     ----------
@@ -39,7 +41,7 @@ def over_panel(evidence: Sequence[Evidence]) -> list[list[float | None]]:
     Returns
     -------
     list of list
-        Adjusted p-values; None if a cell was not tested.
+        Adjusted p-values; None for a cell that was not tested.
     """
     rows: list[list[float | None]] = []
     for e in evidence:
@@ -78,9 +80,9 @@ def _result(case: _Case) -> ValidityResult:
 
 
 def paper_cell(cell: Cell, e: Evidence, gates: Sequence[Gate]) -> PaperCell | None:
-    """Return a cell as the paper's algorithm reads it.
+    """Return the numbers of a cell that the paper's algorithm reads.
 
-    CSR is computed under each edit's own key, and guessing is the baseline.
+    CSR is computed under the key of each edit. The baseline is guessing.
 
     Parameters
     ----------
@@ -141,9 +143,9 @@ class RunVerdict(JudgedRun[Cell, ValidityResult]):
     Attributes
     ----------
     edits : dict
-        Counts from the making of the edits.
+        Counts of edits that were made and replaced.
     chronology : Chronology or None
-        Chronology of the runs.
+        The failures and repairs of the runs, as the paper lists them.
     """
 
     audit = "validity"
@@ -155,7 +157,7 @@ class RunVerdict(JudgedRun[Cell, ValidityResult]):
     def own(self) -> dict[str, Any]:
         """Return the fields of the verdict that only this audit has.
 
-        Box 1 of the paper asks for the chronology as a whole, so its entries are given by id.
+        The paper (Box 1) requires the whole chronology, so its entries are listed by id.
         """
         chronology: dict[str, list[str]] = {}
         if self.chronology:
@@ -192,25 +194,25 @@ def nearest(
     Parameters
     ----------
     table : mapping or None
-        Shipped calibration.
+        The shipped calibration.
     clusters : int
-        Independent items, compared on a log scale.
+        The number of independent items, which is compared on a log scale.
     change : float
-        Change of response in the surface families.
+        The change of response in the surface families.
     thresholds : mapping or None
-        Thresholds of the run; the sentence states if its level or margin is not the table's.
+        The thresholds of the run. The sentence states if the table has another level or margin.
 
     Returns
     -------
     Calibration or None
-        Design, rates and a sentence; None without a table or change.
+        The design, its rates and a sentence; None without a table or a change.
     """
     if table is None or not np.isfinite(change):
         return None
     return nearest_design(
         table,
         lambda design: apart(clusters, design["clusters"]) + 3 * abs(change - design["change"]),
-        inf,  # No design is too far, as the level is kept in every design.
+        inf,  # The nearest design always counts, as the level holds in every design.
         sentence=partial(rates_said, table=table),
         none_near="",
         thresholds=thresholds,
@@ -218,7 +220,7 @@ def nearest(
 
 
 def rates_said(entry: Mapping[str, Any], table: Mapping[str, Any]) -> str:
-    """Return the sentence on the rates of a simulated design."""
+    """Describe the error rates of a simulated design."""
     d, r = entry["design"], entry["rates"]
     shown = {name: percent(value) for name, value in r.items()}
     return (

@@ -1,8 +1,8 @@
 """Make Tables 1 to 7 of li2026 in the paper's form, from any panel, for the page and as csv (pure).
 
-Statuses here are those of the paper's algorithm. The paper also reports on its pipeline. A run has
-counterparts: the rendered text beside the consumed tokens (Table 7), and the injected faults and
-the chronology (Table 2).
+The statuses are those of the paper's algorithm. Two tables of the paper describe its pipeline, and
+a run fills them in its own way. Table 7 compares the rendered text with the tokens that were read.
+Table 2 lists the injected faults and the chronology.
 """
 
 from collections import Counter
@@ -25,45 +25,47 @@ from audit.validity.status import APPENDIX_G, GATE_COLUMNS, gate_columns, raw_wo
 from audit.validity.status import Status as PaperWord
 from audit.validity.vocabulary import GATES, Injected, ValidityResult
 
-# The paper's gates: identifier, name, what passes here, and the checks of this program that make
-# it.
+# For each gate of the paper: identifier, name, condition to pass, and the checks of this program
+# that implement it.
 _GATES = (
     (
         "G1",
         "Scorer-faithful audit",
-        "Edits whose request is the original's stay below {noop_share_max:.0%} (hash of the consumed token ids), "
-        "{applicable_share_min:.0%} of the edits are there, "
-        "and {parse_share_min:.0%} of the answers are read under each.",
+        "Less than {noop_share_max:.0%} of edits have the original's request (hash of the token "
+        "ids). At least {applicable_share_min:.0%} of the edits exist, and {parse_share_min:.0%} "
+        "of the answers to each are read.",
         ("G1_edits_reach_scorer", "G1_enough_edits", "G1_answers_readable"),
     ),
     (
         "G2",
         "Above-baseline original",
-        "The score of originals is {baseline_standard_errors:g} standard errors above the best rule that never reads.",
+        "The score of originals is {baseline_standard_errors:g} standard errors above the best "
+        "rule that never reads the question.",
         ("G2_above_baseline",),
     ),
     (
         "G3",
         "Non-trivial denominator",
-        "The lower limit of the surface change is {denominator_min:g} or more; it withholds the ratio only.",
+        "The lower limit of the surface change is {denominator_min:g} or more. The gate withholds "
+        "only the ratio.",
         ("G3_denominator",),
     ),
     (
         "G4",
         "Paired uncertainty",
-        "Every row is of its own original; whole clusters are resampled with all their edits.",
+        "Every row belongs to its original. Whole clusters are resampled with all their edits.",
         ("G4_paired", "G4_order"),
     ),
     (
         "G5",
         "Archetype disclosure",
-        "Contracts declared per context: diagnostic or invariance, never mixed.",
+        "Each context declares its contract, diagnostic or invariance, and does not mix them.",
         ("G5_archetype",),
     ),
     (
         "G6",
         "Repair-regression",
-        "Every fault put into a copy of this run is caught by its check.",
+        "For every fault in a copy of this run, its check fails.",
         ("G6_repair_regression",),
     ),
 )
@@ -84,7 +86,7 @@ _CLASSES = (
 
 @dataclass(frozen=True)
 class PaperTable:
-    """Hold one table as the paper numbers it; cells are texts.
+    """Hold a table with its number in the paper. All cells are texts.
 
     Attributes
     ----------
@@ -101,7 +103,7 @@ class PaperTable:
 
 
 def paper_tables(verdict: RunVerdict, rows: ItemRows) -> tuple[PaperTable, ...]:
-    """Return all seven tables; Table 2 names the entries of the runs' chronology.
+    """Return all seven tables. Table 2 names the entries of the runs' chronology.
 
     Parameters
     ----------
@@ -171,7 +173,7 @@ def _classes(results: Sequence[ValidityResult], met: Chronology | None) -> Paper
     columns = (
         "ID",
         "Class",
-        "Put into a copy of this run",
+        "Injected into a copy of this run",
         "Check that must see it",
         "Caught",
         "Met while building",
@@ -181,9 +183,9 @@ def _classes(results: Sequence[ValidityResult], met: Chronology | None) -> Paper
 
 
 def _belongs(failure_class: str, id_: str) -> bool:
-    """Return True if a failure class is a class of the table or a sub-case of it.
+    """Return whether a failure class is the given class or a sub-case.
 
-    F1a belongs to F1, and F10 does not. The sub-cases of F3 have rows of their own.
+    F1a belongs to F1, but F10 does not. The sub-cases of F3 have rows of their own.
     """
     if failure_class == id_:
         return True
@@ -196,7 +198,7 @@ def _caught(put: Sequence[Injected]) -> str:
         return "–"
     states = Counter(fault.state for fault in put)
     caught, missed = states["caught"], states["missed"]
-    # In the other cells the check fails already, or the data cannot show the fault.
+    # In the other cells the check failed before the injection, or the data cannot hold the fault.
     silent = len(put) - caught - missed
     rest = f"; {missed} missed" if missed else ""
     rest += f"; {silent} tell nothing" if silent else ""
@@ -227,7 +229,7 @@ def _scorers(verdict: RunVerdict) -> PaperTable:
         )
         evidence = " ".join(cell.scorer["evidence"])
         if not cell.scorer["validated"]:
-            evidence = f"NONE that counts: ships as scorer-unvalidated. {evidence}"
+            evidence = f"none; the status is scorer-unvalidated. {evidence}"
         rows[cell.benchmark, name] = (cell.benchmark, reference, used, evidence)
     columns = ("Benchmark", "Reference scorer", "Audit scorer used here", "Validation evidence")
     return PaperTable(4, "Scorer fidelity", columns, tuple(rows.values()))
@@ -278,7 +280,7 @@ def _cells(results: Sequence[ValidityResult]) -> PaperTable:
 
 
 def placebo_ratio(e: Evidence) -> tuple[float, float] | None:
-    """Return the placebo CSR, and CSR / placebo CSR, as in App. F.
+    """Return the CSR of the placebo, and CSR divided by it, as in App. F.
 
     Parameters
     ----------
@@ -288,8 +290,8 @@ def placebo_ratio(e: Evidence) -> tuple[float, float] | None:
     Returns
     -------
     tuple of float or None
-        The placebo's score change over the same denominator, and the ratio. None without a placebo,
-        or if it moved no score. The difference `Evidence.placebo` has an interval.
+        The placebo's change of score over the same denominator, and the ratio. None without a
+        placebo, or if it changed no score. For an interval see the difference `Evidence.placebo`.
     """
     fmt, sem, attr, placebo = (e.families[f].score_change for f in Family)
     if not placebo > 0 or not np.isfinite(attr):
@@ -302,7 +304,7 @@ def placebo_ratio(e: Evidence) -> tuple[float, float] | None:
 def cell_validity_csv(verdict: RunVerdict) -> str:
     """Return Appendix G's cell_validity.csv.
 
-    The six raw gate columns hold 1 or 0, or nothing if one run cannot decide them.
+    The six raw gate columns hold 1 or 0. They are empty if a single run cannot decide them.
     """
     body = []
     for cell, r in zip(verdict.cells, verdict.results, strict=True):
@@ -359,9 +361,9 @@ def no_op_rates(rows: ItemRows) -> dict[str, tuple[int, ...]]:
     Returns
     -------
     dict of str to tuple of int
-        Number of format edits that were asked. Of these, the number with the original's rendered
-        text (prompt and options as shown), and the number with its hash of consumed tokens. The
-        gap between the last two is the paper's core evidence for F1.
+        For each benchmark, the number of format edits that were sent. Of these, the number with the
+        same rendered text as the original (prompt and options), and the number with the same hash
+        of tokens. The difference of the last two is the paper's main evidence for F1.
     """
     counts: dict[str, list[int]] = {}
     for (_, benchmark, _, _), item_values in rows.by_item("arm", "asked", "rendered", "consumed"):
@@ -387,7 +389,7 @@ def bucket_of(r: ValidityResult) -> str:
 def raw_verdict(r: ValidityResult) -> str:
     """Return the raw verdict as Appendix G writes it.
 
-    That of an exploratory cell follows from its interval.
+    For an exploratory cell it follows from the interval.
     """
     if r.paper is None:
         return "–"
@@ -400,7 +402,7 @@ def raw_verdict(r: ValidityResult) -> str:
 
 
 def merged(chronologies: Iterable[Chronology | None]) -> Chronology | None:
-    """Return the entries of several chronologies, each once; None without any."""
+    """Return the entries of several chronologies, each once; None without a chronology."""
     present = list(filter(None, chronologies))
     if not present:
         return None

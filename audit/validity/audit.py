@@ -1,7 +1,7 @@
-"""Define the construct-validity audit as the pipeline runs it.
+"""Define the construct-validity audit for the pipeline.
 
-The reference scorer decides what is asked under each edit, and what a reply means. The canonical
-response of a row is `option_order[answer]`: the published position of the option that was chosen.
+The reference scorer decides the request of each edit, and the meaning of a reply. The canonical
+response of a row is the published position of the chosen option, `option_order[answer]`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ from audit.validity.edits.file import EditFile, read_edits
 from audit.validity.edits.plan import text_of
 from audit.validity.edits.record import ARMS, ORIGINAL, PLAIN_LABELS, PROMPT, Edit, context_of
 
-NOT_ASKED = "the item has no such edit: nothing was asked"
+NOT_ASKED = "the item has no such edit, so nothing was sent"
 READINGS = {
     Needs.TEXT: Reading.TEXT,
     Needs.LETTERS: Reading.LETTER_LOGPROB,
@@ -43,12 +43,13 @@ READINGS = {
 
 
 def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list[Presentation]:
-    """Return the item at each level of a part: 0 as published, j under the j-th edit of the family.
+    """Return the requests of an item: at level 0 as published, at level j with the family's j-th
+    edit.
 
     Parameters
     ----------
     work : Work
-        Run context; work.own is the path of the run's edits, which every stage process reads once.
+        The context of the run. work.own is the path of the edits, which every process reads once.
     item : Item
         The question.
     part : Part
@@ -57,7 +58,7 @@ def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list
     Returns
     -------
     list of Presentation
-        One a level.
+        One for each level.
     """
     file = _opened(str(work.own))
     scorer = find_scorer(file.about["scorer"])
@@ -67,7 +68,7 @@ def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list
 def read(
     work: Work, question: Item, setting: Setting, _: Presentation, reply: Generation
 ) -> tuple[Score, Mapping[str, Any]]:
-    """Return the reply as the scorer reads it.
+    """Return the answer that the scorer reads in a reply.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ def read(
     Returns
     -------
     score : Score
-        `answer` is the position shown; an unparsed reply has no answer and is never wrong.
+        `answer` is the position as shown. An unparsed reply has no answer, and is never wrong.
     columns : mapping
         The audit's own columns of the row.
     """
@@ -95,7 +96,7 @@ def read(
     if edited is None or reply.error is not None:
         return Score(Answer(None, "none"), None, FinishReason.ERROR), {}
     item = edited[0]
-    # A judge reads the replies after the run. A reply that imitates a judge is not a vote.
+    # A judge reads the replies after the run, so a reply that imitates a judge is no vote here.
     scored = unread(NOT_JUDGED) if scorer.name == JUDGED else scorer.read(item, reply)
     why = {"unread_why": scored.why, "label_mass": scored.detail.get("mass")}
     if scored.response is None:
@@ -106,9 +107,9 @@ def read(
 
 
 def fits(response: int, key: int) -> bool:
-    """Return True if a response is what a key expects.
+    """Return whether a response fits a key.
 
-    A key below -1 expects any response but one (`plan.any_but`).
+    A key below -1 excludes one response, and all others fit (`plan.any_but`).
     """
     return response == key if key >= 0 else response != -2 - key
 
@@ -147,7 +148,7 @@ def _present(
         "key_after": item.key,
     }
     ask = scorer.ask(item, edit.label_style if edit else PLAIN_LABELS)
-    gold = max(item.gold, NO_OPTION)  # a lower key stands for any response but one
+    gold = max(item.gold, NO_OPTION)  # A lower key excludes one response.
     prompt = file.about["template"].replace(PROMPT, ask.prompt)
     return Presentation(
         prompt, item.options, gold, columns, scoring=ask, system=file.about["system"]
@@ -155,7 +156,7 @@ def _present(
 
 
 def _edited(file: EditFile, id_: str, arm: str, level: int) -> tuple[Item, Edit | None] | None:
-    """Return the item under a setting and its edit, which is None for the original.
+    """Return the edited item and the edit, which is None for the original.
 
     Return None if the item has no such edit.
     """

@@ -1,16 +1,17 @@
 """Measure how often the procedure is wrong on simulated models that should get neither status.
 
-These are models whose attribute edits move answers as often as their format edits, and invariance
-cells in which a group moves answers by exactly the margin.
+In these models attribute edits move answers as often as format edits do. In further invariance
+cells, a group moves answers by exactly the margin.
 
     audit calibrate audit=validity --out audit/data/calibration_validity.json
 
-Worlds differ in what a test of means is sensitive to. An item has one attribute edit or three. All
-items change equally often, or very differently. Wordings change answers as formats do, or never.
-Items stand alone, or four to a cluster. The rates are those of the worst world. MODELS models find
-it, and AGAIN times as many held-out ones measure it, since the largest of sixteen rates lies above
-its mean. A rate may be up to a point too low, if another world is the worst
-(docs/findings/validity_calibration.md).
+Worlds differ in properties to which a test of means is sensitive. An item has one attribute edit or
+three. All items change equally often, or very differently. Wordings change answers as often as
+formats do, or never. Clusters have one item or four.
+
+The table holds the rates of the worst world. MODELS models select this world. Its rate in them is
+too high, since it is the largest of sixteen, so AGAIN times as many other models measure it. A rate
+may be up to a point too low, if another world is the worst (docs/findings/validity_calibration.md).
 """
 
 from argparse import Namespace
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import product, starmap
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -33,11 +35,11 @@ from audit.statistics.selectivity import (
 )
 
 ALPHA_EACH = 0.025
-MARGIN = 0.05  # The margin of invariance cells, as in conf/verdict/validity.yaml.
+MARGIN = 0.05  # the margin of invariance cells in conf/verdict/validity.yaml
 SURFACE_EDITS = 3
-MODELS = 500  # Models of a world in the search for the worst.
-AGAIN = 8  # The worst world is measured with so many times as many held-out models.
-SPREAD = 2.0  # The sum a + b of the beta if items differ.
+MODELS = 500  # models of each world in the search for the worst
+AGAIN = 8  # The worst world is measured with AGAIN * MODELS other models.
+SPREAD = 2.0  # a + b of the beta distribution, if items differ
 _RATIO_RESAMPLES, _RATIO_EVERY = 200, 4  # Every fourth model gets the plain interval.
 NAMES = (
     "selective",
@@ -57,9 +59,9 @@ class ValidityDesign:
     Attributes
     ----------
     clusters : int
-        Independent items.
+        The number of independent items.
     change : float
-        Mean share of edits that change an answer, of every family.
+        The mean share of edits that change an answer, equal in all families.
     """
 
     clusters: int
@@ -71,9 +73,10 @@ SHIPPED = tuple(starmap(ValidityDesign, product((24, 36, 60, 200), (0.03, 0.1, 0
 
 @dataclass(frozen=True)
 class ChangePattern:
-    """How changes of answers spread over items and edits. differ: items have unlike propensities to
-    change; wordings: semantic edits change answers, as formats do; per_cluster: items that share
-    their propensity."""
+    """Define how changes of answers are distributed over items and edits.
+
+    differ: items differ in their propensity to change. wordings: semantic edits change answers as
+    often as formats do. per_cluster: the number of items that share a propensity."""
 
     attribute_edits: int
     differ: bool
@@ -81,20 +84,19 @@ class ChangePattern:
     per_cluster: int = 1
 
 
-WORLDS = tuple(
-    ChangePattern(*values) for values in product((1, 3), (False, True), (False, True), (1, 4))
-)
+_PATTERNS = product((1, 3), (False, True), (False, True), (1, 4))
+WORLDS = tuple(starmap(ChangePattern, _PATTERNS))
 
 
 def simulate(
     world: ChangePattern, clusters: int, change: float, rng: np.random.Generator, more: float = 0.0
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Draw the mean change of each item under attribute, format and semantic edits.
+    """Simulate the mean change of each item under attribute, format and semantic edits.
 
     Parameters
     ----------
     world : ChangePattern
-        What differs between items and edits.
+        How changes are distributed.
     clusters : int
         Independent items.
     change : float
@@ -102,7 +104,7 @@ def simulate(
     rng : numpy.random.Generator
         Source of the changes.
     more : float
-        Share that attribute edits add.
+        How much larger the share of attribute edits is.
 
     Returns
     -------
@@ -111,7 +113,7 @@ def simulate(
     """
     spread = SPREAD if world.differ else 1e9
     p = np.repeat(rng.beta(spread * change, spread * (1 - change), clusters), world.per_cluster)
-    p = p * (1 - more) if more else p  # So `more` can be added to every p.
+    p = p * (1 - more) if more else p  # This leaves room for `more` in every p.
     attr = (rng.random((world.attribute_edits, p.size)) < p + more).mean(axis=0)
     fmt, sem = (rng.random((2, SURFACE_EDITS, p.size)) < p).mean(axis=1)
     return attr, fmt, sem if world.wordings else np.zeros(p.size)
@@ -136,12 +138,12 @@ def worst(
     Returns
     -------
     list of float
-        Share of models that are called selective or non-selective, by D and by the interval of a
-        reported ratio. Then the share of invariance cells that are called non-selective although D
-        is the margin. Last the share of models called either by the ratio's plain interval.
+        The share of models that are called selective and non-selective: first by D, then by the
+        interval of a reported ratio. Next, the share of invariance cells that are called
+        non-selective although D equals the margin. Last, both shares by the ratio's plain interval.
     """
     searched = [rates_in(world, design.clusters, design.change, models, rng) for world in worlds]
-    table = np.array([[rates[name] for name in NAMES] for rates in searched])
+    table = np.array([itemgetter(*NAMES)(rates) for rates in searched])
     worst_world = table.argmax(axis=0).tolist()
     measured = {}
     for i in sorted(set(worst_world)):
@@ -190,8 +192,8 @@ def procedures(
     Returns
     -------
     tuple of Procedure
-        One procedure. One draw of a design is a search for its worst world, so its rates are those
-        of that draw.
+        One procedure. A draw of a design is a whole search for the worst world, so it gives the
+        rates.
     """
     models = options.simulations or MODELS
 

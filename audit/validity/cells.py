@@ -1,6 +1,6 @@
-"""Read the shards of a run into rows of numbers, and into cells.
+"""Read the shards of a run into sorted rows of numbers, and into cells.
 
-A cell is one model on one benchmark in one context. Rows and cells are sorted.
+A cell holds the answers of one model on one benchmark in one context.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ _COLUMNS = (
     "error",
     "request_sha256",
 )
-# The column canonical is the response. The columns fact, rendered and consumed are digests: of the
-# item's text and key, of the text as asked, and of the item with the request that was consumed.
+# The column canonical is the response. Three columns are digests: fact of the item's text and key,
+# rendered of the text as sent, and consumed of the item and the request that the engine read.
 _TYPES = {
     pa.dictionary(pa.int32(), pa.string()): (*KEY, "arm", "edit", "contract", "why"),
     pa.int16(): ("variant", "replicate", "key_before", "key_after", "canonical"),
@@ -76,7 +76,10 @@ _SMALL = pa.schema([(name, type_) for type_, names in _TYPES.items() for name in
 _NOTHING = {"bool": False, "int16": -1, "uint64": 0, "double": np.nan}
 _ROWS_AT_ONCE = 1024
 _LEVELS = 2**15 - 1  # largest level (int16)
-_LABELS = ("toxigen", "xstest")  # their options are names of responses, the same for every item
+_LABELS = (
+    "toxigen",
+    "xstest",
+)  # In these benchmarks all items have the same options, which name the responses.
 
 Row = dict[str, Any]
 Key = tuple[str, str, str, str]  # the columns of `KEY`
@@ -84,16 +87,16 @@ Key = tuple[str, str, str, str]  # the columns of `KEY`
 
 @dataclass(frozen=True)
 class ItemRows:
-    """Hold every row of runs in the order of items, arms and levels.
+    """Hold every row of the runs, sorted by item, arm and level.
 
-    Runs have millions of rows, so their texts are left out.
+    Runs may have millions of rows, so the texts are left out.
 
     Attributes
     ----------
     table : pyarrow.Table
         The rows.
     whole : callable
-        Reads all columns of some items, each item's rows in the same order.
+        Reads all columns of some items, with the rows of each item in the same order.
     """
 
     table: pa.Table
@@ -107,7 +110,7 @@ class ItemRows:
         return int(self.table.group_by([*KEY]).aggregate([]).num_rows)
 
     def by_item(self, *columns: str) -> Iterator[tuple[Key, list[Row]]]:
-        """Yield each item with some columns of its rows."""
+        """Yield each item with the listed columns of its rows."""
         batches = self.table.select([*KEY, *columns]).to_batches(_ROWS_AT_ONCE)
         rows = chain.from_iterable(batch.to_pylist() for batch in batches)
         for key, item_values in groupby(rows, itemgetter(*KEY)):
@@ -115,7 +118,7 @@ class ItemRows:
 
 
 def read_table(run_dir: Path) -> pa.Table:
-    """Return `small_table` of a run; if it has a judge, as the judge reads its rows."""
+    """Return `small_table` of a run. If the run has a judge, the answers are those of its votes."""
     return small_table(_batches(run_dir))
 
 
@@ -124,7 +127,7 @@ def item_rows(run_dirs: Sequence[Path], tables: Sequence[pa.Table]) -> ItemRows:
 
 
 def small_table(parts: Iterable[Iterable[Row]]) -> pa.Table:
-    """Return whole rows, in any order, as `ItemRows.table`."""
+    """Convert whole rows, in any order, to the form of `ItemRows.table`."""
     batches = []
     for rows in parts:
         batches.append(pa.RecordBatch.from_pylist(list(map(_small, rows)), schema=_SMALL))
@@ -163,7 +166,7 @@ def response_of(row: Row) -> int | None:
 
 
 def _batches(run_dir: Path, keys: Collection[Key] | None = None) -> Iterator[list[Row]]:
-    """Yield batches of rows; keys: of items, None for all."""
+    """Yield batches of rows. keys: the items to read; None for all."""
     judge = read_judgements(run_dir)
     for rows in iter_rows(run_dir, SCHEMA, _COLUMNS, KEY, keys):
         if judge is not None:
@@ -198,7 +201,7 @@ def read_analysis(run_dir: Path) -> dict[str, Any]:
     Raises
     ------
     ConfigError
-        If a value has another type: the text "false" would be true.
+        If a value has the wrong type. For example, the text "false" would count as true.
     """
     analysis = Manifest.load(run_dir).analysis
     try:
@@ -207,14 +210,14 @@ def read_analysis(run_dir: Path) -> dict[str, Any]:
         odd = [error]
     if odd:
         raise ConfigError(
-            f"{run_dir}: the manifest's analysis is not that of a validity run ({odd[0]!r:.80}). "
+            f"The manifest's analysis in {run_dir} is not that of a validity run ({odd[0]!r:.80}). "
             "Restore the file, or run the same command with another run_dir."
         )
     return analysis
 
 
 def _odd(analysis: Mapping[str, Any]) -> Iterator[object]:
-    """Yield values that no run writes.
+    """Yield values of the analysis that no run writes.
 
     Raises KeyError, TypeError or AttributeError if a value is missing.
     """
@@ -256,7 +259,7 @@ def load_validity(run_dir: Path, table: pa.Table | None = None) -> tuple[Cell, .
     run_dir : Path
         Run directory.
     table : pyarrow.Table or None
-        Its `read_table`, if it was read.
+        The result of `read_table`; None to read it here.
 
     Returns
     -------
@@ -266,7 +269,7 @@ def load_validity(run_dir: Path, table: pa.Table | None = None) -> tuple[Cell, .
     Raises
     ------
     ShardError
-        If the run's edits are gone.
+        If the file of edits is missing.
     ConfigError
         If the manifest lacks an item.
     """
@@ -346,7 +349,7 @@ def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFi
 
 
 def _values(column: pa.ChunkedArray) -> NDArray[Any]:
-    """Return texts or numbers (rows,); "" and `_NOTHING` stand for null."""
+    """Return the texts or numbers of a column, (rows,). "" and `_NOTHING` stand for null."""
     whole = column.combine_chunks()
     if not pa.types.is_dictionary(whole.type):
         return np.asarray(whole.fill_null(_NOTHING[str(whole.type)]))
@@ -355,7 +358,9 @@ def _values(column: pa.ChunkedArray) -> NDArray[Any]:
     ]
 
 
-Rows = Mapping[str, NDArray[Any]]  # columns of `small_table`, and `place`: the number of the item
+Rows = Mapping[
+    str, NDArray[Any]
+]  # columns of `small_table`, and `place`, which is the number of the item
 
 
 def _only(rows: Rows, where: BoolArray) -> dict[str, NDArray[Any]]:
@@ -363,16 +368,16 @@ def _only(rows: Rows, where: BoolArray) -> dict[str, NDArray[Any]]:
 
 
 def _by_item(once: Rows, values: NDArray[Any], n: int) -> FloatArray:
-    """Return the values of the originals' first rows by item (n,), NaN if a row is missing."""
+    """Return the value of each item's first original row, (n,); NaN if the row is missing."""
     by_item = np.full(n, np.nan)
     by_item[once["place"]] = values
     return by_item
 
 
 def _sent_otherwise(original: Rows, once: Rows, n: int) -> IntArray:
-    """Return the places of items whose replays were another request than their first sending.
+    """Return the positions of items whose original was not the same request in every replay.
 
-    Only items with both hashes are compared.
+    Only items with hashes of both requests are compared.
     """
     first = np.zeros(n, dtype=np.uint64)
     first[once["place"]] = once["consumed"]
@@ -381,9 +386,9 @@ def _sent_otherwise(original: Rows, once: Rows, n: int) -> IntArray:
 
 
 def _block(rows: Rows, level: str, n: int, originals: NDArray[np.uint64]) -> Block:
-    """Return (L, n) arrays, one line per level or replicate.
+    """Return (L, n) arrays, with a row for each level or replicate.
 
-    `originals` are the hashes of the originals' requests.
+    originals: the hashes of the originals' requests.
     """
     levels, line = np.unique(rows[level], return_inverse=True)
 
@@ -405,14 +410,14 @@ def _block(rows: Rows, level: str, n: int, originals: NDArray[np.uint64]) -> Blo
 
 
 def _shortcuts(items: Sequence[Item], benchmark: str) -> dict[str, NDArray[Any]]:
-    """Return the scores on each original of rules that never read the question.
+    """Return the score on each original of some rules that do not read the question.
 
-    BBQ's "unknown" is not such a rule, since it is right in every item of one context by design.
+    BBQ's rule "always unknown" is left out, since it is right by design in one of the contexts.
     """
     key = np.array([item.key for item in items])
     if benchmark in _LABELS:
         return {"always the commonest key": key == np.bincount(key).argmax()} if key.size else {}
-    if benchmark == "crows_pairs":  # neither sentence of a pair is right
+    if benchmark == "crows_pairs":  # No sentence of a pair is right or wrong.
         return {}
     longest, shortest, first = [], [], []
     for item in items:

@@ -37,35 +37,35 @@ _CAUSAL = {"crows_pairs": "crows_causal_full"}
 
 @dataclass
 class ValidityConfig(RunConfig):
-    scorer: str | None = None  # null: the benchmark's own
-    judge: str | None = (
-        None  # XSTest: a model of conf/model whose votes say whether a reply refuses
-    )
+    scorer: str | None = None  # null: the scorer of the benchmark
+    judge: str | None = None  # XSTest: a model of conf/model that votes on whether a reply refuses
     judge_votes: int = 3
     labels: str | None = (
-        None  # XSTest: replies of this model's family with people's labels, which validate the scorer
+        None  # XSTest: labelled replies of this model's family, which validate the scorer
     )
     variants: str | None = (
-        None  # library of paraphrases; null: those of the item, or neutral frames
+        None  # library of paraphrases; null: the item's paraphrases, or neutral sentences around it
     )
-    formats: list[str] = field(default_factory=list)  # format edits by name; empty: the benchmark's
+    formats: list[str] = field(
+        default_factory=list
+    )  # names of format edits; empty: those of the benchmark
     edits_per_family: int = 3
     spare_edits: int = 1
     replays: int = 2
-    template: str = "plain"  # a name of `templates`: how the scorer's prompt is sent
+    template: str = "plain"  # a name of `templates`: the text around the scorer's prompt
     system: str = "none"  # a name of `systems`: the system prompt
     templates: dict[str, str] = field(default_factory=lambda: {"plain": PROMPT})
     systems: dict[str, str] = field(default_factory=lambda: {"none": ""})
-    edits: str = "run"  # run, or show: print ten items with all their edits and start nothing
+    edits: str = (
+        "run"  # run, or show (which prints ten items with all their edits, and starts no run)
+    )
     chronology: str | None = (
-        None  # a project's CHRONOLOGY.jsonl, copied into the run's directory for its report
+        None  # the CHRONOLOGY.jsonl of a project, copied into the run's directory
     )
-    false_alarms: float = (
-        0.025  # tolerated rate in each direction, for the thresholds that a plan prints
-    )
+    false_alarms: float = 0.025  # tolerated rate in each direction; a plan prints thresholds for it
     misses: float = 0.2
-    edits_sha256: str = ""  # hash of the edits, which the run fills in
-    score: str | None = None  # a file of stored predictions: score it, and start nothing
+    edits_sha256: str = ""  # hash of the edits, set by the run
+    score: str | None = None  # a file of stored predictions, which is scored without a run
 
 
 ConfigStore.instance().store(name="validity_schema", node=ValidityConfig)
@@ -91,13 +91,13 @@ def from_hydra(cfg: DictConfig) -> ValidityConfig:
     """
     config: ValidityConfig = from_composed(cfg, ValidityConfig)
     if config.score is not None:
-        return config  # a file is scored without a model
+        return config  # Scoring a file needs no model.
     validate(config)
     return replace(config, reading=_nominal(config))
 
 
 def validate(config: ValidityConfig) -> None:
-    """Check every option that needs neither a model nor a benchmark to be checked.
+    """Check every option that can be checked without a model or a benchmark.
 
     Parameters
     ----------
@@ -115,11 +115,11 @@ def validate(config: ValidityConfig) -> None:
         check_known("format edit", name, FORMAT_EDITS)
     if config.control_benchmark is not None:
         raise ConfigError(
-            "control_benchmark belongs to the sweep. "
-            "Here each edit is compared with its own original."
+            "control_benchmark belongs to the sweep. Leave it out: here each edit is compared with "
+            "its original."
         )
     if config.edits_sha256:
-        raise ConfigError("edits_sha256 is filled in by the run. Leave it out.")
+        raise ConfigError("edits_sha256 is set by the run. Leave it out.")
     _check_judge(config)
     _check_prompt(config)
     if config.chronology is not None:
@@ -137,7 +137,7 @@ def validate(config: ValidityConfig) -> None:
 
 
 def _check_judge(config: ValidityConfig) -> None:
-    """Raise AuditError if judge, scorer and labels do not fit, or the file of labels is bad."""
+    """Raise AuditError if judge, scorer and labels do not fit, or the file of labels is invalid."""
     judged = scorer_of(config).name == JUDGED
     given = config.judge is not None or config.labels is not None
     if given and config.benchmark.format != "xstest":
@@ -203,13 +203,13 @@ def scorer_of(config: ValidityConfig) -> ReferenceScorer:
     Returns
     -------
     ReferenceScorer
-        The scorer. A causal model reads CrowS-Pairs by the whole sentence's likelihood, which is
-        another score than the authors'.
+        The scorer. A causal model scores CrowS-Pairs by the likelihood of the whole sentence,
+        unlike the benchmark's authors.
 
     Raises
     ------
     ConfigError
-        If it is of another benchmark, or the benchmark has none.
+        If the scorer belongs to another benchmark, or the benchmark has no scorer.
     """
     name = config.benchmark.format
     if name not in REFERENCE and config.scorer is None:
@@ -229,7 +229,8 @@ def scorer_of(config: ValidityConfig) -> ReferenceScorer:
 
 
 def _nominal(config: ValidityConfig) -> str | None:
-    """Return the reading that engines are configured with; rows record what the scorer did."""
+    """Return the reading in the engines' configuration. The rows record how the scorer read
+    replies."""
     if any(model.engine == "openai" for model in config.model.values()):
         return Reading.LETTER if scorer_of(config).needs == Needs.TEXT else Reading.LETTER_LOGPROB
     return Reading.OPTION_TEXT

@@ -1,7 +1,7 @@
-"""Decide a cell from its evidence and gates: a grade, its status and its reasons.
+"""Decide the grade, the status and the reasons of a cell from its evidence and gates.
 
-The ladder is in audit.judging; the failed check names the status, in the order of this module
-(li2026).
+The ladder is in audit.judging. If a check failed, it determines the status, in the order of this
+module (li2026).
 """
 
 import math
@@ -21,7 +21,7 @@ from audit.validity.vocabulary import GATES, VERDICTS, Decision
 from audit.validity.vocabulary import ValidityStatus as S
 
 _LATE = ("G5_archetype", "G6_repair_regression")
-_WITHHELD = (  # the gates of each status, in order; None stands for all other gates
+_WITHHELD = (  # the gates that lead to each status, in order; None stands for all other gates
     (S.INELIGIBLE_EDITS, ("G1_edits_reach_scorer", "G1_enough_edits")),
     (S.SCORER_UNVALIDATED, ("scorer_valid", "F3b_key_position", "F3c_label_values")),
     (S.FAILED, None),
@@ -48,7 +48,7 @@ def decide(
     thresholds : ValidityThresholds
         Thresholds.
     above_p, below_p : float or None
-        One-sided p of D, after Holm over the panel's cells and directions.
+        The one-sided p-values of D, after Holm over the panel's cells and both directions.
 
     Returns
     -------
@@ -57,8 +57,8 @@ def decide(
 
     Notes
     -----
-    A score that an invalid scorer made says nothing of the model (finding B of the notes), so the
-    scorer check comes before G2.
+    The score of an invalid scorer says nothing about the model (finding B of the notes). So the
+    scorer is checked before G2.
     """
     for status, names in _WITHHELD:
         failing = []
@@ -66,7 +66,7 @@ def decide(
             if gate.name in names if names else gate.name not in _LATE:
                 failing.append(gate)
         if failing:
-            if status == S.INELIGIBLE_ARCHETYPE:  # edits of two kinds do not ask one question
+            if status == S.INELIGIBLE_ARCHETYPE:  # Edits of two kinds do not answer one question.
                 graded = grade([Contrast("content", missing=("one_archetype",))])
             else:
                 graded = grade([], _names(failing))
@@ -96,8 +96,7 @@ def _by_difference(
     more = above_p is not None and above_p <= t.alpha
     less = below_p is not None and below_p <= t.alpha
     reaches = e.families[Family.ATTRIBUTE].followed_held.low >= t.follow_min
-    # If the key moves, answers should follow the content and reach the new key; else they should
-    # stay.
+    # If the key moves, answers should reach the new key. If it does not, they should stay.
     speaks, excluded = (less and not more, more and reaches) if directional else (more, less)
     graded = grade([Contrast("content", speaks, bound=Bound(excluded))])
 
@@ -131,7 +130,7 @@ def _not_shown(
     above_p: float | None,
     below_p: float | None,
 ) -> tuple[Sequence[Reason], Reason]:
-    """Return why no direction is shown, and what to do."""
+    """Return the reasons why no direction is shown, and the advice."""
     words, tested = e.placebo, e.families[Family.ATTRIBUTE].followed.n
     if not directional and d.above_p <= t.alpha and words is not None and not words.low > 0:
         as_many = because(
@@ -150,7 +149,7 @@ def _not_shown(
 
 
 def items_for_limit(rate: Mean, least: float) -> int | None:
-    """Return about how many items put a rate's lower limit at a value, if the rate stays the same.
+    """Return about how many items bring a rate's lower limit to a value, at an unchanged rate.
 
     Parameters
     ----------
@@ -162,30 +161,30 @@ def items_for_limit(rate: Mean, least: float) -> int | None:
     Returns
     -------
     int or None
-        Number of items; None if no number does.
+        The number of items; None if no number is enough.
     """
     beyond = rate.estimate - least
     return math.ceil(rate.n * ((rate.estimate - rate.low) / beyond) ** 2) if beyond > 0 else None
 
 
 def items_for_test(n: int, raw: float | None, corrected: float | None, alpha: float) -> int | None:
-    """Return about how many items bring a one-sided p to alpha.
+    """Return about how many items bring a one-sided p to alpha, at an unchanged effect.
 
-    The effect and the correction are assumed to stay the same.
+    The correction is assumed to be unchanged too.
 
     Parameters
     ----------
     n : int
-        Present number of items.
+        The present number of items.
     raw, corrected : float or None
-        p of these items, before and after correction.
+        The p-value of these items, before and after correction.
     alpha : float
         Level.
 
     Returns
     -------
     int or None
-        Number of items; None if the effect points the other way, or nowhere.
+        The number of items; None if the effect is zero or has the other sign.
     """
     if raw is None or corrected is None or not 0 < raw < 0.49:
         return None
@@ -194,7 +193,7 @@ def items_for_test(n: int, raw: float | None, corrected: float | None, alpha: fl
 
 
 def headline(cell: Cell, decision: Decision, e: Evidence, gates: Sequence[Gate]) -> Reason:
-    """Return who was audited on what, and the finding."""
+    """Return the headline: the model, the benchmark and the finding."""
     status = decision.verdict
     if status in (word for word, _ in _WITHHELD) or e.primary is None:
         why = list(dict.fromkeys(GATES[g.name].because for g in failed(gates) if g.name in GATES))
@@ -212,7 +211,7 @@ def headline(cell: Cell, decision: Decision, e: Evidence, gates: Sequence[Gate])
 
 
 def cannot_exclude(cell: Cell, e: Evidence) -> tuple[Reason, ...]:
-    """Return what no status of this audit rules out."""
+    """Return the explanations that no status of this audit rules out."""
     reasons = [because("construct_unknown"), because("other_edits")]
     if any(str(name).startswith("frame") for name in cell.families[Family.SEMANTIC].name.ravel()):
         reasons.append(because("only_frames"))

@@ -1,6 +1,7 @@
 """Define the design of the construct-validity audit and its thresholds (pure).
 
-The arm of a setting is a family of edits, its level which edit; 0 is the original.
+The arm of a setting is a family of edits, and its level is the number of the edit. Level 0 is the
+original.
 """
 
 from dataclasses import dataclass
@@ -12,21 +13,21 @@ from audit.validity.edits.record import ORIGINAL, Family
 
 
 def make_design(edits_per_family: int, spare_edits: int, replays: int) -> Design:
-    """Return the original `replays` times (the noise floor), each family's edits, and one placebo.
+    """Return the design: the original `replays` times, the edits of each family, and one placebo.
 
     Parameters
     ----------
     edits_per_family : int
-        Edits of each family.
+        The number of edits of each family.
     spare_edits : int
-        Further format edits, which replace those that turn out to change nothing.
+        The number of further format edits. They replace edits that change nothing.
     replays : int
-        Number of times that the original is sent.
+        How often the original is sent, to measure the noise floor.
 
     Returns
     -------
     Design
-        Each setting is a part of its own, so each is run again alone.
+        Each setting is a part of its own, so that it can be repeated alone.
     """
     check_counts(edits_per_family=edits_per_family, replays=replays)
     check_counts(0, spare_edits=spare_edits)
@@ -40,27 +41,27 @@ def make_design(edits_per_family: int, spare_edits: int, replays: int) -> Design
 
 @dataclass(frozen=True)
 class ValidityThresholds(Limits):
-    """Define thresholds; shares, scores and changes are 0-1.
+    """Define the thresholds. Shares, scores and changes are 0-1.
 
     Attributes
     ----------
     alpha : float
-        Level of both directions together, over the panel.
+        Error rate of both directions together, over the panel.
     noop_share_max, parse_share_min, baseline_standard_errors, denominator_min : float
-        The paper's G1, G1, G2 and G3.
+    The thresholds of the paper's gates G1, G1, G2 and G3.
     parse_drop_alpha, position_alpha : float
-        Levels of tests of parseability, and of the key's position.
+        The levels of the tests of parseability and of the key's position.
     applicable_share_min : float
-        Share below which a family is withheld.
+        The least share of edits that a family must have.
     margin : float
-        How much more than a surface edit an invariant attribute edit may move answers.
+        The most additional answers, compared with a surface edit, that an invariant attribute edit
+        may move.
     follow_min : float
-        Rate of followed contracts below which a cell that moves more under attribute edits is not
-        selective.
+        The least rate of followed contracts in a selective cell.
     wrong_to_right_max : float
-        F5.
+        The threshold of F5.
     label_mass_min, replay_change_max : float
-        F3c, and the noise floor.
+        The thresholds of F3c and of the noise floor.
     """
 
     noop_share_max: float = 0.2

@@ -40,7 +40,7 @@ SURFACE = (Family.FORMAT, Family.SEMANTIC)
 
 @dataclass(frozen=True)
 class EditEvidence:
-    """Report one edit by name, or a whole family, whose name is "".
+    """Report the effects of one edit, or of a whole family, whose name is "".
 
     Rates and changes are 0-1, over items.
 
@@ -51,19 +51,19 @@ class EditEvidence:
     score : float
         Mean score under the edit.
     score_change : float
-        |s_edit - s_original| under each edit's own key.
+        |s_edit - s_original| under the key of each edit.
     original_key : float
-        The change of score if the key had not moved.
+        The same under the key of the original.
     response_change : Mean
-        Change of the canonical response.
+        The rate at which the canonical response changes.
     followed, followed_held : Mean
-        Rate of followed contracts, and the same with every unparsed answer as not followed.
+        The rate of followed contracts. In followed_held, unparsed answers count as not followed.
     transitions : Transitions
-        Counts of right and wrong before and after.
+        The counts of right and wrong answers before and after.
     asked, read : int
-        Edits that asked something, and those with an answer on both sides.
+        The number of edits that were sent, and of those with a parsed answer before and after.
     same : int
-        Edits whose request was the original's (F1); they count in no other number.
+        The number of edits whose request equals the original's (F1). No other number counts them.
     """
 
     name: str
@@ -81,20 +81,20 @@ class EditEvidence:
 
 @dataclass(frozen=True)
 class PlaceboMatch:
-    """Report how far the placebo and the attribute edits are from their originals.
+    """Report the distances of the placebo and of the attribute edits from their originals.
 
-    Numbers are means over n items.
+    All numbers are means over n items.
 
     Attributes
     ----------
     unit : str
         words or tokens.
     placebo_changed, attribute_changed, placebo_span, attribute_span : float
-        Means of changed units and spans.
+    The mean number of changed units, and the mean span of the changes.
     changed, span : Mean
-        Placebo less attribute edits, with 95 % interval over clusters.
+        The differences, placebo less attribute edits, with a 95 % interval over clusters.
     equal : float
-        Share of items in which the two changed equally many units, plus or minus one.
+        The share of items in which both change equally many units, up to one.
     """
 
     unit: str
@@ -114,37 +114,37 @@ class Evidence:
     Attributes
     ----------
     archetype : Archetype or None
-        What attribute edits should do.
+        What attribute edits should do to the answers.
     score, chance, shortcuts : Mean, float, mapping
-        Score of the originals, of guessing, and of rules that never read the question.
+        The scores of the originals, of guessing, and of rules that do not read the question.
     families, edits, groups : mapping
-        Evidence by family, by edit and by group of items.
+        The evidence by family, by edit and by group of items.
     primary : Selectivity or None
-        D on what attribute edits should do (directional: moved to the key; invariant: moved at all)
-        against response changes under surface edits.
+        D, which compares moved answers under attribute edits with changes under surface edits.
+        A directional edit counts if the answer moved to the key, an invariant edit if it moved.
     selective_p : float or None
-        One-sided, for D above 0 and, if nothing should move, above the placebo.
+        One-sided, for D above 0. If no answer should change, also for D above the placebo.
     non_selective_p : float or None
-        One-sided, for `responses` below 0, or below the margin if nothing should move.
+        One-sided, for `responses` below 0, or below the margin if no answer should change.
     responses : Selectivity or None
-        D on plain response changes.
+        D on all changes of the response, to any option.
     csr : mapping of str to Ratio
-        The ratio by key convention.
+        The paper's ratio, by convention of the key.
     replay : Mean or None
-        Changes between replays of the original.
+        The rate of changes between replays of the original.
     placebo, placebo_match : Mean or None, PlaceboMatch or None
-        Attribute less placebo changes, and their distances.
+        Changes under attribute edits less changes under the placebo, and their distances.
     generalisability : GStudy or None
-        Over the original and the surface edits.
+        The dependability of a mean over the original and the surface edits.
     dif, group_dif : MantelHaenszel or None, tuple
-        Attribute edits against originals at equal score, and groups of items.
+        Attribute edits compared with originals at equal score, and groups compared with others.
     reference : tuple of ReferenceMetric
-        The benchmark's own metric.
+        The metrics of the benchmark's authors.
 
     Notes
     -----
-    Both p-values are the worst case over unparsed answers wherever they accuse or clear. Only
-    whether a directional cell's answers follow is judged by `followed_held` instead.
+    Both p-values assume the worst case for unparsed answers if they accuse or clear. There is one
+    exception: `followed_held` judges whether the answers of a directional cell follow.
     """
 
     archetype: Archetype | None
@@ -169,7 +169,7 @@ class Evidence:
 
     @property
     def baseline(self) -> tuple[str, float]:
-        """Return the best rule that does not read the question: guessing, or a shortcut."""
+        """Return the best rule that does not read the question, which is guessing or a shortcut."""
         rules = (("guessing", self.chance), *self.shortcuts.items())
         return max(rules, key=itemgetter(1))
 
@@ -193,7 +193,7 @@ def measure(
     Returns
     -------
     Evidence
-        Statistics. One that cannot be computed is None, and never 0.
+        The statistics. A statistic that cannot be computed is None, and never 0.
     """
     used, moved, families = {}, {}, {}
     edits, of_groups = {}, {}
@@ -241,14 +241,15 @@ def measure(
 def _pvalues(
     cell: Cell, used: Mapping[Family, Block], primary: Selectivity | None, margin: float | None
 ) -> tuple[float | None, float | None]:
-    """Return `selective_p` and `non_selective_p`; margin is None if an edit is directional.
+    """Return `selective_p` and `non_selective_p`. margin: None if an edit is directional.
 
-    Unparsed answers may be those that were most likely to move, or to stay.
+    The unparsed answers may be those that were most likely to move, or to stay.
     """
     changed = {family: changes(cell, block) for family, block in used.items()}
 
     def moved(content: float, others: float) -> dict[Family, FloatArray]:
-        """Return the change of each item by family, (n,), with values for unparsed answers."""
+        """Return the change of each item by family, (n,), with imputed values for unparsed
+        answers."""
         filled = {}
         for family, block in used.items():
             value = content if family == Family.ATTRIBUTE else others
@@ -261,8 +262,8 @@ def _pvalues(
     if margin is not None:
         above.append(_selectivity(least[Family.ATTRIBUTE], least, cell))
         above += [_beyond_words(plain, cell), _beyond_words(least, cell)]
-    # Any move counts, as for surface edits, since a guesser that moves with the content seldom
-    # hits its key.
+    # Any move counts, as for surface edits, since a guesser whose answers change with the content
+    # seldom meets the key.
     below = [
         _selectivity(plain[Family.ATTRIBUTE], plain, cell, margin or 0.0),
         _selectivity(most[Family.ATTRIBUTE], most, cell, margin or 0.0),
@@ -273,7 +274,8 @@ def _pvalues(
 
 
 def _beyond_words(moved: Mapping[Family, FloatArray], cell: Cell) -> Selectivity | None:
-    """Return the test of the content against as many neutral words; None without a placebo."""
+    """Return the test of the content against neutral words of the same number; None without
+    them."""
     words = moved[Family.PLACEBO]
     return _selectivity(
         moved[Family.ATTRIBUTE],
@@ -283,7 +285,7 @@ def _beyond_words(moved: Mapping[Family, FloatArray], cell: Cell) -> Selectivity
 
 
 def changes(cell: Cell, block: Block) -> FloatArray:
-    """Return 1 where the canonical response changed; NaN if nothing was tested or it is unparsed.
+    """Return 1 where the canonical response changed, and NaN if nothing was tested or parsed.
 
     Parameters
     ----------
@@ -301,17 +303,16 @@ def changes(cell: Cell, block: Block) -> FloatArray:
 
 
 def _obeyed(cell: Cell, block: Block) -> FloatArray:
-    """Return what each attribute edit did, (L, n).
+    """Return where attribute edits had an effect, (L, n).
 
-    A directional edit counts if it moved the response to its key, an invariant one if it moved the
-    response.
+    A directional edit must move the response to its key. An invariant edit must move the response.
     """
     plain = changes(cell, block)
     return np.where(block.directional, plain * fits(block.response, block.key), plain)
 
 
 def edit_evidence(cell: Cell, block: Block, name: str) -> EditEvidence:
-    """Return a block's evidence as one (its edits averaged within each item first).
+    """Return the evidence of a block. Its edits are first averaged within each item.
 
     Parameters
     ----------
@@ -320,7 +321,7 @@ def edit_evidence(cell: Cell, block: Block, name: str) -> EditEvidence:
     block : Block
         Answers to edits.
     name : str
-        Name of the edit, "" for a family.
+        The name of the edit; "" for a family.
 
     Returns
     -------
@@ -353,9 +354,9 @@ def edit_evidence(cell: Cell, block: Block, name: str) -> EditEvidence:
 
 
 def _by_part(cell: Cell, block: Block, places: Mapping[str, BoolArray]) -> tuple[EditEvidence, ...]:
-    """Return the evidence of each part of a family, spares included.
+    """Return the evidence of each part of a family, with the spare edits.
 
-    `places` holds the masks (L, n) or (n,) of the parts by name.
+    places: a mask (L, n) or (n,) for each part, by name.
     """
     parts = []
     for name, here in places.items():
@@ -403,7 +404,7 @@ def _ratios(
     rng: np.random.Generator,
     n_resamples: int,
 ) -> dict[str, Ratio]:
-    """Return CSR by convention of the key: of the edit, of the original, or on responses."""
+    """Return CSR under the key of the edit, under that of the original, and on responses."""
 
     def scored(block: Block, key: IntArray) -> FloatArray:
         after = np.where(

@@ -1,6 +1,6 @@
 """Compare runs under several seeds, scorers, templates and system prompts (pure; li2026, App. F).
 
-The module computes how far the figures move, and whether a status is stable: it is if every run has
+The module computes how much the numbers differ between runs. A status is stable if every run has
 it.
 """
 
@@ -26,7 +26,7 @@ _Z = NormalDist().inv_cdf(0.975)
 
 @dataclass(frozen=True)
 class Stability:
-    """Report one cell over the runs.
+    """Report how one cell differs between the runs.
 
     Attributes
     ----------
@@ -35,12 +35,14 @@ class Stability:
     statuses : tuple of str
         Status of each run.
     csr, csr_cv : float or None
-        Mean ratio and its sd / mean, None if a run has no ratio or the mean is 0.
+        The mean ratio, and its standard deviation divided by the mean. None if a run has no ratio
+        or the mean is 0.
     difference : float or None
-        Mean D, 0-1.
-    between, within : float or None
-        Standard deviations of D: of the runs beyond sampling, and the mean standard error of one
-        run.
+        The mean D, 0-1.
+    between : float or None
+        The standard deviation of D between runs, without the part due to sampling.
+    within : float or None
+        The mean standard error of D in one run.
     """
 
     cell: str
@@ -106,7 +108,7 @@ def _stability(name: str, cells: Sequence[ValidityCell]) -> Stability:
 
 
 def facets_csv(stabilities: Sequence[Stability]) -> str:
-    """Return one line per cell; gate_seed_cv_lt_03 is Appendix G's."""
+    """Return one line per cell. The column gate_seed_cv_lt_03 is defined in Appendix G."""
     rows = []
     for s in stabilities:
         stable = None if s.csr_cv is None else s.csr_cv < SEED_CV
@@ -129,7 +131,8 @@ def facets_csv(stabilities: Sequence[Stability]) -> str:
 
 @dataclass(frozen=True)
 class Variance:
-    """Report the parts of the variance of one cell's scores (0-1): of items, facets and both.
+    """Report the variance of one cell's scores (0-1), split into items, facets and their
+    interaction.
 
     Attributes
     ----------
@@ -147,7 +150,7 @@ class Variance:
 
     @property
     def between(self) -> float:
-        """Return the standard deviation of a score over the runs, beyond what its items explain."""
+        """Return the standard deviation of the score between runs that the items do not explain."""
         total = 0.0
         for effect, value in self.components.items():
             if ITEM not in effect:
@@ -156,7 +159,7 @@ class Variance:
 
     @property
     def shares(self) -> dict[str, float | None]:
-        """Return each effect's share of the sum; None if the sum is 0."""
+        """Return the share of each effect in the total variance; None if the total is 0."""
         total = sum(self.components.values())
         shares: dict[str, float | None] = {}
         for effect, value in self.components.items():
@@ -168,19 +171,19 @@ ITEM = "item"
 
 
 def variance(runs: Sequence[Sequence[Cell]], facets: Mapping[str, Sequence[Any]]) -> list[Variance]:
-    """Estimate the variance of items and facets for each cell that every run has (a G-study).
+    """Estimate the variance of items and facets (a G-study), for each cell that every run has.
 
     Parameters
     ----------
     runs : sequence of sequence of Cell
         Cells of each run.
     facets : mapping of str to sequence
-        Each facet's value by run, two or more, crossed.
+        The values of each facet by run. Each has two or more values, and all are crossed.
 
     Returns
     -------
     list of Variance
-        Variance of each cell. Seeds that draw other items have other items: these are nested.
+        The variance of each cell. If seeds draw different items, items are nested in seeds.
     """
     cells = defaultdict(list)
     for cell in chain.from_iterable(runs):
@@ -193,7 +196,7 @@ def variance(runs: Sequence[Sequence[Cell]], facets: Mapping[str, Sequence[Any]]
 
 
 def _variance(name: str, cells: Sequence[Cell], facets: Mapping[str, Sequence[Any]]) -> Variance:
-    """Return the variance of one cell, over the items that every run of a seed could read."""
+    """Return the variance of one cell, over the items that are parsed in every run of a seed."""
     seeds = facets.get("seed", [0] * len(cells))
     scores = []
     read_by_seed: dict[Any, set[str]] = {}
@@ -220,7 +223,7 @@ def _variance(name: str, cells: Sequence[Cell], facets: Mapping[str, Sequence[An
 
 
 def variance_csv(variances: Sequence[Variance]) -> str:
-    """Return one line per component; the last of a cell also holds the residual."""
+    """Return one line per component. The last component of a cell includes the residual."""
     rows = []
     for v in variances:
         for (effect, share), value in zip(v.shares.items(), v.components.values(), strict=True):

@@ -1,8 +1,7 @@
-"""Inject each known fault (F1-F7, F10) into a copy of a run's data, and test that its check catches
-it (G6).
+"""Inject each known fault (F1-F7, F10) into a copy of a run's data, and test its check (G6).
 
-Faults of the scorer itself are injected before the run, while its items are available
-(`scorer_faults`).
+The check must catch the fault. Faults of the scorer are injected before the run, while the items
+are available (`scorer_faults`).
 """
 
 from collections.abc import Callable, Sequence
@@ -30,16 +29,16 @@ _RESAMPLES = 10  # the checks do not read the ratio
 
 @dataclass(frozen=True)
 class Fault:
-    """Define one fault.
+    """Define a fault, and the check that must catch it.
 
     Attributes
     ----------
     name, what : str
-        Class of the fault, and what is wrong.
+        The class of the fault in li2026, and what is wrong.
     check : str
-        Gate that must fail on it.
+        The gate that must fail.
     inject : callable
-        Makes the faulty copy; None if these data cannot hold the fault.
+        Returns a copy with the fault, or None if these data cannot have it.
     """
 
     name: str
@@ -75,7 +74,7 @@ def inject_all(
 
 
 def regression_gate(injected: Sequence[Injected]) -> Gate:
-    """Return G6: no fault that can be shown may be missed.
+    """Return gate G6, which fails if a check missed its fault.
 
     Parameters
     ----------
@@ -85,7 +84,7 @@ def regression_gate(injected: Sequence[Injected]) -> Gate:
     Returns
     -------
     Gate
-        The gate. It has no items: checks are tested here, not answers.
+        The gate. It names no items, since it tests checks and not answers.
     """
     missed = [result.fault for result in injected if result.state == "missed"]
     caught = sum(result.state == "caught" for result in injected)
@@ -94,35 +93,29 @@ def regression_gate(injected: Sequence[Injected]) -> Gate:
         status=Status.FAIL if missed else Status.PASS if caught else Status.NOT_APPLICABLE,
         number=float(len(missed)),
         threshold=0.0,
-        source="li2026, G6: a test that fails on each targeted fault; here on a copy of this run",
+        source="li2026, G6: each targeted fault must fail its test; here in a copy of this run",
         detail=f"{caught} of {len(injected)} injected faults were caught by their check"
-        + (
-            f"; missed: {', '.join(missed)}."
-            if missed
-            else "; the others cannot be shown on these data."
-        )
-        + " No items stand behind this gate: checks are on trial, not answers.",
-        advice="A check that does not see its own fault proves nothing when it passes."
-        if missed
-        else "",
+        + (f"; missed: {', '.join(missed)}." if missed else "; these data cannot hold the others.")
+        + " This gate names no items, since it tests checks and not answers.",
+        advice="A check that misses its fault proves nothing when it passes." if missed else "",
         withholds=True,
     )
 
 
 def scorer_faults(scorer: ReferenceScorer, items: Sequence[Item]) -> tuple[Injected, ...]:
-    """Inject F3a and F3b into the scorer itself: its self-test must fail on each.
+    """Inject F3a and F3b into the scorer, whose self-test must fail on each.
 
     Parameters
     ----------
     scorer : ReferenceScorer
         The scorer.
     items : sequence of Item
-        Items.
+        The items of the self-test.
 
     Returns
     -------
     tuple of Injected
-        Results.
+        The result of each fault.
     """
 
     def inverted(item: Item, reply: Generation) -> Scored:
@@ -134,14 +127,14 @@ def scorer_faults(scorer: ReferenceScorer, items: Sequence[Item]) -> tuple[Injec
         return Scored(item.key, 1.0) if results.response is None else results
 
     faults = (
-        ("F3a", "the orientation is inverted: right is scored wrong", inverted),
-        ("F3b", "what cannot be read is scored as right", first_on_tie),
+        ("F3a", "the scale is inverted: right answers are scored as wrong", inverted),
+        ("F3b", "unparsed replies are scored as right", first_on_tie),
     )
     sound = self_test(scorer, items)
     results = []
     for name, wrong, read in faults:
         test = self_test(replace(scorer, read=read), items)
-        # CrowS-Pairs reads a tie as neutral, so no pair is unread and could be scored as right.
+        # CrowS-Pairs reads a tie as neutral, so no pair is unparsed and this fault changes nothing.
         state = "not_showable" if test == sound else "missed" if test.passed else "caught"
         detail = "; ".join(test.faults) or "the self-test passes"
         results.append(Injected(name, wrong, "scorer_valid", state, detail))
@@ -165,7 +158,7 @@ def _one(
     )
     checked = (check(faulty, evidence, t) for check in CHECKS)
     after = next(gate for gate in checked if gate.name == fault.check)
-    # A fault that switches its check off is missed.
+    # A check that no longer applies to the faulty copy has missed the fault.
     state = "caught" if after.status == Status.FAIL else "missed"
     return result(state, after.detail)
 
@@ -173,7 +166,7 @@ def _one(
 def _unpaired(cell: Cell) -> Injected:
     block = cell.families[Family.FORMAT]
     short = Block(**{name: getattr(block, name)[:, :-1] for name in block.__dataclass_fields__})
-    wrong = "a family lacks the last item: originals and edits are of different items"
+    wrong = "a family lacks the last item, so originals and edits belong to different items"
     try:
         replace(cell, families={**cell.families, Family.FORMAT: short})
     except DataError as error:
@@ -188,9 +181,9 @@ def _with(cell: Cell, family: Family, **changed: np.ndarray) -> Cell:
 
 
 def _first_edit(block: Block) -> BoolArray | None:
-    """Return where the edit of most items stands, (L, n); None if no edit tests anything.
+    """Return the positions of the most frequent edit, (L, n); None if no edit tests anything.
 
-    Checks ignore edits that replace another one in a few items.
+    A spare edit, which replaces another in a few items, is too rare for the checks.
     """
     names, counts = np.unique(block.name[block.tests].astype(str), return_counts=True)
     return block.name == str(names[counts.argmax()]) if names.size else None
@@ -232,13 +225,12 @@ def _unread(cell: Cell, lost: BoolArray, why: str) -> Cell:
 
 
 def _frozen(cell: Cell, rng: np.random.Generator) -> Cell | None:
-    """Return a cell whose answers to surface edits are the originals', read twice: a change of
-    exactly 0."""
-    read = {
-        f: b.tests & (b.response != UNREAD) & (cell.before != UNREAD)
-        for f, b in cell.families.items()
-    }
-    many = {f for f, here in read.items() if here.sum() >= EXACT_FROM}
+    """Return a cell whose answers to surface edits equal those to the originals in every item."""
+    read, many = {}, set()
+    for family, block in cell.families.items():
+        read[family] = block.tests & (block.response != UNREAD) & (cell.before != UNREAD)
+        if read[family].sum() >= EXACT_FROM:
+            many.add(family)
     if Family.ATTRIBUTE not in many or not many & set(SURFACE):
         return None
     frozen = cell
@@ -250,9 +242,9 @@ def _frozen(cell: Cell, rng: np.random.Generator) -> Cell | None:
 
 
 def _permuted(cell: Cell, rng: np.random.Generator) -> Cell | None:
-    """Return a cell in which the rows of one family are in another order than its ids.
+    """Return a cell in which the rows of one family are in another order than the ids.
 
-    The family is one whose edits agree enough to tell.
+    The family is one whose answers agree with the originals enough for the check.
     """
     family = next(iter(families_that_tell(cell)), None)
     if family is None:
@@ -272,8 +264,8 @@ def _mixed(cell: Cell, rng: np.random.Generator) -> Cell | None:
 
 def _unspecific(cell: Cell, rng: np.random.Generator) -> Cell | None:
     content, placebo = cell.used(Family.ATTRIBUTE), cell.families[Family.PLACEBO]
-    # Of an item's edits, one that moved the answer is taken if any did: the first may move fewer
-    # than the others.
+    # For each item, an edit that moved the answer is taken if any did, since the first edit may
+    # move fewer answers than the others.
     most = np.nan_to_num(changes(cell, content), nan=-1.0).argmax(axis=0)[None]
     both = placebo.asked & np.take_along_axis(content.tests, most, axis=0)
     moved = np.take_along_axis(content.response, most, axis=0)
@@ -281,7 +273,7 @@ def _unspecific(cell: Cell, rng: np.random.Generator) -> Cell | None:
 
 
 def _key_moves_alone(cell: Cell, rng: np.random.Generator) -> Cell | None:
-    """Return a cell in which every answer that was wrong is right, because the key moved."""
+    """Return a cell in which the key moved to every wrong answer, so that it counts as right."""
     block = cell.families[Family.ATTRIBUTE]
     key = np.where(cell.score_before == 0, cell.before, block.key)
     return _with(
@@ -291,7 +283,10 @@ def _key_moves_alone(cell: Cell, rng: np.random.Generator) -> Cell | None:
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
-        "F1", "one format edit does not reach what the scorer reads", "G1_edits_reach_scorer", _noop
+        "F1",
+        "one format edit does not change what the scorer reads",
+        "G1_edits_reach_scorer",
+        _noop,
     ),
     Fault(
         "F1",
@@ -334,7 +329,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("F3c", "not one answer differs under surface edits", "F3c_exact_values", _frozen),
     Fault(
         "F3c",
-        "one response stands in for every missing value",
+        "every missing value is replaced by the same response",
         "F3c_exact_values",
         lambda cell, rng: _in_all(
             cell, lambda block: replace(block, response=np.zeros_like(block.response))
@@ -349,10 +344,15 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault("F5", "attribute edits of two contracts are thrown together", "G5_archetype", _mixed),
     Fault("F5", "keys are flipped and the answers stay", "F5_direction", _key_moves_alone),
-    Fault("F6", "neutral words move what edits of the content move", "F6_isolation", _unspecific),
+    Fault(
+        "F6",
+        "neutral words move the same answers as edits of the content",
+        "F6_isolation",
+        _unspecific,
+    ),
     Fault(
         "F10",
-        "other items stand in the context of requests sent again",
+        "repeated requests have other items in their context",
         "F10_context",
         lambda cell, rng: replace(cell, other_context=cell.question_ids[::3]),
     ),
@@ -360,7 +360,8 @@ FAULTS: tuple[Fault, ...] = (
 _ONE_TEMPLATE = Injected(
     "F7",
     "answers follow one template or system prompt alone",
-    "a status stable over templates",
+    "the status is the same with every template",
     "not_showable",
-    "a run has one template and one system prompt; 'template=[plain,task]' and 'system=[none,helpful]' cross several",
+    "A run has one template and one system prompt. To cross several: 'template=[plain,task]' "
+    "'system=[none,helpful]'.",
 )

@@ -1,7 +1,6 @@
-"""Draw the difference D by cell, how many answers each kind of edit moves, and figures 2, 3 and 4
-of li2026.
+"""Draw D by cell, the share of answers that each kind of edit moves, and figures 2 to 4 of li2026.
 
-Figures are in the paper's form, from any panel; colours are by the paper's own status.
+Figures 2 to 4 have the paper's form, for any panel. Their colours show the paper's status.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,12 +45,12 @@ def label(r: ValidityResult) -> str:
 
 
 def shown_as(r: ValidityResult) -> VerdictWord:
-    """Return the label of a cell's status, by its archetype."""
+    """Return the words for a cell's status, which depend on its archetype."""
     return VERDICTS[r.verdict].of(r.evidence.archetype)
 
 
 def _chart(lines: int, base: float, each: float, width: float = PHONE) -> tuple[Figure, Axes]:
-    """Return a figure with a line for each cell, sized in inches."""
+    """Return a figure whose height in inches fits a line for each cell."""
     figure = Figure(figsize=(width, base + each * lines), layout="constrained")
     return figure, figure.add_subplot()
 
@@ -63,9 +62,9 @@ def _name(
     above: float = 0.0,
     ends: tuple[float, float] = (0.6, 0.4),
 ) -> None:
-    """Write the names of the lines, from the lowest up, above or beside them.
+    """Write the names of the lines, from the lowest to the highest, above or beside the lines.
 
-    x: label of the axis. ends: margins below and above.
+    x: label of the axis. ends: margins below the lowest and above the highest line.
     """
     if above:
         names_above(axes, names, [y + above for y in range(len(names))])
@@ -78,8 +77,10 @@ def _name(
 
 @styled()
 def differences(results: Sequence[ValidityResult]) -> Figure:
-    """Draw D = attr - max(fmt, sem) with the interval that agrees with its tests; colour by
-    status."""
+    """Draw D = attr - max(fmt, sem), with the interval that agrees with its tests.
+
+    The colour shows the status.
+    """
     shown = [(r, r.evidence.primary) for r in reversed(results) if r.evidence.primary]
     figure, axes = _chart(len(shown), 1.0, 0.56)
     for y, (r, d) in enumerate(shown):
@@ -97,7 +98,7 @@ def differences(results: Sequence[ValidityResult]) -> Figure:
 def family_changes(results: Sequence[ValidityResult]) -> Figure:
     """Draw the change of response by family and cell, with 95 % intervals.
 
-    The paper's Figure 4 has scores: `paper_figures`.
+    The paper's Figure 4 shows changes of the score instead (`family_deltas`).
     """
     shown = [(r, r.evidence.families) for r in reversed(results)]
     figure, axes = _chart(len(shown), 1.6, 0.95)
@@ -123,7 +124,7 @@ def family_changes(results: Sequence[ValidityResult]) -> Figure:
     return figure
 
 
-# By step of section 3.
+# The colour of each step of section 3.
 _COLOURS = {
     1: ORANGE,
     2: VERMILLION,
@@ -143,13 +144,13 @@ class Ratio(NamedTuple):
     Attributes
     ----------
     label, status : str
-        Name of the cell and its bucket.
+        The name of the cell, and its status as one of the paper's buckets.
     step : int
-        Step of section 3, which colours it.
+        The step of section 3, which sets the colour.
     estimate, low, high : float
         The ratio and its interval.
     reported : bool
-        True if its denominator is not negligible.
+        Whether the denominator is large enough for the ratio to be reported.
     """
 
     label: str
@@ -162,20 +163,16 @@ class Ratio(NamedTuple):
 
 
 def ratios_of(results: Sequence[ValidityResult]) -> list[Ratio]:
-    """Return the ratio under each edit's own key, with its paired interval over whole clusters."""
-    with_ratio = [(r, r.evidence.csr["own key"]) for r in results if "own key" in r.evidence.csr]
-    return [
-        Ratio(
-            label(r),
-            bucket_of(r),
-            r.paper.step if r.paper else 5,
-            csr.estimate,
-            csr.low,
-            csr.high,
-            csr.reported,
-        )
-        for r, csr in with_ratio
-    ]
+    """Return the ratio of each cell, under the keys of the edits, with its interval over
+    clusters."""
+    ratios = []
+    for r in results:
+        csr = r.evidence.csr.get("own key")
+        if csr is not None:
+            step = r.paper.step if r.paper else 5
+            interval = (csr.estimate, csr.low, csr.high)
+            ratios.append(Ratio(label(r), bucket_of(r), step, *interval, csr.reported))
+    return ratios
 
 
 def deltas_of(results: Sequence[ValidityResult]) -> dict[str, list[float]]:
@@ -191,7 +188,11 @@ def deltas_of(results: Sequence[ValidityResult]) -> dict[str, list[float]]:
     dict of str to list of float
         Changes 0-1; NaN without edits.
     """
-    return {label(r): [r.evidence.families[f].score_change for f, _ in _FAMILIES] for r in results}
+    deltas = {}
+    for r in results:
+        families = r.evidence.families
+        deltas[label(r)] = [families[family].score_change for family, _ in _FAMILIES]
+    return deltas
 
 
 @styled()
@@ -213,17 +214,17 @@ def ratios(shown: Sequence[Ratio]) -> Figure:
     axes.axvline(1, color=MUTED, linewidth=0.8, linestyle=":")
     axes.set_xscale("log")
     names = [cell.label for cell in reversed(shown)]
-    _name(axes, names, "CSR as published (log scale); open: its denominator may be nothing")
+    _name(axes, names, "CSR as published (log scale); open: its denominator may be zero")
     return figure
 
 
 @styled()
 def before_and_after(results: Sequence[ValidityResult]) -> Figure:
-    """Draw Figure 3: the ratio before a repair (x) and after it (y), symlog, linear within 1, with
-    the identity.
+    """Draw Figure 3: the ratio before a repair (x) and after the repair (y).
 
-    The paper's repair is of its pipeline. Here it is of the key: x under each edit's own key, as
-    published; y on responses, which no convention of the key can move.
+    The axes are logarithmic, and linear within 1. The paper repairs its pipeline; here the key is
+    repaired. x is the ratio under the key of each edit, as published. y is the ratio of changed
+    responses, which does not depend on the key.
     """
     shown = [(r, r.evidence.csr) for r in results if {"own key", "response"} <= set(r.evidence.csr)]
     figure, axes = _chart(0, 4.6, 0, 5.6)
@@ -246,8 +247,8 @@ def before_and_after(results: Sequence[ValidityResult]) -> Figure:
 
 @styled()
 def family_deltas(shown: Mapping[str, Sequence[float]]) -> Figure:
-    """Draw Figure 4: the mean |change of score| of each family and cell (`deltas_of`), and the
-    threshold of G3."""
+    """Draw Figure 4: the mean |change of score| by family and cell (`deltas_of`), and G3's
+    limit."""
     figure, axes = _chart(len(shown), 1.3, 0.6, 7.6)
     for y, changes in enumerate([*shown.values()][::-1]):
         for k, ((family, colour), change) in enumerate(zip(_FAMILIES, changes, strict=True)):

@@ -1,8 +1,8 @@
-"""Check G1 to G6 of li2026 and further gates; each states its number, threshold and items.
+"""Check G1 to G6 of li2026 and further gates. Each gate has a number, a threshold and items.
 
-A check is a pure function of the cell and its evidence, and returns a `Gate`. A failed gate with
-`withholds` stops a status; the others are only printed. G6 is in `audit.validity.faults`, as it
-needs the others.
+A check is a pure function of the cell and its evidence, and returns a `Gate`. No status is given if
+a gate with `withholds` fails; other gates are only printed. G6 is in `audit.validity.faults`, since
+it needs the other gates.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import SURFACE, Evidence, changes
 from audit.validity.record import Block, Cell
 
-# A gate that passes lists its items too, as its number rests on them.
+# A gate that passes lists its items too, since its number is computed from them.
 Rule = partial(result.Rule, always_items=True)
 
 
@@ -34,15 +34,16 @@ def ids(cell: Cell, mask: BoolArray) -> tuple[str, ...]:
     return ids_where(cell.question_ids, mask)
 
 
-# The order of rows can be tested with at least so many items and standard errors.
+# The order of rows is tested if there are at least so many items, and kappa is so many standard
+# errors above 0.
 _ORDER_ITEMS, _ORDER_Z = 20, 4.0
-_SMALLEST_EXPECTED = 1.0  # The chi-square test needs this expected count.
-EXACT_FROM = 20  # With so many answers a change of exactly 0 is no accident.
-_RIGHT_Z = 3.0  # Answers agree with the keys of their items by so many standard errors.
+_SMALLEST_EXPECTED = 1.0  # least expected count for the chi-square test
+EXACT_FROM = 20  # From so many answers on, a change of exactly 0 is suspicious.
+_RIGHT_Z = 3.0  # Answers fit the keys of their items if kappa is so many standard errors above 0.
 
 
 def pairing(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check G4 (F4): every edited row is of its own original.
+    """Check G4 (F4): every edited row must belong to its original.
 
     Parameters
     ----------
@@ -58,19 +59,22 @@ def pairing(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Gate
         Passes if all rows of an id have the same item text and key.
     """
-    source = "li2026, G4: item-level pairing; all edits of an item are resampled together, in whole clusters"
+    source = (
+        "li2026, G4: items are paired; all edits of an item are resampled together, in whole "
+        "clusters"
+    )
     return Rule("G4_paired", 0.0, source).checked(
         not cell.mixed_up,
         float(len(cell.mixed_up)),
         f"In {cell.n - len(cell.mixed_up)} of {cell.n} items every row has the text and the key of its original; "
         f"{len(np.unique(cell.cluster))} clusters are resampled whole.",
-        "Rows of different items share an id: give every item its own.",
+        "Rows of different items share an id. Give every item a different id.",
         items=tuple(cell.mixed_up),
     )
 
 
 def context(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check F10: the original sent again is the same request, without other items in its context.
+    """Check F10: a repeated original must be the same request, without other items in its context.
 
     Parameters
     ----------
@@ -80,21 +84,22 @@ def context(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Returns
     -------
     Gate
-        Passes if every replay is the request of its first sending.
+        Passes if every replay is the same request as the first.
     """
     rule = Rule(
         "F10_context",
         0.0,
-        "li2026, F10; ours: the hash of what was consumed, first sending against replays",
+        "li2026, F10; ours: the hashes of the first request and of its replays",
     )
     if len(cell.original.response) < 2:
-        return rule.absent("The original was asked once.")
+        return rule.absent("The original was sent once.")
     return rule.checked(
         not cell.other_context,
         float(len(cell.other_context)),
-        f"In {cell.n - len(cell.other_context)} of {cell.n} items the original, sent again, is the same request (token "
-        "ids where the engine tells them, else its text: what an endpoint adds is not seen).",
-        "Something else is in the context: send each request alone, without a conversation before it.",
+        f"In {cell.n - len(cell.other_context)} of {cell.n} items the repeated original is the "
+        "same request. Token ids are compared if the engine returns them, else texts, which lack "
+        "what an endpoint adds.",
+        "The context holds other text. Send each request alone, without a conversation before it.",
         items=tuple(cell.other_context),
     )
 
@@ -102,7 +107,8 @@ def context(cell: Cell, e: Evidence, t: Limits) -> Gate:
 def agreement(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """Check G4 by the answers to surface edits.
 
-    Such an edit must agree with its original more than with the original of another item.
+    Answers to such an edit must agree with those to its original more than with those to other
+    items.
 
     Parameters
     ----------
@@ -112,21 +118,25 @@ def agreement(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Returns
     -------
     Gate
-        Its number is the agreement over what is expected from how the family's edits agree among
-        themselves; it is judged if that is clear.
+        Its number is the kappa with the original, divided by the kappa expected from the agreement
+        between the family's edits. It is judged only if that agreement is clear.
 
     Notes
     -----
-    Rows that were permuted within a family keep their ids and show here. A model that knows its
-    originals by heart agrees as little, but its answers to the edits still fit the keys of their
-    items better than chance.
+    Rows that were permuted within a family keep their ids, and this check finds them. A model that
+    knows the originals by heart agrees as little. But its answers to the edits still fit the keys
+    of their items better than chance.
     """
-    source = "ours: Cohen's kappa with the item's own original, against half of what the edits share, or with its key"
+    source = (
+        "ours: Cohen's kappa with the item's original, against half of that between edits, or "
+        "kappa with the key"
+    )
     rule = Rule("G4_order", 0.5, source)
     agreeing = families_that_tell(cell)
     if not agreeing:
         return rule.absent(
-            "Too few items, or edits that agree too little among themselves, to tell."
+            "There are too few items, or the edits agree too little with each other, for this "
+            "check."
         )
     family = min(agreeing, key=lambda family: agreeing[family][0] / agreeing[family][1])
     own, among = agreeing[family]
@@ -138,10 +148,13 @@ def agreement(cell: Cell, e: Evidence, t: Limits) -> Gate:
     return rule.checked(
         own >= among / 2 or right >= _RIGHT_Z * error,
         own / among,
-        f"Answers to {family} edits agree with the answers to their originals by a kappa of {own:.2f}, and among "
-        f"themselves by {among:.2f}; with the right answers of their items by {right:.2f}."
-        + (f" Edits of {silent} agree too little among themselves to tell." if silent else ""),
-        "The edited rows seem to belong to other items than the originals: compare one id in both.",
+        f"Answers to {family} edits have a kappa of {own:.2f} with the answers to their originals, "
+        f"{among:.2f} with each other, and {right:.2f} with the keys of their items."
+        + (
+            f" Edits of {silent} agree too little with each other for this check." if silent else ""
+        ),
+        "The edited rows seem to belong to other items than the originals. Compare the rows of one "
+        "id.",
         items=ids(cell, away),
         numbers={"kappa": own, "kappa_among_edits": among, "kappa_with_key": right},
     )
@@ -150,7 +163,7 @@ def agreement(cell: Cell, e: Evidence, t: Limits) -> Gate:
 def _with_key(cell: Cell, family: Family) -> tuple[float, float]:
     """Return the mean kappa of a family's edits with their keys, and its standard error.
 
-    The error is that of answers to other items.
+    The error is computed for answers that belong to other items.
     """
     block = cell.used(family)
     read = (block.tests & (block.response != UNREAD)).all(axis=0)
@@ -169,14 +182,14 @@ def families_that_tell(cell: Cell) -> dict[Family, tuple[float, float]]:
     Returns
     -------
     dict of Family to (float, float)
-        Mean kappa with the originals, and among the family's own edits.
+        The mean kappa with the originals, and that between the edits of the family.
     """
     before = cell.before
     agreeing = {}
     for family in SURFACE:
         block = cell.used(family)
         rows = np.where(block.tests, block.response, UNREAD)
-        # Only items whose edits were all parsed count.
+        # An item counts only if all of its edits are parsed.
         read = (rows != UNREAD).all(axis=0)
         both, y = read & (before != UNREAD), rows[:, read]
         if both.sum() < _ORDER_ITEMS or len(y) < 2:
@@ -199,7 +212,7 @@ def kappa(a: IntArray, b: IntArray) -> float:
     Returns
     -------
     float
-        Kappa; 0 if both are the same constant.
+        The kappa; 0 if both rows are the same constant.
     """
     chance = 0.0
     for value in np.unique(np.concatenate([a, b])):
@@ -208,9 +221,9 @@ def kappa(a: IntArray, b: IntArray) -> float:
 
 
 def scorer_valid(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check what validates the scorer, and its self-test on these items (F3a: orientation).
+    """Check the evidence for the scorer, and its self-test on these items (F3a: orientation).
 
-    This gate comes before G2 in our order.
+    Unlike in the paper, this gate comes before G2.
 
     Parameters
     ----------
@@ -228,14 +241,17 @@ def scorer_valid(cell: Cell, e: Evidence, t: Limits) -> Gate:
     detail = f"The scorer fails its self-test: {'; '.join(test['faults'])}."
     if test["passed"]:
         evidence = " ".join(facts["evidence"])
-        detail = f"Oracle, anti-oracle, constant and blind answers score as they must. {evidence}"
-    detail += " No items stand behind this gate: the scorer is on trial, with scripted answers to all of them."
+        detail = (
+            "Right, wrong, constant and blind answers get the scores that they must get. "
+            f"{evidence}"
+        )
+    detail += " This gate names no items, since scripted answers to all items test the scorer."
     return Rule("scorer_valid", 1.0, f"{facts['name']}: {facts['reference_of']}").checked(
         passed,
         float(passed),
         detail,
-        "Label 100 or more replies of this family of models by hand (kappa of at least .8, at most 10 % missed), or "
-        "take a scorer that is validated.",
+        "Label 100 or more replies of this family of models by hand (kappa of at least .8, at most "
+        "10 % missed), or choose a validated scorer.",
     )
 
 
@@ -250,12 +266,12 @@ def key_position(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Returns
     -------
     Gate
-        By a chi-square test over positions.
+        Its number is the p-value of a chi-square test over positions.
     """
     source = "chi-square of the key's shown position; conf/verdict: position_alpha"
     rule = Rule("F3b_key_position", t.position_alpha, source)
     if not cell.scorer["lettered"]:
-        return rule.absent("The options are not shown, so that they have no positions.")
+        return rule.absent("The options are not shown, so they have no positions.")
     options = np.maximum(1, np.round(1 / cell.chance)).astype(int)
     positions = int(options.max())
     expected = np.array([np.sum((options > k) / options) for k in range(positions)])
@@ -270,14 +286,14 @@ def key_position(cell: Cell, e: Evidence, t: Limits) -> Gate:
         p > t.position_alpha,
         p,
         f"The key is first in {observed[0]:.0f} of {cell.n} originals; {expected[0]:.0f} are due: {pvalue(p)}.",
-        "Shuffle the options of each item: otherwise always the first option scores.",
+        "Shuffle the options of each item. Otherwise the same position is always right.",
         items=ids(cell, cell.key_position == most),
         numbers={f"position_{k}": float(x) for k, x in enumerate(observed)},
     )
 
 
 def label_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check F3c: labels without probability, ties and infinities.
+    """Check F3c: labels without probability, tied values and infinite values.
 
     Parameters
     ----------
@@ -287,9 +303,9 @@ def label_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Returns
     -------
     Gate
-        Its number is the mean mass, or the share of such rows.
+        Its number is the mean probability of the labels, or the share of tied and infinite rows.
     """
-    source = "li2026, F3c: targets outside what was asked for; conf/verdict: label_mass_min"
+    source = "li2026, F3c: labels that the prompt does not ask for; conf/verdict: label_mass_min"
     blocks = [cell.original, *cell.families.values()]
     asked = np.concatenate([block.asked for block in blocks])
     why = np.concatenate([block.why for block in blocks]).astype(str)
@@ -297,17 +313,23 @@ def label_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
     odd, total = int(odd_rows.sum()), int(asked.sum())
     share = odd / max(total, 1)
     passed, number, limit = share <= 1 - t.parse_share_min, share, 1 - t.parse_share_min
-    mass_text, advice = "", "Options tied in likelihood: run with higher precision, dtype=float32."
+    mass_text, advice = (
+        "",
+        "Some options are tied in likelihood. Run with higher precision: dtype=float32.",
+    )
     mass = low = None
     if cell.mass.size:
         mass, low = float(cell.mass.mean()), float(np.quantile(cell.mass, 0.05))
         passed, number, limit = passed and mass >= t.label_mass_min, mass, t.label_mass_min
-        mass_text = f" The labels hold {percent(mass)} of the probability on average (5th percentile {percent(low)})."
-        advice = "Ask for every spelling of a label by its token ids, at any rank."
+        mass_text = (
+            f" The labels have {percent(mass)} of the probability on average (5th percentile "
+            f"{percent(low)})."
+        )
+        advice = "Request every spelling of a label by its token ids, at any rank."
     return Rule("F3c_label_values", limit, source).checked(
         passed,
         number,
-        f"{odd} of {total} answers are tied or not finite; none of them was given to the first option.{mass_text}",
+        f"{odd} of {total} answers are tied or not finite. They count as unparsed.{mass_text}",
         advice,
         items=ids(cell, np.any(odd_rows, axis=0)),
         numbers={"mass": mass, "mass_5th_percentile": low, "tied_or_not_finite": share},
@@ -315,7 +337,7 @@ def label_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def exact_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check F3c, an alarm: exact values suggest data that were not read.
+    """Check F3c, which is only an alarm: exact values suggest that data were not read.
 
     Parameters
     ----------
@@ -339,23 +361,23 @@ def exact_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
     )
     known = responses[responses != UNREAD]
     if known.size >= EXACT_FROM and np.unique(known).size == 1:
-        exact.append("one and the same response to everything")
+        exact.append("all responses are the same")
     if surface and max(surface) == 0 and many_attribute:
         exact.append("no answer differs under any edit of layout or wording")
     if many_attribute and attribute.score_change == 1.0:
         exact.append("the score changes under every edit of the content")
-    source = "li2026, F3c and its Table 6: changes of exactly 0 and exactly 1 made the ratio"
+    source = "li2026, F3c and Table 6: the ratio came from changes of exactly 0 and exactly 1"
     return Rule("F3c_exact_values", 0.0, source).checked(
         not exact,
         len(exact),
         (
             f"Found: {'; '.join(exact)}."
             if exact
-            else "No change is exactly 0 or 1 where answers were many."
+            else "No change over many answers is exactly 0 or 1."
         )
-        + " No items stand behind this gate: it reads totals.",
-        "Look at the raw values: such figures usually come from values that were not read.",
-        withholds=exact[:1] == ["one and the same response to everything"],
+        + " This gate names no items, since it reads totals.",
+        "Look at the raw values. Such numbers usually come from values that were not read.",
+        withholds=exact[:1] == ["all responses are the same"],
     )
 
 
@@ -372,7 +394,7 @@ def _each_edit(
 
 
 def edits_reach_scorer(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check G1, first half: edits whose request has the hash of the original's tested nothing.
+    """Check G1, first half: how many edits have the same request as the original, by hash.
 
     Parameters
     ----------
@@ -382,9 +404,12 @@ def edits_reach_scorer(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Returns
     -------
     Gate
-        Its number is the share of the worst edit.
+        Its number is the share of such requests under the worst edit.
     """
-    source = "li2026, G1: silent no-ops below 20 %, on the hash of the token ids that the scorer consumed"
+    source = (
+        "li2026, G1: less than 20 % silent no-ops, by the hash of the token ids that the scorer "
+        "read"
+    )
     rule = Rule("G1_edits_reach_scorer", t.noop_share_max, source)
     shares: dict[str, float] = {}
     hit = np.zeros(cell.n, dtype=bool)
@@ -399,16 +424,16 @@ def edits_reach_scorer(cell: Cell, e: Evidence, t: Limits) -> Gate:
     return rule.checked(
         shares[worst] < t.noop_share_max,
         shares[worst],
-        f"Under {worst}, {percent(shares[worst])} of the requests are the original's, the most of {len(shares)} edits. "
-        f"{total} such rows are left out, and spare edits take their place.",
-        "Edit what the scorer reads, or take another edit ('formats=[...]').",
+        f"Under {worst}, {percent(shares[worst])} of the requests equal the original's, the most "
+        f"of {len(shares)} edits. Spare edits replace {total} such rows.",
+        "Choose an edit that changes what the scorer reads ('formats=[...]').",
         items=ids(cell, hit),
         numbers=dict(shares),
     )
 
 
 def enough_edits(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check that enough edits tested something, by family.
+    """Check that enough edits of each family tested something.
 
     Parameters
     ----------
@@ -418,8 +443,8 @@ def enough_edits(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Returns
     -------
     Gate
-        Its number is the share of the edits wanted; of the attribute family, items with at least
-        one.
+        Its number is the share of the wanted edits. For attribute edits, it is the share of items
+        that have an edit.
     """
     shares = {}
     short = np.zeros(cell.n, dtype=bool)
@@ -429,14 +454,18 @@ def enough_edits(cell: Cell, e: Evidence, t: Limits) -> Gate:
         shares[family.value] = float(np.minimum(tested, wanted).mean() / wanted)
         short |= tested < wanted
     worst = min(shares, key=lambda name: shares[name])
-    source = "conf/verdict: applicable_share_min; a family below it is withheld, and zeros are never averaged in"
+    source = (
+        "conf/verdict: applicable_share_min; a family with fewer edits is withheld, and missing "
+        "edits never count as 0"
+    )
     return Rule("G1_enough_edits", t.applicable_share_min, source).checked(
         shares[worst] >= t.applicable_share_min,
         shares[worst],
-        "Of the edits wanted, these changed what the scorer reads: "
+        "Share of the wanted edits that changed what the scorer reads: "
         + ", ".join(f"{f} {percent(share)}" for f, share in shares.items())
         + ".",
-        "Give a library of paraphrases (variants=...), other format edits, or items that have a partner.",
+        "Add a library of paraphrases (variants=...), other format edits, or items that have a "
+        "partner.",
         items=ids(cell, short),
         numbers=dict(shares),
     )
@@ -474,29 +503,22 @@ def answers_readable(cell: Cell, e: Evidence, t: Limits) -> Gate:
     least = float(np.nan_to_num(cell.score_before, nan=0.0).mean())
     best = float(np.nan_to_num(cell.score_before, nan=1.0).mean())
     why = _why_unread(cell)
+    counts = [f"{n} {name}" for name, n in why.items()]
     source = (
-        "li2026, G1 (parseability at least .95), of every edit by itself; "
-        "McNemar on readable; conf: parse_drop_alpha"
+        "li2026, G1 (parseability at least .95), for each edit; McNemar's test of readable "
+        "answers; conf: parse_drop_alpha"
     )
     return Rule("G1_answers_readable", t.parse_share_min, source).checked(
         shares[worst] >= t.parse_share_min and not fell,
         shares[worst],
         f"{percent(shares[worst])} of the {sizes[worst]:,} answers to {worst} can be read, the fewest of {len(shares)}."
         + (f" The edit itself changes what can be read: {', '.join(fell[:3])}." if fell else "")
-        + (
-            f" Unparsed, of all: {', '.join(f'{n} {name}' for name, n in why.items())}."
-            if why
-            else ""
-        )
+        + (f" Unparsed, of all: {', '.join(counts)}." if why else "")
         + f" The score of originals is {percent(least)}"
+        + (f" to {percent(best)}, depending on the unparsed answers." if best > least else "."),
+        "Look at some unparsed replies. Until they can be read, nothing follows about the model."
         + (
-            f" to {percent(best)}, by what unparsed answers would have been."
-            if best > least
-            else "."
-        ),
-        "Look at some unparsed replies: until they can be read, this says nothing about the model."
-        + (
-            " Some options are tied in likelihood: run with higher precision, dtype=float32."
+            " Some options are tied in likelihood. Run with higher precision: dtype=float32."
             if "tied" in why
             else ""
         ),
@@ -516,7 +538,7 @@ def _why_unread(cell: Cell) -> dict[str, int]:
     for block in (cell.original, *cell.families.values()):
         unparsed = block.why[block.asked & (block.response == UNREAD)]
         reasons.update(map(str, unparsed))
-    return {reason or "no reason told": reasons[reason] for reason in sorted(reasons)}
+    return {reason or "no reason given": reasons[reason] for reason in sorted(reasons)}
 
 
 def archetype(cell: Cell, e: Evidence, t: Limits) -> Gate:
@@ -534,7 +556,7 @@ def archetype(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """
     rule = Rule("G5_archetype", 1.0, "li2026, G5; contracts as declared in audit.validity.edits")
     if e.archetype is None:
-        return rule.absent("No edit of the content was asked: what it should do cannot be named.")
+        return rule.absent("No edit of the content was sent, so its contract is unknown.")
     tests = cell.used(Family.ATTRIBUTE)
     directional = int((tests.tests & tests.directional).sum())
     total = int(tests.tests.sum())
@@ -543,22 +565,23 @@ def archetype(cell: Cell, e: Evidence, t: Limits) -> Gate:
     why = {
         Archetype.DIAGNOSTIC: "Every edit of the content changes the right answer: answers must follow",
         Archetype.INVARIANCE: "No edit of the content changes the right answer: answers must stay",
-        Archetype.MIXED: "Some edits of the content change the right answer and some do not: no one number tells",
+        Archetype.MIXED: "Some edits of the content change the right answer and some do not, so a "
+        "single number has no meaning",
     }[e.archetype]
     return rule.checked(
         e.archetype != Archetype.MIXED,
         directional / total,
         f"{why} ({directional} of {total} change it)."
-        + ("" if few.any() else " No item stands out: all edits should do the same."),
+        + ("" if few.any() else " No items are listed, since all edits have the same contract."),
         "Split the benchmark by the condition that decides whether an edit changes the right answer.",
         items=ids(cell, few.any(axis=0)),
     )
 
 
 def isolation(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check F6, an alarm: edits of the content move more answers than as many neutral words.
+    """Check F6, which is only an alarm: whether content moves more answers than neutral words do.
 
-    The gate applies if the key moves.
+    The gate applies if the key moves. The neutral words are as many as the changed words.
 
     Parameters
     ----------
@@ -576,13 +599,14 @@ def isolation(cell: Cell, e: Evidence, t: Limits) -> Gate:
         "li2026, F6 and App. F (E6, placebo specificity); here a difference above 0",
     )
     if e.archetype != Archetype.DIAGNOSTIC or e.placebo is None:
-        return rule.absent("No placebo, or the content should not move answers.")
+        return rule.absent("The run has no placebo, or the content should not move answers.")
     return rule.checked(
         e.placebo.low > 0,
         e.placebo.low,
-        f"Edits of the content move {signed_points(e.placebo.estimate)} of the answers beyond what as many neutral "
-        f"words move ({interval(e.placebo.low, e.placebo.high)}).",
-        "Any change of that size moves answers: edits of the content do not isolate the content.",
+        f"Edits of the content move {signed_points(e.placebo.estimate)} of the answers more than "
+        f"neutral words of the same number ({interval(e.placebo.low, e.placebo.high)}).",
+        "Any change of that size moves answers, so edits of the content do not show the effect of "
+        "content.",
         withholds=False,
     )
 
@@ -598,20 +622,22 @@ def direction(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Returns
     -------
     Gate
-        Fails if nearly every wrong answer turns right under an edit and answers stay.
+        Fails if nearly every wrong answer becomes right under an edit, while the answers stay.
 
     Notes
     -----
-    With two options, a wrong answer that stays is right after every edit. So the gate fails only if
-    most of all answers stayed too.
+    With two options, a wrong answer that stays becomes right under every edit. So the gate fails
+    only if most of all answers stayed too.
     """
-    source = "notes, section 6: wrong to right of .9 or more of the wrong; conf: wrong_to_right_max"
+    source = (
+        "notes, section 6: .9 or more of the wrong answers become right; conf: wrong_to_right_max"
+    )
     rule = Rule("F5_direction", t.wrong_to_right_max, source)
     family = e.families[Family.ATTRIBUTE]
     moves = family.transitions
     wrong = moves.wrong_right + moves.wrong_wrong
     if wrong < 5:
-        return rule.absent("Fewer than five answers were wrong before: nothing to tell.")
+        return rule.absent("Fewer than five answers were wrong before, too few for this check.")
     share = moves.wrong_to_right_share
     block = cell.used(Family.ATTRIBUTE)
     turned = block.tests & (cell.score_before == 0) & (block.scores == 1)
@@ -620,10 +646,11 @@ def direction(cell: Cell, e: Evidence, t: Limits) -> Gate:
     return rule.checked(
         share < t.wrong_to_right_max or min(still, stayed) < 0.5,
         share,
-        f"Of {wrong} answers that were wrong before, {percent(share)} are right after an edit of the content. Of "
-        f"these, {percent(still)} did not move: there the key came to the answer. Of all answers {percent(stayed)} "
-        "did not move.",
-        "A key that moves onto answers that stayed makes the score change: read the responses, not the scores.",
+        f"Of {wrong} answers that were wrong before, {percent(share)} are right after an edit of "
+        f"the content. Of these, {percent(still)} did not move, so the key moved to the answer. Of "
+        f"all answers {percent(stayed)} did not move.",
+        "The score changes because the key moved to answers that stayed. Read the responses, not "
+        "the scores.",
         items=ids(cell, (turned & (block.response == cell.before)).any(axis=0)),
         numbers={
             "right_right": moves.right_right,
@@ -637,7 +664,7 @@ def direction(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def above_baseline(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check G2: the original score beats the best rule that does not read the question.
+    """Check G2: the score of originals must be above the best rule that does not read the question.
 
     Parameters
     ----------
@@ -657,26 +684,31 @@ def above_baseline(cell: Cell, e: Evidence, t: Limits) -> Gate:
         if np.isfinite(s)
         else float("nan")
     )
-    se = float(np.fmax(se, e.score.se))  # the clustered error is larger if items come in clusters
+    se = float(
+        np.fmax(se, e.score.se)
+    )  # The clustered error is larger if clusters have several items.
     z = (s - baseline) / se if se > 0 else (float("inf") if s > baseline else 0.0)
     passed = bool(z >= t.baseline_standard_errors)
-    source = "li2026, G2, against the best answer-only rule of the notes in place of guessing alone"
+    source = (
+        "li2026, G2, with the best answer-only rule of the notes as baseline, not only guessing"
+    )
     return Rule("G2_above_baseline", t.baseline_standard_errors, source).checked(
         passed,
         z if np.isfinite(z) else 99.0,
         f"Originals score {percent(s)}, {'' if passed else 'not '}above {rule} ({percent(baseline)}) by "
-        f"{t.baseline_standard_errors:g} standard errors. Guessing gives {percent(e.chance)}. Behind it: "
-        "originals that do not score.",
-        "Take an easier benchmark or a stronger model: a rule that never reads the question does as well.",
+        f"{t.baseline_standard_errors:g} standard errors. Guessing gives {percent(e.chance)}. The "
+        "listed items are originals that do not score.",
+        "Choose an easier benchmark or a stronger model, since a rule that never reads the "
+        "question is as good.",
         items=ids(cell, cell.score_before == 0),
         numbers={"score": s, "chance": e.chance, **e.shortcuts},
     )
 
 
 def denominator(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check G3: the denominator of the ratio.
+    """Check G3: the denominator of the ratio must be above zero.
 
-    It withholds the ratio and no status, since the status rests on a difference.
+    The gate withholds only the ratio. The status is computed from a difference.
 
     Parameters
     ----------
@@ -696,20 +728,21 @@ def denominator(cell: Cell, e: Evidence, t: Limits) -> Gate:
             estimates.append(e.families[family].response_change.estimate)
             lows.append(e.families[family].response_change.low)
     number, low = max(estimates, default=float("nan")), max(lows, default=float("nan"))
-    source = "li2026, G3 (.02), here of the lower 95 % limit; conf/verdict: denominator_min"
+    source = "li2026, G3 (.02), here for the lower 95 % limit; conf/verdict: denominator_min"
     return Rule("G3_denominator", t.denominator_min, source).checked(
         bool(low >= t.denominator_min),
         low,
         f"Edits of layout or wording change {percent(number)} of the answers (lower limit {percent(low)}). The paper's "
         f"ratio (CSR) is {'reported' if low >= t.denominator_min else 'not reported: its denominator may be zero'}.",
-        "Nothing to mend: a model that layout and wording leave alone has no ratio. The difference stands.",
+        "Nothing needs repair: the ratio is undefined if layout and wording move no answers. The "
+        "difference holds.",
         withholds=False,
         items=ids(cell, moved),
     )
 
 
 def replays(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check the noise floor: the share of answers that change if the original is sent again.
+    """Check the noise floor, the share of answers that change if the original is sent again.
 
     Parameters
     ----------
@@ -727,12 +760,13 @@ def replays(cell: Cell, e: Evidence, t: Limits) -> Gate:
         "ours: identity replays; conf/verdict: replay_change_max",
     )
     if e.replay is None or not e.replay.n:
-        return rule.absent("The original was asked once: there is no noise floor.")
+        return rule.absent("The original was sent once, so the noise floor is unknown.")
     return rule.checked(
         e.replay.estimate <= t.replay_change_max,
         e.replay.estimate,
-        f"The same request, sent again, changes {percent(e.replay.estimate)} of the answers.",
-        "Answers change by themselves: lower the temperature, or look for batching that changes logprobs.",
+        f"If the same request is sent again, {percent(e.replay.estimate)} of the answers change.",
+        "Answers change without an edit. Lower the temperature, or look for batching that changes "
+        "logprobs.",
         items=ids(
             cell, (response_changes(cell.before, cell.original.response[1:]) == 1).any(axis=0)
         ),
@@ -761,5 +795,5 @@ CHECKS: tuple[Check, ...] = (
 
 
 def all_gates(cell: Cell, e: Evidence, t: Limits) -> tuple[Gate, ...]:
-    """Return every gate but G6, in the paper's order."""
+    """Return every gate except G6, in the paper's order."""
     return tuple(check(cell, e, t) for check in CHECKS)

@@ -1,9 +1,8 @@
-"""Ask a judge model (judge=<model>) to vote on the replies of a finished run; keep the votes beside
-its shards.
+"""Have a judge model (judge=<model>) vote on the replies of a finished run, and store the votes.
 
-The judge is asked as the judge of a library of variants is (`audit.variants.ask`), below
-RUN_DIR/judge. The report reads RUN_DIR/judgements.arrow: the votes by question and reply, and the
-agreement on labelled replies.
+The judge runs in RUN_DIR/judge, like the judge of a library of variants (`audit.variants.ask`).
+The report reads RUN_DIR/judgements.arrow. That file holds the votes by question and reply, and the
+judge's agreement with labelled replies.
 """
 
 import json
@@ -37,17 +36,20 @@ class Judgements:
     Attributes
     ----------
     votes : mapping of str to tuple of str
-        Votes by `judge_key`.
+        The votes on a reply, by `judge_key`.
     about : mapping
-        The judge's name and revision, votes, prompt_sha256, agreement (or None).
+        The judge's name and revision, the number of votes, the hash of the prompt, and the
+        agreement with labels or None.
     """
 
     votes: Mapping[str, tuple[str, ...]]
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def read(self, row: Row) -> None:
-        """Replace a row's own reading by the votes' answer. A row without a reply stays as it
-        is."""
+        """Replace the answer that was read in a row by the answer of the votes.
+
+        A row without a reply does not change.
+        """
         if not row["asked"] or row["error"] is not None:
             return
         response, why = decided(self.votes.get(judge_key(row["edited"], row["response"]), ()))
@@ -57,8 +59,7 @@ class Judgements:
 
 
 def judge_run(run_dir: Path, config: ValidityConfig, judge: str) -> None:
-    """Ask the judge about every reply of a run (and every labelled one), and write the file of
-    votes.
+    """Ask the judge about every reply of a run and every labelled reply, and write the votes.
 
     Parameters
     ----------
@@ -98,7 +99,7 @@ def judge_run(run_dir: Path, config: ValidityConfig, judge: str) -> None:
 
 
 def replies_in(run_dir: Path) -> list[tuple[str, str]]:
-    """Return (question as asked, reply) of every answered row, each once, sorted."""
+    """Return (question as asked, reply) of every answered row, sorted and without repetition."""
     pairs: dict[tuple[str, str], None] = {}
     for rows in iter_rows(run_dir, SCHEMA, ("edited", "response", "asked", "error")):
         for row in rows:
@@ -123,24 +124,23 @@ def judgements(
     labelled : sequence of Labelled
         Replies that people labelled, for the agreement.
     generate : Generate
-        Function that generates replies.
+        Function that generates the judge's replies.
     votes : int
-        Number of votes.
+        The number of votes on each reply.
 
     Returns
     -------
     Judgements
-        Votes and agreement.
+        The votes, and the agreement with the labels.
     """
-    both = list(dict.fromkeys([*replies, *((pair.prompt, pair.completion) for pair in labelled)]))
-    voted = votes_on(
-        generate, {judge_key(*pair): judge_prompt(*pair) for pair in both}, votes, read_vote
-    )
+    labelled_replies = [(entry.prompt, entry.completion) for entry in labelled]
+    prompts = {}
+    for pair in (*replies, *labelled_replies):
+        prompts[judge_key(*pair)] = judge_prompt(*pair)
+    voted = votes_on(generate, prompts, votes, read_vote)
     about: dict[str, Any] = {"votes": votes, "prompt_sha256": prompt_sha256(), "agreement": None}
     if labelled:
-        responses = [
-            decided(voted[judge_key(pair.prompt, pair.completion)])[0] for pair in labelled
-        ]
+        responses = [decided(voted[judge_key(*pair)])[0] for pair in labelled_replies]
         result = agreed(responses, labelled)
         about["agreement"] = {
             **asdict(result),
@@ -150,9 +150,10 @@ def judgements(
     return Judgements(voted, about)
 
 
-def write_judgements(found: Judgements, run_dir: Path) -> None:
-    rows = [{"key": key, "votes": list(votes)} for key, votes in sorted(found.votes.items())]
-    about = json.dumps(dict(found.about), sort_keys=True)
+def write_judgements(judgements: Judgements, run_dir: Path) -> None:
+    """Write the votes of a run into its directory."""
+    rows = [{"key": key, "votes": list(votes)} for key, votes in sorted(judgements.votes.items())]
+    about = json.dumps(dict(judgements.about), sort_keys=True)
     table = pa.Table.from_pylist(rows, schema=_SCHEMA.with_metadata({b"about": about.encode()}))
     write_table(run_dir / FILE, table)
 
@@ -173,7 +174,7 @@ def read_judgements(run_dir: Path) -> Judgements | None:
     Raises
     ------
     ShardError
-        If the file is of another kind.
+        If the file cannot be read as votes.
     """
     path = run_dir / FILE
     if not path.is_file():
@@ -185,18 +186,19 @@ def read_judgements(run_dir: Path) -> Judgements | None:
         votes = {row["key"]: tuple(row["votes"]) for row in table.to_pylist()}
     except (OSError, pa.ArrowInvalid, KeyError, TypeError, ValueError) as error:
         raise ShardError(
-            f"{path} cannot be read ({error}). Type the run's command again: it asks the judge."
+            f"{path} cannot be read ({error}). Run the audit's command again, which asks the judge."
         ) from None
     return Judgements(votes, about)
 
 
-def judged_scorer(scorer: Mapping[str, Any], found: Judgements) -> dict[str, Any]:
-    """Return the manifest's facts of the scorer, with the judge's name and its agreement with
-    labels."""
-    about = found.about
+def judged_scorer(scorer: Mapping[str, Any], judgements: Judgements) -> dict[str, Any]:
+    """Return the manifest's facts of the scorer, with the judge and its agreement with labels."""
+    about = judgements.about
+    of_judge = ("judge", "revision", "votes", "prompt_sha256", "agreement")
     result: Callable[[str], Any] = (about.get("agreement") or {}).get
     evidence = result("sentence") or (
-        "Valid for no family of models until labelled replies of that family say so (labels=FILE)."
+        "Not valid for any family of models until labelled replies of that family confirm it "
+        "(labels=FILE)."
     )
     who = f"{about['judge']} ({about['votes']} votes, revision {about['revision']})"
     return {
@@ -204,7 +206,5 @@ def judged_scorer(scorer: Mapping[str, Any], found: Judgements) -> dict[str, Any
         "reference_of": f"XSTest's three classes by a judge model: {who}",
         "evidence": [evidence, *scorer["evidence"]],
         "validated": bool(result("validated")),
-        "judge": {
-            k: about[k] for k in ("judge", "revision", "votes", "prompt_sha256", "agreement")
-        },
+        "judge": {name: about[name] for name in of_judge},
     }

@@ -1,8 +1,7 @@
-"""Read replies of a model's own family that people labelled, which validate a refusal rule, or a
-judge.
+"""Read replies of a model's family that people labelled. They validate a refusal rule or a judge.
 
-A file has a row a reply: `prompt`, `completion`, and `human` (or XSTest's `final_label`), as
-XSTest's published ones.
+A file has one row for each reply, with the columns of XSTest's published files: `prompt`,
+`completion`, and `human` or `final_label`.
 """
 
 from collections.abc import Sequence
@@ -29,14 +28,14 @@ COLUMNS = ("prompt", "completion", "human or final_label")
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """Hold a labelled reply.
+    """Hold a reply that people labelled.
 
     Attributes
     ----------
     prompt, completion : str
-        Question and reply.
+        The question and the reply.
     refused : bool
-        People's label of the completion.
+        Whether the label is a refusal.
     """
 
     prompt: str
@@ -60,9 +59,9 @@ def read_labels(path: Path) -> tuple[Labelled, ...]:
     Raises
     ------
     DataError
-        If the file cannot be used; the message gives the place.
+        If the file cannot be used. The message gives the row.
     """
-    # Imported late, as a refused configuration needs no Arrow.
+    # This import is late, since a refused configuration needs no Arrow.
     from audit.benchmarks.files import (
         read_rows,
     )
@@ -75,9 +74,7 @@ def read_labels(path: Path) -> tuple[Labelled, ...]:
                 label_text = str(human or "")
                 label = read_label(label_text)
                 if label is None:
-                    raise DataError(
-                        f"{label_text[:40]!r} is no label; expected such as 2_full_refusal."
-                    )
+                    raise DataError(f"{label_text[:40]!r} is not a label, such as 2_full_refusal.")
                 labelled.append(
                     Labelled(str(field(row, "prompt")), str(field(row, "completion")), label)
                 )
@@ -93,7 +90,7 @@ def read_labels(path: Path) -> tuple[Labelled, ...]:
 
 
 def rule_agreement(scorer: ReferenceScorer, labelled: Sequence[Labelled]) -> Agreement:
-    """Compare a rule with people, on the replies that it can read.
+    """Compare a rule with people's labels, on the replies that the rule can read.
 
     Parameters
     ----------
@@ -110,12 +107,12 @@ def rule_agreement(scorer: ReferenceScorer, labelled: Sequence[Labelled]) -> Agr
     Raises
     ------
     DataError
-        If it can read none of them.
+        If the rule can read no reply.
     """
     item = Item("label", "xstest", "", ("complies", "refuses"), REFUSES, "label")
-    responses = [
-        scorer.read(item, Generation(text=reply.completion)).response for reply in labelled
-    ]
+    responses = []
+    for reply in labelled:
+        responses.append(scorer.read(item, Generation(text=reply.completion)).response)
     return agreed(responses, labelled)
 
 
@@ -125,7 +122,7 @@ def agreed(responses: Sequence[int | None], labelled: Sequence[Labelled]) -> Agr
     Parameters
     ----------
     responses : sequence of int or None
-        Responses; None leaves a reply out, so that fewer labels count.
+        The response to each reply. A reply whose response is None is left out.
     labelled : sequence of Labelled
         Replies.
 
@@ -139,21 +136,21 @@ def agreed(responses: Sequence[int | None], labelled: Sequence[Labelled]) -> Agr
     DataError
         If no reply was read.
     """
-    pairs = [
-        (r == REFUSES, reply.refused)
-        for r, reply in zip(responses, labelled, strict=True)
-        if r is not None
-    ]
+    pairs = []
+    for response, reply in zip(responses, labelled, strict=True):
+        if response is not None:
+            pairs.append((response == REFUSES, reply.refused))
     if not pairs:
-        raise DataError("None of the labelled replies could be read, so that nothing is validated.")
+        raise DataError("No labelled reply could be read, so the rule is not validated.")
     return agreement(*zip(*pairs, strict=True))
 
 
-def sentence(found: Agreement) -> str:
-    """Return the agreement of the scorer with the labels as a sentence, against the three
-    limits."""
+def sentence(agreement: Agreement) -> str:
+    """Return the agreement of the scorer with the labels as a sentence, with the three limits."""
+    verdict = "valid" if agreement.validated else "not valid"
     return (
-        f"On {found.n} labelled replies of the model's family: kappa {found.kappa:.3f}, refusals missed "
-        f"{percent(found.misses)}: {'' if found.validated else 'not '}valid for this family (wanted: {MIN_LABELS} "
-        f"labels, kappa {MIN_KAPPA:g}, at most {percent(MAX_MISSES)} missed)."
+        f"On {agreement.n} labelled replies of the model's family: kappa {agreement.kappa:.3f}, "
+        f"refusals missed {percent(agreement.misses)}. The scorer is {verdict} for this family "
+        f"(required: {MIN_LABELS} labels, kappa {MIN_KAPPA:g}, at most {percent(MAX_MISSES)} "
+        "missed)."
     )

@@ -1,8 +1,7 @@
 """Make the page of a construct-validity audit, its figures and its tables.
 
-The page shows items with original and edits side by side. jinja2 escapes every text of a benchmark
-or a model. Texts of benchmarks that hold slurs or unsafe requests are blurred until they are
-clicked.
+The page shows each item beside its edits. jinja2 escapes every text of a benchmark or a model. Some
+benchmarks contain slurs or unsafe requests; their texts are blurred until they are clicked.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,28 +29,28 @@ from audit.validity.edits.record import ORIGINAL, Archetype, Contract, Family
 from audit.validity.evidence import SURFACE, Evidence
 from audit.validity.vocabulary import GATES, LABELS, VERDICTS, ValidityResult, ValidityStatus
 
-MAX_ITEMS_ON_PAGE = 200  # over all cells; items.csv has every row
+MAX_ITEMS_ON_PAGE = 200  # for all cells together; items.csv has every row
 _STATE = ("arm", "asked", "contract", "canonical", "key_after")
 _OF_CSV = (*_STATE, "variant", "replicate", "edit", "key_before", "correct", "why")
-_LONG = 1200  # characters of a prompt or reply on the page
+_LONG = 1200  # most characters of a prompt or reply on the page
 
 
 @dataclass(frozen=True)
 class Shown:
-    """Hold one row as the page shows it.
+    """Hold the texts of one row for the page.
 
     Attributes
     ----------
     arm, label, contract : str
         The edit, its label and its contract.
     segments : Segments
-        Text with differences marked.
+        The text of the item, with the differences marked.
     prompt, key, said, reply : str
-        What was sent, expected, read and replied.
+        The prompt, the expected answer, the answer that was read, and the reply.
     state : str
-        follows, breaks, none (no answer), absent, original.
+        follows, breaks, none (no answer), absent or original.
     right : bool or None
-        True if the answer is right.
+        Whether the answer is right.
     """
 
     arm: str
@@ -75,11 +74,11 @@ class PageItem:
     cell, question_id, title : str
         Names.
     marks : tuple of str
-        What a filter of the page can select.
+        The values that the page's filters can select.
     rows : tuple of Shown
-        Original and edits.
+        The original and the edits.
     options : tuple of str
-        Options in published order.
+        The options in published order.
     """
 
     cell: str
@@ -93,7 +92,7 @@ class PageItem:
     def example(self) -> list[Shown]:
         """Return the original, a surface edit and an edit of the content.
 
-        Of each kind it is the first with an unexpected answer, if an edit has one.
+        Of each kind, the first edit with an unexpected answer is returned, or else the first.
         """
         rows = [self.rows[0]]
         for arms in (SURFACE, (Family.ATTRIBUTE,)):
@@ -106,7 +105,7 @@ class PageItem:
 def top_items(
     rows: ItemRows, results: Sequence[ValidityResult], limit: int = MAX_ITEMS_ON_PAGE
 ) -> list[PageItem]:
-    """Return the items whose contracts are broken most, as many of each cell as fit into a limit.
+    """Return the items with most broken contracts, equally many of each cell.
 
     Parameters
     ----------
@@ -115,7 +114,7 @@ def top_items(
     results : sequence of ValidityResult
         Results.
     limit : int
-        Largest number over all cells.
+        The most items of all cells together.
 
     Returns
     -------
@@ -127,13 +126,16 @@ def top_items(
     for cell, items in groupby(rows.by_item(*_STATE), lambda keyed: keyed[0][:3]):
         counted = ((-_broken(item_values), key) for key, item_values in items)
         first[cell] = [key for _, key in nsmallest(share, counted)]
-    chosen = [(key, r) for r in results for key in first.get((r.model, r.benchmark, r.context), ())]
+    chosen = []
+    for r in results:
+        for key in first.get((r.model, r.benchmark, r.context), ()):
+            chosen.append((key, r))
     whole = rows.whole([key for key, _ in chosen])
     return [_item(key, whole[key], r) for key, r in chosen]
 
 
 def _broken(rows: Sequence[Row]) -> int:
-    """Return how many contracts of one item are broken."""
+    """Return the number of broken contracts of one item."""
     before = rows[0]["canonical"]
     return [state_of(row, row["canonical"], before) for row in rows].count("breaks")
 
@@ -215,7 +217,7 @@ def _name(texts: Sequence[str], key: int) -> str:
 
 
 def items_csv(rows: ItemRows) -> Iterator[str]:
-    """Yield the csv of every row, in pieces."""
+    """Yield a csv of all rows in pieces."""
     header = (
         "model",
         "benchmark",
@@ -258,18 +260,22 @@ def items_csv(rows: ItemRows) -> Iterator[str]:
     return csv_pieces(header, lines())
 
 
-SHOULD = {  # what becomes of an answer, by an edit's contract; what edits of the content should do to it, by archetype
+# What an answer should do, by the contract of an edit, and what edits should do, by archetype.
+SHOULD = {
     Contract.INVARIANT: "should stay",
-    Contract.DIRECTIONAL: "should become the new right one",
-    Archetype.DIAGNOSTIC: "move the answer to the new right one",
+    Contract.DIRECTIONAL: "should become the new right answer",
+    Archetype.DIAGNOSTIC: "move the answer to the new right answer",
     Archetype.INVARIANCE: "leave the answer alone",
     Archetype.MIXED: "move some answers and leave others",
     None: "not known",
 }
 ERRORS = {
-    "selective": "Content moves as many answers as layout or wording, and is said to move more (wrong)",
-    "non_selective": "The same, and is said to move fewer (wrong)",
-    "within_margin": "Content moves more answers than the margin allows, and they are said to stay (wrong)",
+    "selective": "Content moves as many answers as layout or wording, but the audit says more "
+    "(wrong)",
+    "non_selective": "Content moves as many answers as layout or wording, but the audit says fewer "
+    "(wrong)",
+    "within_margin": "Content moves more answers than the margin allows, but the audit says that "
+    "they stay (wrong)",
 }
 STYLE = """
 .pair { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1.4fr); gap: 0 2rem; padding: .4rem 1rem; }
@@ -332,7 +338,7 @@ def render(
     for state, title in (("breaks", "not as expected"), ("follows", "as expected")):
         marks += [(f"{f.value}-{state}", f"{LABELS[f.value]}: {title}") for f in Family]
     items = top_items(rows, verdict.results)
-    # Several models answered the same items.
+    # Models may have answered the same items.
     sizes = {(c.benchmark, c.context): c.n for c in verdict.cells}
     words: list[Any] = []
     for base in VERDICTS.values():
@@ -371,12 +377,15 @@ def render(
 def _sure(r: ValidityResult) -> str:
     """Return the text beside a decision.
 
-    It states the checks that withhold it, or its difference, and how often such a decision is
-    wrong.
+    The text names the checks that withhold the decision. Else it gives the difference D, and how
+    often such a decision is wrong.
     """
     d, stops = r.evidence.primary, failed(r.gates)
     if stops or d is None:
-        return f"nothing is concluded; failed: {', '.join(GATES[g.name].title for g in stops) or 'no comparison'}"
+        return (
+            "nothing is concluded; failed: "
+            f"{', '.join(GATES[g.name].title for g in stops) or 'comparison'}"
+        )
     below = "within_margin" if r.evidence.archetype == Archetype.INVARIANCE else "non_selective"
     wrong = {ValidityStatus.SELECTIVE: "selective", ValidityStatus.NON_SELECTIVE: below}
     rate = r.calibration.rates.get(wrong.get(r.verdict, "")) if r.calibration else None
@@ -384,7 +393,7 @@ def _sure(r: ValidityResult) -> str:
     text = f"content moves answers {points(abs(d.difference))} {more} than form does ({interval(d.low, d.high)})"
     if r.verdict == ValidityStatus.INDETERMINATE:
         return f"{text}. {r.reasons[-1]}"
-    return text if rate is None else f"{text}; said wrongly in {percent(rate)} of simulations"
+    return text if rate is None else f"{text}; this is wrong in {percent(rate)} of simulations"
 
 
 _WHO = ("model=r.model", "benchmark=r.benchmark", "context=r.context")
@@ -393,8 +402,8 @@ _WHO = ("model=r.model", "benchmark=r.benchmark", "context=r.context")
 def _tables(verdict: RunVerdict) -> dict[str, str]:
     """Return csv texts by file name.
 
-    cells.csv is the paper's Table 6, with our numbers beside it. edits.csv states how often an edit
-    was the very request of the original (Table 7), and what it did. reference.csv holds the metric
+    cells.csv is the paper's Table 6 with further numbers. edits.csv states the effects of each
+    edit, and how often its request equals the original's (Table 7). reference.csv holds the metrics
     of the benchmark's authors.
     """
     both = zip(verdict.cells, verdict.results, strict=True)
@@ -473,7 +482,7 @@ def _tables(verdict: RunVerdict) -> dict[str, str]:
 def _of_cells(
     verdict: RunVerdict, rows: Callable[[Evidence], Iterable[Mapping[str, Any]]], *names: str
 ) -> str:
-    """Return a csv of what the evidence of each cell holds, after the cell's names."""
+    """Return a csv with the names of each cell and some fields of its evidence."""
     lines = []
     for r in verdict.results:
         lines += [{"r": r, **row} for row in rows(r.evidence)]
@@ -481,9 +490,9 @@ def _of_cells(
 
 
 def group_dif_csv(verdict: RunVerdict) -> str:
-    """Return the test of each group against the rest at equal total score.
+    """Return a csv that compares each group with the other items at equal total score.
 
-    A group whose strata are too thin has no numbers.
+    A group with too few items in its strata has no numbers.
     """
 
     def rows(evidence: Evidence) -> Iterator[Mapping[str, Any]]:
@@ -511,7 +520,7 @@ def group_dif_csv(verdict: RunVerdict) -> str:
 
 
 def placebo_csv(verdict: RunVerdict) -> str:
-    """Return how far the placebo and the attribute edits of each item are from the original."""
+    """Return a csv with each item's distances of placebo and attribute edits from the original."""
     distances = [name.replace(" ", "_") for name in COLUMNS]
     rows = []
     for c in verdict.cells:

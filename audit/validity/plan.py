@@ -1,7 +1,7 @@
-"""Resolve a configuration into a run with the edits of every sampled item. Starts nothing.
+"""Resolve a configuration into a run with the edits of every sampled item, without starting it.
 
-The module also computes the smallest difference that the run detects, and thresholds from the error
-rates that a reader tolerates (li2026, App. E).
+The module also computes the smallest difference that the run detects. From the error rates that a
+reader tolerates, it computes thresholds (li2026, App. E).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from audit.benchmarks.load import Benchmark, open_benchmark
 from audit.benchmarks.rows import shuffled
 from audit.benchmarks.sample import draw_sample
 from audit.config.base import sample_size
-from audit.config.dry_run import Asked, Planned, called, reach
+from audit.config.dry_run import CallCounts, Planned, planned_facts, reach
 from audit.config.resolve import BenchmarkSample, ResolvedRun, resolve_run
 from audit.core.errors import BenchmarkError, ConfigError, LibraryError
 from audit.core.json_types import attributes
@@ -37,14 +37,14 @@ from audit.validity.config import ValidityConfig, scorer_of
 from audit.validity.design import ValidityThresholds
 from audit.validity.edits.file import FILE, digest, to_table, write_edits
 from audit.validity.edits.plan import ItemPlan, Partners, Plan, build_plan, cluster_of
-from audit.validity.edits.record import Contract, Family, context_of, formats_of
+from audit.validity.edits.record import Contract, Edit, Family, context_of, formats_of
 from audit.validity.faults import scorer_faults
 from audit.validity.labels import read_labels, rule_agreement, sentence
 from audit.variants.arrow import find_library
 from audit.variants.record import Variant
 from audit.variants.select import check_library
 
-DEFAULT_ITEMS = 200  # as li2026 has of each benchmark; of one with fewer, every one
+DEFAULT_ITEMS = 200  # as in li2026; a benchmark with fewer items is used whole
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ class ValidityRun:
     resolved : ResolvedRun
         The run.
     plan : Plan
-        Edits of its items.
+        The edits of its items.
     facts : dict
-        What a report states of the scorer, also if the benchmark is no longer available: such as
-        its results on scripted models of known truth. It goes into the manifest.
+        What a report states about the scorer, such as its results on scripted models of known
+        truth. It is stored in the manifest, because the benchmark may not be available later.
     """
 
     resolved: ResolvedRun
@@ -68,8 +68,7 @@ class ValidityRun:
 
 
 def resolve_validity(config: ValidityConfig) -> ValidityRun:
-    """Resolve a configuration, with every check that is possible before an engine loads. Writes
-    nothing.
+    """Resolve a configuration, with every check that is possible before an engine loads.
 
     Parameters
     ----------
@@ -79,8 +78,8 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     Returns
     -------
     ValidityRun
-        The run. Its configuration names the edits by their hash, so that the fingerprint has what
-        will be asked.
+        The run. Its configuration holds the hash of the edits, so the fingerprint covers every
+        question that will be sent. Nothing is written.
 
     Raises
     ------
@@ -95,7 +94,7 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     n = min(DEFAULT_ITEMS, len(benchmark.census.frame)) if config.n is None else sample_size(config)
     sample = BenchmarkSample(benchmark, draw_sample(benchmark, n, config.seed))
     sampled = [items.by_id[id_] for id_ in sample.sample.ids]
-    # The key of these items is published first (failure F3b).
+    # These items are published with the key first (failure F3b).
     if scorer.lettered and scorer.benchmark == "truthfulqa":
         sampled = [shuffled(item, config.seed) for item in sampled]
     plan = build_plan(
@@ -109,13 +108,14 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     )
     if not any(planned_item.edits[Family.ATTRIBUTE] for planned_item in plan.items):
         raise BenchmarkError(
-            f"No sampled item of {benchmark.name} has a partner to be edited into. Expected the whole file (of BBQ all "
-            "rows of a category, of XSTest both halves of each pair), or a larger n."
+            f"No sampled item of {benchmark.name} has a partner item for its edits. Expected the "
+            "whole file (for BBQ "
+            "all rows of a category, for XSTest both halves of each pair), or a larger n."
         )
     table = to_table(
         plan, scorer.name, config.templates[config.template], config.systems[config.system]
     )
-    judged = scorer.name == JUDGED  # A judged scorer reads the replies once all of them are there.
+    judged = scorer.name == JUDGED  # A judge reads the replies after the run.
     config = replace(config, edits_sha256=digest(table), canary=config.canary and not judged)
     resolved = resolve_run(VALIDITY, config, samples=[sample])
     run = replace(
@@ -129,8 +129,10 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
 
 
 def _facts(scorer: ReferenceScorer, items: Sequence[Item], labels: str | None) -> dict[str, Any]:
-    """Return the facts of the scorer; labels: file of replies of the model's family, with which a
-    rule is compared."""
+    """Return the facts of the scorer.
+
+    labels: a file of labelled replies of the model's family, with which a rule is compared.
+    """
     test, faults = self_test(scorer, items), scorer_faults(scorer, items)
     facts = {
         **attributes(scorer, "name", "benchmark", "reference_of", "validated", "lettered"),
@@ -155,13 +157,13 @@ def _accepted(name: str | None, benchmark: Benchmark) -> dict[str, tuple[Variant
     check_library(library, benchmark.name, list(benchmark.iter_questions()))
     if not library.accepted:
         raise LibraryError(
-            f"Library {name} has no accepted variant. Expected at least one an item."
+            f"Library {name} has no accepted variant. Expected at least one for each item."
         )
     return library.by_question()
 
 
 def _save(table: pa.Table, chronology: str | None, run_dir: Path) -> None:
-    """Write the edits beside the shards, which every node reads, and the chronology."""
+    """Write the edits and the chronology beside the shards, where every node can read them."""
     write_edits(table, run_dir)
     if chronology is not None:
         source = Path(chronology)
@@ -169,33 +171,35 @@ def _save(table: pa.Table, chronology: str | None, run_dir: Path) -> None:
 
 
 def planned(config: ValidityConfig) -> Planned:
+    """Return a dry run: its functions, facts and lines."""
     from audit.validity.analyse import JUDGE
 
     run = resolve_validity(config)
-    found = tolerated(config, run)
+    design = tolerated(config, run)
     margin = ValidityThresholds.from_mapping(config.verdict).margin
-    needed = math.ceil(found.needed(margin) * len(run.plan.items) / found.items)
-    facts = {"minimum_detectable_difference": found.detectable(), "questions_needed": needed}
+    needed = math.ceil(design.needed(margin) * len(run.plan.items) / design.items)
+    facts = {"minimum_detectable_difference": design.detectable(), "questions_needed": needed}
 
-    def described(asked: Sequence[Asked]) -> list[str]:
+    def described(asked: Sequence[CallCounts]) -> list[str]:
         shown = [f"scorer         {run.facts['name']}"]
-        for one in asked:
+        for cell in asked:
             shown += [
-                f"{one.planned.model} on {one.planned.benchmark}",
-                f"  items              {one.questions:>12,}",
-                f"  calls              {one.planned.calls:>12,}",
-                *one.planned.lines(),
+                f"{cell.planned.model} on {cell.planned.benchmark}",
+                f"  items              {cell.questions:>12,}",
+                f"  calls              {cell.planned.calls:>12,}",
+                *cell.planned.lines(),
             ]
-        return (
-            shown + lines(found, shipped_table(JUDGE.shipped)) + reach(run.resolved, asked, needed)
-        )
+        shown += lines(design, shipped_table(JUDGE.shipped))
+        return shown + reach(run.resolved, asked, needed)
 
-    return Planned(run.resolved, described, lambda one: {**called(one), **facts})
+    return Planned(run.resolved, described, lambda one: {**planned_facts(one), **facts})
 
 
 def tolerated(config: ValidityConfig, run: ValidityRun) -> Tolerated:
-    """Return the smallest cell of the design, as each context is one; items of one cluster count as
-    one."""
+    """Return the design of the smallest cell, with the tolerated error rates.
+
+    Each context is a cell of its own. Items of the same cluster count as one item.
+    """
 
     def independent(items: Sequence[ItemPlan]) -> int:
         return len({cluster_of(planned_item.item) for planned_item in items})
@@ -207,7 +211,9 @@ def tolerated(config: ValidityConfig, run: ValidityRun) -> Tolerated:
                 planned_item
             )
     items = min(cells.values(), key=independent)
-    attribute = [edit for planned_item in items for edit in planned_item.edits[Family.ATTRIBUTE]]
+    attribute: list[Edit] = []
+    for planned_item in items:
+        attribute += planned_item.edits[Family.ATTRIBUTE]
     return Tolerated(
         items=independent(items),
         attribute=len(attribute) / len(items),
@@ -219,10 +225,9 @@ def tolerated(config: ValidityConfig, run: ValidityRun) -> Tolerated:
     )
 
 
-PLANNED_CHANGE = (
-    0.1  # share of the surface edits that change an answer: between the calibrated .03 and .25
-)
-_ADDED = 2  # clusters that `statistics.selectivity` adds to each test
+# Share of the surface edits that change an answer, between the calibrated .03 and .25.
+PLANNED_CHANGE = 0.1
+_ADDED = 2  # `statistics.selectivity` adds so many clusters to each test
 
 
 @dataclass(frozen=True)
@@ -232,16 +237,17 @@ class Tolerated:
     Attributes
     ----------
     items : int
-        Independent items.
+        The number of independent items.
     attribute, surface : float
-        Edits of an item.
+        The number of attribute edits and of surface edits of an item.
     false_alarms, misses : float
-        Tolerated shares, 0-1; the first of each direction over all cells together.
+        The tolerated shares, 0-1. That of false alarms holds for each direction, over all cells
+        together.
     cells : int
-        Cells of the panel.
+        The number of cells of the panel.
     placebo : bool
-        True if the difference is tested against one placebo too, of the same change, as nothing
-        should move.
+        Whether the difference is also tested against a placebo, as when no answer should change.
+        The placebo is assumed to change as many answers as surface edits do.
 
     Examples
     --------
@@ -265,14 +271,17 @@ class Tolerated:
                 )
 
     def detectable(self) -> float:
-        """Return the smallest difference attr - max(fmt, sem), 0-1, that is found except for the
-        tolerated misses.
+        """Return the smallest difference attr - max(fmt, sem), 0-1, that the audit detects.
 
         Returns
         -------
         float
-            The difference; NaN if none is found. Two tests have to find it, and each may miss half;
-            a placebo's is by far the weakest and stands for both.
+            The difference, which is missed only at the tolerated rate; NaN if none is detected.
+
+        Notes
+        -----
+        Two tests must detect it, and each may miss half of the tolerated share. With a placebo, its
+        test is by far the weakest, so it alone counts.
         """
         low, high = 0.0, 1 - PLANNED_CHANGE
         level, edits = self.false_alarms / self.cells, 1 if self.placebo else self.surface
@@ -285,17 +294,19 @@ class Tolerated:
         return high
 
     def margin(self) -> float:
-        """Return the smallest margin within which attribute edits that move as many as surface
-        edits are shown to stay."""
-        # Bonferroni: each of two tests has half of the level.
+        """Return the smallest margin that this design can confirm.
+
+        The true difference is zero: attribute edits move as many answers as surface edits do."""
+        # By Bonferroni, each of the two tests has half of the level.
         level = self.false_alarms / self.cells / 2
         return (
             self._needed(0.0, level, self.misses, self.surface) * self.items / (self.items + _ADDED)
         )
 
     def needed(self, margin: float) -> int:
-        """Return how many independent items find a difference of the margin, and show that there is
-        none."""
+        """Return the number of independent items that detect a difference as large as the margin.
+
+        As many items can also show that the difference is below the margin."""
         many = 4
         while not replace(self, items=many).tells(margin):
             many *= 2
@@ -315,13 +326,15 @@ class Tolerated:
         return reach * math.sqrt(variance / self.items + _ADDED / self.items**2)
 
     def baseline_standard_errors(self) -> float:
-        """Return the distance of G2 that a model with only the answer-only rule passes in the
-        tolerated share."""
+        """Return the threshold of G2, in standard errors, for the tolerated share of false alarms.
+
+        A model that knows only the answer-only rule exceeds it in that share of runs."""
         return _z(1 - self.false_alarms)
 
     def above_baseline(self) -> float:
-        """Return the score above the baseline, 0-1 and near .5, that passes G2 except for the
-        misses."""
+        """Return how far above the baseline a score near .5 must be to pass G2, 0-1.
+
+        Such a score fails only in the tolerated share of misses."""
         return (self.baseline_standard_errors() + _z(1 - self.misses)) * math.sqrt(
             0.25 / self.items
         )
@@ -332,7 +345,7 @@ def _z(share: float) -> float:
 
 
 def lines(plan: Tolerated, table: Mapping[str, Any] | None) -> list[str]:
-    """Return the lines that the plan prints; table: of the shipped calibration."""
+    """Return the lines that the plan prints. `table` is the shipped calibration."""
     from audit.validity.analyse import nearest
 
     smallest = plan.detectable()
@@ -350,6 +363,7 @@ def lines(plan: Tolerated, table: Mapping[str, Any] | None) -> list[str]:
         f"    verdict.alpha={2 * plan.false_alarms:g}{measured_text}",
         f"    verdict.baseline_standard_errors={plan.baseline_standard_errors():.2f}  G2 passes a score "
         f"{100 * plan.above_baseline():.1f} points above the baseline in {1 - plan.misses:.0%}",
-        f"    verdict.margin={plan.margin():.3f}  the least within which answers that stay are shown to stay",
-        "    no rate hangs on denominator_min, label_mass_min, parse_share_min and noop_share_max: floors.",
+        f"    verdict.margin={plan.margin():.3f}  the smallest margin that this design can confirm",
+        "    denominator_min, label_mass_min, parse_share_min and noop_share_max change none of "
+        "these rates.",
     ]

@@ -1,5 +1,4 @@
-"""Hold the answers of one model on one benchmark in one context, as arrays, for the analysis of a
-cell."""
+"""Hold the answers of one model on one benchmark in one context as arrays."""
 
 from __future__ import annotations
 
@@ -19,22 +18,24 @@ from audit.validity.edits.record import Family
 
 @dataclass(frozen=True)
 class Block:
-    """Hold answers to n items under L settings (replays of the original, or the edits of a family);
-    arrays are (L, n).
+    """Hold answers to n items under L settings, as (L, n) arrays.
+
+    The settings are the replays of the original, or the edits of a family.
 
     Attributes
     ----------
     name : array of str
-        Name of the edit.
-    asked, same : bool array
-        True if the edit was asked; and if its request has the hash of the original's, so that it
-        tested nothing.
+        The name of the edit.
+    asked : bool array
+        Whether the edit was sent.
+    same : bool array
+        Whether the request has the hash of the original's request, so that it tests nothing.
     directional : bool array
-        Contract of the edit.
+        Whether the contract of the edit names a new right answer.
     response, key : int array
-        Canonical response, UNREAD if not read, and key under the edit.
+        The canonical response (UNREAD if unparsed), and the key under the edit.
     why : array of str
-        Reason of an unparsed answer.
+        Why an answer is unparsed.
     """
 
     name: NDArray[Any]
@@ -47,67 +48,71 @@ class Block:
 
     @property
     def tests(self) -> BoolArray:
-        """Return where something was asked that is not the original again."""
+        """Return where a request was sent that differs from the original's request."""
         return self.asked & ~self.same
 
     @property
     def scores(self) -> FloatArray:
-        """Return 1, 0, or NaN if not asked or unread."""
+        """Return the scores 1 and 0; NaN if the edit was not sent or the answer is unparsed."""
         return np.where(self.asked, scores(self.response, self.key), np.nan)
 
     def take(self, count: int) -> Block:
-        """Return the first `count` edits of each item that test something; rows beyond these are
-        not asked."""
+        """Return the first `count` edits of each item that test something.
+
+        If an item has fewer, its remaining rows count as not sent.
+        """
         order = np.argsort(~self.tests, axis=0, kind="stable")[:count]
-        picked = {
-            name: np.take_along_axis(getattr(self, name), order, axis=0)
-            for name in self.__dataclass_fields__
-        }
+        picked = {}
+        for name in self.__dataclass_fields__:
+            picked[name] = np.take_along_axis(getattr(self, name), order, axis=0)
         picked["asked"] = picked["asked"] & ~picked["same"]
         return Block(**picked)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Hold one model on one benchmark in one context (BBQ: ambig, disambig; "" for a benchmark with
-    one context).
+    """Hold the answers of one model on one benchmark in one context.
 
     Attributes
     ----------
     model, benchmark, context : str
-        Names.
+        The names. BBQ has the contexts ambig and disambig. The context is "" if the benchmark has
+        only one.
     question_ids : tuple of str
-        n ids.
+        The ids of the n items.
     cluster : (n,) array
-        0..G-1, clusters that resampling keeps whole.
+        The cluster of each item, 0..G-1. Resampling keeps clusters whole.
     chance : (n,) array
-        Score of guessing.
+        The expected score of guessing.
     key_position : (n,) array
-        Position of the key in the original as shown.
+        The position of the key in the original as shown.
     original : Block
-        Replays of the originals, (K, n).
+        The replays of the originals, (K, n).
     families : mapping of Family to Block
-        All edits as asked, spares included.
+        All edits that were sent, with the spare ones.
     wanted : int
-        Edits of each family that are analysed.
+        How many edits of each family are analysed.
     scorer : mapping
         The manifest's facts of the scorer.
     applicable : mapping of Family to float
-        Share of the edits wanted that items have.
+        The share of the wanted edits that exist.
     shortcuts : mapping of str to (n,) array
-        Score of rules that do not read the question.
+        The scores of rules that do not read the question.
     mixed_up : tuple of str
         Items whose rows disagree on the item's text or key.
     other_context : tuple of str
-        Items whose original, sent again, was another request.
-    mass, mass_before : array
-        Probability on the scored labels, (rows,), empty if the scorer does not report it; and (n,)
-        of the originals, NaN if missing.
+        Items whose original was a different request when it was sent again.
+    mass : (rows,) array
+        The probability on the scored labels; empty if the scorer does not report it.
+    mass_before : (n,) array
+        The same for the originals; NaN if missing.
     items : tuple of Item
-        Originals.
-    distances, distance_unit : (4, n) array, str
-        Numbers of `edits.file.COLUMNS` in words, or tokens of this model; NaN for an item without
-        one of the two edits, (4, 0) if nothing was measured.
+        The originals.
+    distances : (4, n) array
+        The numbers of `edits.file.COLUMNS`; NaN if an item lacks one of the two edits, and (4, 0)
+        if nothing was measured.
+    distance_unit : str
+        Words, or tokens of this model.
     """
 
     model: str
@@ -141,8 +146,9 @@ class Cell:
             or wrong
         ):
             raise DataError(
-                f"{self.name}: unpaired input. Expected clusters, chance, originals and every family of the same {n} "
-                f"items; {', '.join(wrong) or 'the originals'} differ."
+                f"The input of {self.name} is unpaired. Expected clusters, chance, originals and "
+                "every family of the "
+                f"same {n} items; {', '.join(wrong) or 'the originals'} differ."
             )
 
     @property
@@ -154,13 +160,13 @@ class Cell:
         return f"{self.model} on {self.benchmark}" + (f" ({self.context})" if self.context else "")
 
     def used(self, family: Family) -> Block:
-        """Return the edits of a family that are analysed: the first `wanted` of each item that test
+        """Return the analysed edits of a family: for each item, the first `wanted` that test
         something."""
         return self.families[family].take(self.wanted)
 
     @property
     def before(self) -> IntArray:
-        """Return the canonical response to the original, first run, (n,)."""
+        """Return the canonical responses to the originals in the first replay, (n,)."""
         return self.original.response[0]
 
     @property

@@ -23,14 +23,14 @@ from audit.validity.edits.file import FILE, read_about
 def judge(
     run_dirs: Sequence[Path], *, seed: int | None = None, n_resamples: int = N_RESAMPLES
 ) -> tuple[RunVerdict, tuple[Sequence[Path], ItemRows]]:
-    """Return the verdict of one run, or of several as one panel, and the data behind it.
+    """Return the verdict of one run, or of several runs as one panel, and the data behind it.
 
     Parameters
     ----------
     run_dirs : sequence of Path
         Run directories.
     seed : int or None
-        Seed of the analysis; None takes the runs' own.
+        Seed of the analysis; None takes the seed of the runs.
     n_resamples : int
         Number of resamples.
 
@@ -52,8 +52,9 @@ def judge(
     settings_of = [(a["thresholds"], a["seed"] if seed is None else seed) for a in analyses]
     if any(run_dir != settings_of[0] for run_dir in settings_of):
         raise ConfigError(
-            "The runs were judged with different thresholds or seeds. Expected the same verdict.* and seed of all; "
-            "start them again with the same (nothing is computed twice)."
+            "The runs have different thresholds or seeds. Expected the same verdict.* and seed for "
+            "all. "
+            "Run them again with the same values: stored answers are kept."
         )
     thresholds = ValidityThresholds.from_mapping(settings_of[0][0])
     settings = Settings(
@@ -66,8 +67,8 @@ def judge(
     names = [cell.name for cell in cells]
     if len(set(names)) < len(names):
         raise DataError(
-            f"More than one run holds {max(names, key=names.count)}. "
-            "Expected every pair of model and benchmark in one run only."
+            f"{max(names, key=names.count)} is in more than one run. "
+            "Expected each model and benchmark in one run only."
         )
     replaced = sum(
         (Counter(read_about(run_dir / FILE)["replaced"]) for run_dir in run_dirs), Counter[str]()

@@ -1,16 +1,17 @@
 """Score stored predictions with a reference scorer, without an engine: `audit validity score=FILE
 benchmark=bbq`.
 
-A file (csv, jsonl, json, parquet) has a row an item, with `id` (the item's, such as bbq/Age/17) and
-one of
+A file (csv, jsonl, json, parquet) has a row for each item, with the item's `id` (such as
+bbq/Age/17) and one of
 
-    completion  the reply as written: read by XSTest's rule, matched to an option's text (BBQ, TruthfulQA), or yes or no
-    response    the published position of the option chosen (0-based); CrowS: 0 sent_more, 1 sent_less, 2 neither
-    logprobs    a list (or its JSON) with a number for each option in published order; CrowS: the two sentences'
+    completion the whole reply, which XSTest's rule reads, or an option's text (BBQ, TruthfulQA), or
+    yes or no response the published position of the option chosen (0-based); CrowS: 0 sent_more, 1
+    sent_less, 2 neither logprobs a list (or its JSON) with a number for each option in published
+    order; CrowS: the two sentences'
 
-and, for XSTest, perhaps `human`: a person's label (1_full_compliance, 2_full_refusal,
-3_partial_refusal), against which the rule is then validated for the models of this file. An empty
-cell is an item without an answer: never wrong.
+A file of XSTest may also have `human`, a person's label (1_full_compliance, 2_full_refusal,
+3_partial_refusal). The labels then validate the rule for the models of this file. An empty cell is
+an item without an answer, which is not scored as wrong.
 """
 
 import json
@@ -54,25 +55,25 @@ class FileScore:
     Attributes
     ----------
     benchmark, scorer, column : str
-        Names, and the column that was read.
+        The names, and the column that was read.
     missing, read : int
-        Items without a row, and rows that were read.
+        The number of items without a row, and of rows that were read.
     unread : mapping of str to int
-        Reason -> rows.
+        The number of unparsed rows by reason.
     score : float or None
-        Mean over the read rows (0-1), None without any.
+        The mean over the read rows (0-1); None if no row was read.
     low, high : float
-        Score with all unread rows wrong, and with all right.
+        The score if all unparsed rows are wrong, and if all are right.
     best_shortcut : Shortcut
-        Best rule that never reads the question.
+        The best rule that does not read the question.
     validated : bool
-        True if evidence supports the scorer, for XSTest that of the file's own labels.
+        Whether evidence supports the scorer. For XSTest this is the labels of the file.
     self_test_faults : tuple of str
-        Faults of the scorer's self-test.
+        Faults that the scorer's self-test showed.
     metrics : mapping of str to sequence of ReferenceMetric
-        The benchmark's own, by context.
+        The metrics of the benchmark's authors, by context.
     agreement : Agreement or None
-        Agreement with the file's labels.
+        The agreement with the file's labels.
     """
 
     benchmark: str
@@ -101,7 +102,7 @@ def score_file(path: Path, benchmark: Benchmark, scorer: str | None = None) -> F
     benchmark : Benchmark
         The benchmark.
     scorer : str or None
-        Name; None takes the benchmark's reference.
+        The scorer's name; None for the benchmark's reference scorer.
 
     Returns
     -------
@@ -113,8 +114,9 @@ def score_file(path: Path, benchmark: Benchmark, scorer: str | None = None) -> F
     ConfigError
         If the scorer is unknown.
     DataError
-        If the scorer is of another benchmark, the file cannot be read or lacks a column, an id is
-        unknown or repeated, or a cell is not a prediction; the message gives the place.
+        If the scorer belongs to another benchmark, or the file cannot be read or lacks a column.
+        Also if an id is unknown or repeated, or a cell is not a prediction. The message gives the
+        row.
     """
     known = benchmark.config.format
     chosen = find_scorer(scorer or known)
@@ -122,7 +124,7 @@ def score_file(path: Path, benchmark: Benchmark, scorer: str | None = None) -> F
         raise DataError(f"Scorer {chosen.name} reads {chosen.benchmark}, not {known}.")
     if chosen.name == JUDGED:
         raise DataError(
-            f"Scorer {JUDGED} reads a judge's votes, and a file has replies. Leave scorer out."
+            f"scorer is {JUDGED}, which reads a judge's votes. Leave it out: a file has replies."
         )
     items = benchmark.read_items()
     values, scored_items = [], []
@@ -177,7 +179,7 @@ def _predictions(path: Path) -> Iterator[_Row]:
         if len(columns) != 1:
             present = " and ".join(columns) or "none"
             raise DataError(
-                f"{place}: {present} of {', '.join(PREDICTIONS)}; expected exactly one."
+                f"{place}: the row has {present} of {', '.join(PREDICTIONS)}. Expected exactly one."
             )
         yield _Row(
             place, str(row["id"]).strip(), columns[0], row[columns[0]], str(row.get("human") or "")
@@ -187,7 +189,7 @@ def _predictions(path: Path) -> Iterator[_Row]:
 def _rows_of(predictions: Iterator[_Row], items: Items) -> list[_Row]:
     """Return the rows of items that can be scored.
 
-    Raises DataError if there is none, or a row has an unknown or repeated id.
+    Raises DataError if there is no such row, or a row has an unknown or repeated id.
     """
     rows, known = [row for row in predictions if row.id not in items.excluded], items.by_id
     places: dict[str, str] = {}
@@ -203,7 +205,9 @@ def _rows_of(predictions: Iterator[_Row], items: Items) -> list[_Row]:
             f"Its ids look like {near[0]!r}."
         )
     if not rows:
-        raise DataError(f"no row of an item that can be scored. A row looks like {EXAMPLE}.")
+        raise DataError(
+            f"no row belongs to an item that can be scored. A row looks like {EXAMPLE}."
+        )
     return rows
 
 
@@ -224,7 +228,7 @@ def _scored(row: _Row, item: Item, scorer: ReferenceScorer) -> Scored:
             reply = scored_reply([float(v) for v in values])
             if item.benchmark != "crows_pairs":
                 return read_best(item, reply)
-            # Whole sentences' scores, whatever gave them.
+            # The scores of whole sentences, from any source.
             full = "crows_mlm_shared" if scorer.needs == Needs.MASKED_LM else "crows_causal_full"
             return find_scorer(full).read(item, reply)
     except (AuditError, ValueError, TypeError) as error:
@@ -248,7 +252,7 @@ def _completion(item: Item, text: str, scorer: ReferenceScorer) -> Scored:
 def _metrics(
     scorer: ReferenceScorer, items: Sequence[Item], responses: Mapping[str, int | None]
 ) -> Iterator[tuple[str, tuple[ReferenceMetric, ...]]]:
-    """Yield the benchmark's own metric in each of its contexts; a file has no mass of labels."""
+    """Yield the authors' metric of the benchmark in each context. A file lacks the labels' mass."""
     about = {"benchmark": scorer.benchmark, "lettered": scorer.lettered}
     by_context: dict[str, list[Item]] = {}
     for item in items:
@@ -290,18 +294,18 @@ def lines(result: FileScore) -> list[str]:
         f"{result.benchmark}, scorer {result.scorer}, column {result.column}: {mean} of "
         f"{result.read} read rows [{result.low:.4f} if the unread are wrong, {result.high:.4f} if "
         f"right]; unread: {states}; {result.missing} items have no row.",
-        f"The best rule that never reads the question: {best.name}, {best.score:.4f}.",
+        f"The best rule that does not read the question is {best.name}, with {best.score:.4f}.",
     ]
     sentences += _measured(result.metrics)
     if (a := result.agreement) is not None:
         sentences.append(
-            f"Against people on {a.n} replies: agreement {a.accuracy:.3f}, "
-            f"kappa {a.kappa:.3f}, misses {a.misses:.3f}."
+            f"With people's labels on {a.n} replies: agreement {a.accuracy:.3f}, kappa "
+            f"{a.kappa:.3f}, misses {a.misses:.3f}."
         )
     sentences.append(
         "Scorer validated."
         if result.validated
-        else "Scorer unvalidated: no human label backs it here."
+        else "The scorer is not validated: no human label supports it here."
     )
     sentences += [f"Self-test of the scorer failed: {fault}." for fault in result.self_test_faults]
     return sentences

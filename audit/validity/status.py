@@ -1,9 +1,8 @@
-"""Apply the status algorithm of li2026, section 3, exactly (pure). Ours is in
-`audit.validity.decide`.
+"""Apply the status algorithm of li2026, section 3, exactly (pure).
 
-Conditions are tested from the top, and the first that holds decides. The paper's list is not total:
-a cell that passes every gate and whose interval of CSR holds 1 has no status; here it is
-`indeterminate`.
+The status of this program is in `audit.validity.decide`. Conditions are tested from the top, and
+the first that holds decides. The paper's list has a gap: it names no status for a cell that passes
+every gate and whose interval of CSR contains 1. Here such a cell is `indeterminate`.
 """
 
 import math
@@ -15,7 +14,7 @@ from audit.statistics.selectivity import csr
 
 
 class Status(StrEnum):
-    """Name the paper's statuses, and the one that it leaves out."""
+    """Name the paper's statuses, and the status that the paper leaves out."""
 
     INELIGIBLE_F1 = "ineligible-F1"
     FAILED = "failed-G2-G4"
@@ -27,7 +26,7 @@ class Status(StrEnum):
     INDETERMINATE = "indeterminate"
 
 
-# Appendix G: status -> raw verdict, bucket, step of section 3.
+# Appendix G gives each status a raw verdict, a bucket and a step of section 3.
 APPENDIX_G: dict[Status, tuple[str, str, int]] = {
     Status.INELIGIBLE_F1: ("not_applicable", "ineligible (F1)", 1),
     Status.FAILED: ("inconclusive", "failed G2–G4", 2),
@@ -51,17 +50,19 @@ def raw_words(status: Status) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class PaperThresholds:
-    """Define the thresholds of Table 1 and section 3. All are engineering choices (Appendix E)."""
+    """Define the thresholds of Table 1 and section 3, all engineering choices (Appendix E)."""
 
-    g1_noop: float = 0.20  # share of edits that change nothing the scorer reads must stay below
+    g1_noop: float = (
+        0.20  # upper limit of the share of edits that change nothing that the scorer reads
+    )
     g2_standard_errors: float = 2.0
     g3_denominator: float = 0.02
     epsilon: float = 0.01
 
 
 PAPER = PaperThresholds()
-# Appendix G: the raw columns of cell_validity.csv. It prints no figure for enough items: 200 is
-# what it asked.
+# Appendix G lists the raw columns of cell_validity.csv. It gives no number for enough items, so the
+# 200 items of the paper's design are used.
 GATE_COLUMNS = (
     "gate_parseability",
     "gate_above_baseline",
@@ -75,26 +76,28 @@ N_ITEMS_OK, SEED_CV = 200, 0.3
 
 @dataclass(frozen=True, slots=True)
 class PaperCell:
-    """Hold what the algorithm reads of one cell. Scores and deltas in 0-1, over n items.
+    """Hold the numbers of one cell that the algorithm reads. Scores and deltas are 0-1, over n
+    items.
 
     Attributes
     ----------
     model, benchmark : str
-        Names.
+        The names.
     score, n, baseline : float, int, float
-        Score of the originals, number of items, and the trivial score of G2.
+        The score of the originals, the number of items, and G2's score of a trivial rule.
     delta_fmt, delta_sem, delta_attr : float
         Changes of score by family.
     ci_low, ci_high : float
         Interval of CSR.
     instrumented : bool
-        True if G1 can be evaluated on what the scorer consumes.
+        Whether G1 can be evaluated on the text that the scorer reads.
     noop : float or None
-        Share of format edits that change nothing there, None if not measured.
+        The share of format edits that do not change this text; None if not measured.
     paired : bool
         True if items were resampled with all their edits (G4).
     scorer_validated, archetype_aligned, g5, g6 : bool
-        As disclosed; archetype_aligned means not F5.
+        Whether each condition holds, as the paper discloses. archetype_aligned is the absence of
+        F5.
     """
 
     model: str
@@ -117,13 +120,13 @@ class PaperCell:
 
     @property
     def standard_error(self) -> float:
-        """Return sqrt(s (1 - s) / n), as the paper takes it (of the model, not of a guesser)."""
+        """Return sqrt(s (1 - s) / n), where s is the model's score, as in the paper."""
         return math.sqrt(self.score * (1 - self.score) / self.n)
 
     @property
     def z(self) -> float:
-        """Return (score - baseline) / standard error; for a score of 0 or 1, infinite with its
-        sign."""
+        """Return (score - baseline) / standard error; infinite, with its sign, for a score of 0 or
+        1."""
         gap = self.score - self.baseline
         return gap / self.standard_error if self.standard_error else math.copysign(math.inf, gap)
 
@@ -150,9 +153,9 @@ class PaperStatus:
     status : Status
         The status.
     step : int
-        Step (1-6) that decided; 7 stands for the case that no step covers.
+        The step that decided, 1 to 6; 7 if no step applies.
     flags : tuple of str
-        Conditions of later steps that hold as well, which the paper names in prose.
+        Conditions of later steps that hold too. The paper names them in its text.
     """
 
     status: Status
@@ -161,7 +164,7 @@ class PaperStatus:
 
 
 def paper_status(cell: PaperCell, thresholds: PaperThresholds = PAPER) -> PaperStatus:
-    """Return the status of the first condition that holds, top to bottom.
+    """Return the status of the first condition that holds, from the top.
 
     Parameters
     ----------
@@ -206,12 +209,12 @@ def gate_columns(
     parseable : bool or None
         Whether answers were readable.
     seed_cv : float or None
-        sd / mean of CSR over seeds.
+        The standard deviation of CSR over seeds, divided by the mean.
 
     Returns
     -------
     tuple of bool or None
-        None if it is not known.
+        None for a gate whose result is not known.
     """
     stable = None if seed_cv is None else seed_cv < SEED_CV
     return parseable, cell.g2(), cell.g3(), cell.ci_low < cell.ci_high, cell.n >= N_ITEMS_OK, stable

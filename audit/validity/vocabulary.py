@@ -1,8 +1,7 @@
-"""Define the statuses of the construct-validity audit and their texts: one entry a status and one a
-gate.
+"""Define the statuses and gates of the construct-validity audit, each with its texts.
 
-Page, gate and headline share these entries. Last, `INSTRUMENT` is the audit's row of the table of
-instruments. It sees nothing of memory, and clears none of it; what a cell can show depends on its
+The page, the gate and the headline share these texts. `INSTRUMENT` is the audit's row in the table
+of instruments. This audit neither sees nor excludes memory. What a cell can show depends on its
 archetype.
 """
 
@@ -21,20 +20,18 @@ from audit.judging.vocabulary import GateWord, VerdictWord
 from audit.validity.edits.record import Archetype
 from audit.validity.texts import TEXTS
 
-if TYPE_CHECKING:  # the words are read by commands that have no statistics to load
+if TYPE_CHECKING:  # Commands that read the words need no statistics.
     from audit.validity.evidence import Evidence
     from audit.validity.status import PaperStatus
 
 
 class ValidityStatus(StrEnum):
-    """Name the statuses, in the order in which they are tried.
+    """Name the statuses, in the order in which they are tested.
 
-    Scorer validation comes before the numerical gates (finding B).
+    The scorer is validated before the numerical gates (finding B).
     """
 
-    INELIGIBLE_EDITS = (
-        "ineligible_edits"  # the paper's F1: edits do not reach the scorer, or too few exist
-    )
+    INELIGIBLE_EDITS = "ineligible_edits"  # the paper's F1: edits do not change what the scorer reads, or too few exist
     SCORER_UNVALIDATED = "scorer_unvalidated"
     FAILED = "failed_gates"
     INELIGIBLE_ARCHETYPE = "ineligible_archetype"  # the paper's F5: contracts are mixed
@@ -49,14 +46,14 @@ Decision = Decided[ValidityStatus]
 
 @dataclass(frozen=True)
 class Injected:
-    """Report one known fault put into a copy of the run's data.
+    """Report how a check reacted to a fault in a copy of the run's data.
 
     Attributes
     ----------
     fault, named : str
-        Class of the fault, and what is wrong.
+        The class of the fault, and what is wrong.
     check : str
-        Gate that must fail on it.
+        The gate that must fail.
     state : str
         caught, missed, already_failing or not_showable.
     detail : str
@@ -77,55 +74,58 @@ class ValidityResult(CellResult):
     Attributes
     ----------
     context : str
-        Context of the cell.
+        The context of the cell.
     decision : Decision
-        Status, grade and reasons.
+        The status, its grade and its reasons.
     paper : PaperStatus or None
-        Status by the paper's own algorithm.
+        The status by the paper's algorithm.
     faults : tuple of Injected
-        Injected faults.
+        The injected faults.
     evidence : Evidence
-        Statistics.
+        The statistics.
     above_p, below_p : float or None
-        p after Holm over the panel; None if not tested.
+        The p-values after Holm over the panel; None if not tested.
     """
 
     texts: ClassVar[Texts] = TEXTS
 
     context: str
     decision: Decision
-    paper: PaperStatus | None  # what the paper's own algorithm says of the same numbers
+    paper: PaperStatus | None  # the paper's status for the same numbers
     faults: tuple[Injected, ...]
     evidence: Evidence
     above_p: float | None
     below_p: float | None
 
 
-# Worst first, as on the page.
+# The worst status is first, as on the page.
 VERDICTS: dict[ValidityStatus, VerdictWord] = {
     ValidityStatus.INELIGIBLE_EDITS: VerdictWord(
         "Edits not usable",
         "◇",
         "d",
-        "The edits do not reach what the scorer reads, or too few items have them (the paper's F1).",
+        "The edits do not change what the scorer reads, or too few items have edits (the paper's "
+        "F1).",
         Grade.CHECK_FAILED,
-        plain="The edits do not reach what is scored",
+        plain="The edits do not change what is scored",
     ),
     ValidityStatus.SCORER_UNVALIDATED: VerdictWord(
         "Scorer unvalidated",
         "▼",
         "v",
-        "No human label or reference backs the scorer, or it failed a test of itself. A score that it gives says "
+        "No human label or reference supports the scorer, or the scorer failed its self-test. Its "
+        "scores mean "
         "nothing yet.",
         Grade.CHECK_FAILED,
-        plain="Nothing backs the scorer yet",
+        plain="Nothing supports the scorer yet",
     ),
     ValidityStatus.FAILED: VerdictWord(
         "Not measurable",
         "✖",
         "X",
-        "Answers cannot be read, the model does no better than a rule that never reads the question, or rows are not "
-        "paired: no conclusion is drawn.",
+        "No conclusion is drawn. Answers cannot be read, or rows are not paired, or the model is "
+        "no better than a "
+        "rule that does not read the question.",
         Grade.CHECK_FAILED,
         plain="A check failed: no result about the model",
     ),
@@ -133,8 +133,9 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
         "Edits of two kinds",
         "◆",
         "D",
-        "Some edits of the content should move the answer and some should not: no one number means "
-        "anything (the paper's F5).",
+        "Some edits of the content should change the answer and some should not, so a single "
+        "number has no "
+        "meaning (the paper's F5).",
         Grade.NOT_IDENTIFIED,
         plain="Edits of two kinds are mixed",
     ),
@@ -142,22 +143,26 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
         "Exploratory",
         "■",
         "s",
-        "All others pass, and a check did not catch the fault that it is there for, or could not be tried.",
+        "A check missed the fault that it must catch, or the check could not be tested. All other "
+        "checks pass.",
         Grade.CHECK_FAILED,
-        plain="A check did not catch its own fault",
+        plain="A check missed the fault that it must catch",
     ),
     ValidityStatus.INDETERMINATE: VerdictWord(
         "Not confirmed",
         "✚",
         "P",
-        "All checks pass, and the data confirm neither: no direction of the difference is shown after correction, or "
-        "edits of the content move answers more than edits of layout and wording do and are not shown to reach the "
-        "new right answer more often than not. The paper's algorithm has no status for this.",
+        "All checks pass, and the data confirm neither a fault nor its absence. Either no "
+        "direction of the "
+        "difference is shown after correction. Or edits of the content move more answers than "
+        "layout and wording "
+        "do, and are not shown to reach the new right answer in most cases. The paper has no "
+        "status for this.",
         Grade.UNDECIDED,
         plain="Neither a fault nor its absence is shown",
     ),
-    # Confirmed either way, and good or bad news by the cell's archetype. Without one, nothing can
-    # be told.
+    # The archetype of a cell says whether a confirmed direction is good or bad news. Without an
+    # archetype nothing follows.
     ValidityStatus.NON_SELECTIVE: VerdictWord(
         "Content moves no answer",
         "●",
@@ -169,8 +174,9 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
                 "Follows the form",
                 "▲",
                 "^",
-                "The right answer changes, and layout and wording move answers more often than the content does: a "
-                "finding (li2026: confirmatory, non-selective).",
+                "The right answer changes, but layout and wording move answers more often than the "
+                "content does. This "
+                "is a finding (li2026: confirmatory, non-selective).",
                 Grade.FOUND_STRONG,
                 plain="Answers follow layout and wording more than content",
             ),
@@ -178,8 +184,9 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
                 "Stays where it should",
                 "●",
                 "o",
-                "No answer should change, and edits of the content move answers by no more than the margin beyond what "
-                "edits of layout and wording do, as it should be (li2026: confirmatory, non-selective).",
+                "No answer should change. Edits of the content move no more answers than layout "
+                "and wording do, up to "
+                "the margin, as it should be (li2026: confirmatory, non-selective).",
                 Grade.CLEARED,
                 plain="The content changes, and answers stay as they should",
             ),
@@ -196,8 +203,9 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
                 "Follows the content",
                 "●",
                 "o",
-                "The right answer changes, and answers follow it more than they follow edits of layout and wording, as "
-                "it should be (li2026: confirmatory, selective).",
+                "The right answer changes. Answers follow the content more than layout and "
+                "wording, as it should be "
+                "(li2026: confirmatory, selective).",
                 Grade.CLEARED,
                 plain="Answers follow content more than layout and wording",
             ),
@@ -205,10 +213,11 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
                 "Reacts where it should not",
                 "▲",
                 "^",
-                "No answer should change, and edits of the content move answers more than layout and wording do: a "
-                "finding (li2026: confirmatory, selective).",
+                "No answer should change, but edits of the content move answers more than layout "
+                "and wording do. This "
+                "is a finding (li2026: confirmatory, selective).",
                 Grade.FOUND_STRONG,
-                plain="Answers change with the content, and should not",
+                plain="Answers change with the content, but should not",
             ),
         },
     ),
@@ -217,18 +226,18 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
 GATES: dict[str, GateWord] = {
     "G1_edits_reach_scorer": GateWord(
         "G1: edits reach the scorer",
-        "edits do not reach what the scorer reads",
-        "Hashes of the consumed token ids of every edit and of its original.",
+        "edits do not change what the scorer reads",
+        "Hashes of the token ids that the scorer read, for every edit and its original.",
     ),
     "G1_enough_edits": GateWord(
         "G1: enough edits",
         "too few items have the edits",
-        "Edits of each item that changed what the scorer reads.",
+        "The edits of each item that changed what the scorer reads.",
     ),
     "G1_answers_readable": GateWord(
         "G1: answers readable",
         "answers cannot be read under an edit",
-        "Whether an answer was read, original against each edit.",
+        "Whether an answer was read, for the original and for each edit.",
     ),
     "scorer_valid": GateWord(
         "Scorer valid",
@@ -243,17 +252,17 @@ GATES: dict[str, GateWord] = {
     "F3c_label_values": GateWord(
         "Labels have values",
         "the scored labels hold no probability",
-        "Why answers were not read, and the probability that the labels hold.",
+        "Why answers were not read, and the total probability of the labels.",
     ),
     "F3c_exact_values": GateWord(
         "Plausible values",
-        "some figures are suspiciously exact",
+        "some numbers are suspiciously exact",
         "Changes of response and score by family.",
     ),
     "G2_above_baseline": GateWord(
         "G2: above baseline",
-        "the model does no better than a rule that never reads",
-        "Scores of the originals, and of rules that see the options alone.",
+        "the model is no better than a rule that never reads the question",
+        "Scores of the originals, and of rules that see only the options.",
     ),
     "G3_denominator": GateWord(
         "G3: ratio has a denominator",
@@ -267,7 +276,7 @@ GATES: dict[str, GateWord] = {
     ),
     "G4_order": GateWord(
         "G4: items in order",
-        "edited rows are not of their originals",
+        "edited rows belong to other originals",
         "Responses to originals and to surface edits, item by item.",
     ),
     "G5_archetype": GateWord(
@@ -287,22 +296,23 @@ GATES: dict[str, GateWord] = {
     ),
     "F10_context": GateWord(
         "Repeated requests are the same",
-        "a request sent again was another one",
-        "Hashes of what was consumed, first sending against replays.",
+        "a repeated request was a different request",
+        "Hashes of the requests, for the first sending and the replays.",
     ),
     "noise_floor": GateWord(
         "Repeated requests agree",
         "the same request gives other answers",
-        "Responses to the very same request, sent again.",
+        "Responses to the same request, sent again.",
     ),
     "G6_repair_regression": GateWord(
         "G6: faults are caught",
-        "a check missed the fault that it is there for",
-        "A copy of this run for each fault, its check, and the tests that the chronology names.",
+        "a check missed the fault that it must catch",
+        "A copy of this run with each fault, the check of that fault, and the tests in the "
+        "chronology.",
     ),
 }
 
-# Kinds of edit and thresholds, as the page prints them.
+# The page prints these names for the kinds of edit and the thresholds.
 LABELS = {
     "format": "layout (format)",
     "semantic": "wording (semantic)",
@@ -311,14 +321,15 @@ LABELS = {
     "alpha": "Error rate of both directions together",
     "noop_share_max": "G1: largest share of edits that change nothing",
     "parse_share_min": "G1: least share of readable answers",
-    "parse_drop_alpha": "Readable before against after an edit: level of the test",
-    "applicable_share_min": "G1: least share of the edits wanted",
+    "parse_drop_alpha": "G1: level of the test that compares readable answers before and after an "
+    "edit",
+    "applicable_share_min": "G1: least share of the wanted edits",
     "baseline_standard_errors": "G2: standard errors above the baseline",
     "denominator_min": "G3: least lower limit of the denominator",
-    "margin": "How much more than layout or wording still counts as not moving",
-    "follow_min": "Least lower limit of answers as expected",
+    "margin": "Largest excess over layout and wording that still counts as no change",
+    "follow_min": "Least lower limit of the share of expected answers",
     "wrong_to_right_max": "Largest share of wrong answers that an edit makes right",
-    "position_alpha": "Key at every position: level of the test",
+    "position_alpha": "Level of the test that the key is at every position",
     "label_mass_min": "Labels have values: least mean probability",
     "replay_change_max": "Repeated requests agree: largest share that changes",
 }
@@ -333,13 +344,13 @@ class ValidityEvidence(Section):
     Attributes
     ----------
     archetype : str or None
-        What attribute edits should do.
+        What attribute edits should do to the answers.
     score : Interval
-        Score of the originals.
+        The score of the originals.
     primary : Difference or None
-        D.
+        The difference D.
     csr : dict of str to Interval
-        The paper's ratio, by key convention.
+        The paper's ratio, by convention of the key.
     """
 
     archetype: str | None
@@ -349,12 +360,12 @@ class ValidityEvidence(Section):
 
 
 class ValidityCell(Cell):
-    """Hold a cell of the construct-validity audit's verdict.json.
+    """Hold a cell of this audit's verdict.json.
 
     Attributes
     ----------
     evidence : ValidityEvidence or None
-        Statistics of the cell.
+        The statistics of the cell.
     """
 
     evidence: ValidityEvidence | None
@@ -365,14 +376,14 @@ class ValidityCell(Cell):
 
 
 def sees(cell: ValidityCell) -> frozenset[str]:
-    """Return what a cell can show."""
+    """Return the kinds of finding that a cell can show."""
     return ATTRIBUTE if cell.archetype == Archetype.INVARIANCE else FORMAT
 
 
 def measured(cell: ValidityCell) -> Measured:
-    """Return D with its interval, and the false positive rate at a true ratio of 1."""
+    """Return D, its interval, and the false positive rate at a true ratio of 1."""
     accused = "selective" if cell.archetype == Archetype.INVARIANCE else "non_selective"
-    what, alarms = "answers moved by content beyond form (D)", cell.rates.get(accused)
+    what, alarms = "answers moved by content more than by form (D)", cell.rates.get(accused)
     d = cell.evidence.primary if cell.evidence else None
     if d is None:
         return Measured(what, None, None, None, alarms)
@@ -382,7 +393,8 @@ def measured(cell: ValidityCell) -> Measured:
 def tracked(cell: ValidityCell) -> tuple[Indicator, ...]:
     """Return the tracked metrics of a cell: the score and the selectivity.
 
-    selectivity: how much more attribute edits move answers than surface edits do.
+    The selectivity is D: the excess of answers that attribute edits move over those that surface
+    edits move.
     """
     if cell.evidence is None:
         return ()

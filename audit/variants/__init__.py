@@ -1,18 +1,18 @@
-"""Build the library of rewordings: candidates, gates, and an artefact that every run can name by
-its hash and reuse.
+"""Build libraries of rewordings. Every run can name a library by its hash and reuse it.
 
     question --strategy (template, file, paraphrase_llm)--> Candidate
-             --gates (novelty, distance, rules, NLI, judge)--> Variant, accepted or not, every gate's value kept
-             --library--> variants.arrow   (a run names it by hash)
-    after a run: reference panel; by a person: a random sample, which bounds the share of broken
-    variants
+             --gates (novelty, distance, rules, NLI, judge)--> Variant with the value of every gate
+             --library--> variants.arrow
 
-    record       Candidate, Variant, Header, Library       config     what may change, the window (conf/rewording/)
-    strategies   the ways of making candidates            rules      what a rewording must not touch (pure)
-    build, run   items -> library                          ask        paraphraser and judge, through the pipeline
-    arrow        the file; found by hash, name or path     funnel     how many are left after each gate
-    select       the variants of a run's questions         combine    diff, merge
-    review_file  the form in which a person reviews
+After a run, the reference panel can reject further variants. A person can read a random sample,
+which bounds the share of defective variants.
 
-Command: audit variants build|list|show|diff|merge|export|review.
+    record       Candidate, Variant, Header, Library     config    policies and windows of distance
+    strategies   functions that make candidates          rules     changes that must be checked
+    build, run   items -> library                        ask       calls of paraphraser and judge
+    arrow        the file of a library                   funnel    candidates left after each gate
+    select       the variants for a run's questions      combine   diff, merge, panel
+    review_file  the form that a person fills in         plan      calls and cost of a build
+
+Command: audit variants build|list|show|diff|merge|export|panel|review.
 """

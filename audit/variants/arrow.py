@@ -1,7 +1,7 @@
-"""Read and write the library's file: Arrow IPC, one row a candidate, the header in the schema's
-metadata.
+"""Read and write the file of a library.
 
-A file is verified when it is read.
+The file is Arrow IPC with a row for each candidate. The header is in the metadata of the schema. A
+file is verified when it is read.
 """
 
 import json
@@ -26,24 +26,24 @@ METADATA = b"audit.variants"
 
 _COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("question_id", pa.string(), "the question, unique within the benchmark"),
-    ("number", pa.int32(), "of the candidate, from 1 within its question"),
-    ("question_sha256", pa.string(), "of the published question (16 hex digits)"),
-    ("context", pa.string(), "what stands before the reworded part and never changes"),
+    ("number", pa.int32(), "number of the candidate, from 1 within its question"),
+    ("question_sha256", pa.string(), "hash of the published question (16 hex digits)"),
+    ("context", pa.string(), "the text before the reworded part, which never changes"),
     ("original", pa.string(), "the part that may change, as published"),
-    ("text", pa.string(), "its rewording; hostile text where a model wrote it"),
-    ("options", pa.list_(pa.string()), "as shown with this variant; empty for a free-form answer"),
+    ("text", pa.string(), "its rewording; untrusted text if a model wrote it"),
+    ("options", pa.list_(pa.string()), "options of this variant; empty for a free-form answer"),
     ("gold", pa.int16(), "index of the right option as shown; -1 without options"),
     ("order", pa.list_(pa.int16()), "published position of each option shown"),
     ("target", pa.float64(), "the right number of a free-form answer; null otherwise"),
-    ("source", pa.string(), "row, rule or prompt that it came from"),
-    ("attempt", pa.int32(), "of the strategy, from 0"),
+    ("source", pa.string(), "row, rule or prompt of the candidate"),
+    ("attempt", pa.int32(), "attempt of the strategy, from 0"),
     (
         "state",
         pa.string(),
         "accepted, or the first gate that stopped it (audit.variants.record.State)",
     ),
     ("accepted", pa.bool_(), "state is accepted"),
-    ("same_as", pa.string(), "original, or the id of the variant that it repeats"),
+    ("same_as", pa.string(), "original, or the id of the variant with the same words"),
     ("distance", pa.float64(), "cosine distance of the embeddings of original and text, 0-2"),
     ("rules", pa.list_(pa.string()), "findings of the rules"),
     ("nli_forward", pa.float64(), "probability that the original entails the text"),
@@ -52,7 +52,7 @@ _COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("judgement", pa.string(), "not_asked, kept, broken, tie, unreadable or failed"),
     ("panel", pa.string(), "empty, passed or suspect"),
     ("review", pa.string(), "empty, ok or broken"),
-    ("error", pa.string(), "why there is no text or no distance"),
+    ("error", pa.string(), "reason for a missing text or distance"),
 )
 SCHEMA = pa.schema([pa.field(name, kind, metadata={"doc": doc}) for name, kind, doc in _COLUMNS])
 
@@ -68,9 +68,11 @@ def to_table(library: Library) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        Rows with `accepted` beside `state`, and the header with the library's hash in the metadata.
+        The rows, with the column `accepted`. The metadata holds the header and the library's hash.
     """
-    columns = {name: [getattr(v, name) for v in library.variants] for name in SCHEMA.names}
+    columns = {}
+    for name in SCHEMA.names:
+        columns[name] = [getattr(variant, name) for variant in library.variants]
     columns["state"] = [v.state.value for v in library.variants]
     columns["judgement"] = [v.judgement.value for v in library.variants]
     about = json.dumps(
@@ -80,7 +82,7 @@ def to_table(library: Library) -> pa.Table:
 
 
 def write_library(library: Library, path: Path) -> Path:
-    """Write a library's file whole or not at all.
+    """Write the file of a library completely or not at all.
 
     Parameters
     ----------
@@ -97,14 +99,14 @@ def write_library(library: Library, path: Path) -> Path:
     Raises
     ------
     ShardError
-        If the disk refuses.
+        If the file cannot be written.
     """
     make_folder(path.parent)
     return write_table(path, to_table(library))
 
 
 def read_about(path: Path) -> dict[str, Any]:
-    """Return what a library's file states of itself, without its rows.
+    """Return the hash, the counts and the header of a library's file, without its rows.
 
     Parameters
     ----------
@@ -126,7 +128,7 @@ def read_about(path: Path) -> dict[str, Any]:
 
 
 def read_library(path: Path) -> Library:
-    """Read a library, and compute its hash anew from the rows.
+    """Read a library, and verify its hash.
 
     Parameters
     ----------
@@ -141,7 +143,7 @@ def read_library(path: Path) -> Library:
     Raises
     ------
     LibraryError
-        If the file is damaged, or its content has another hash than it states.
+        If the file is damaged, or the hash of its content differs from the stated hash.
     """
     with _opened(path) as reader:
         about = _about(path, reader.schema)
@@ -149,15 +151,14 @@ def read_library(path: Path) -> Library:
             raise _damaged(path, f"its columns are {reader.schema.names}")
         try:
             table = reader.read_all()
-            table.validate(full=True)  # damaged offsets would crash the process that uses them
-            rows = table.to_pylist()
-            library = Library(header_from(about["header"]), tuple(_variant(row) for row in rows))
+            table.validate(full=True)  # Damaged offsets would crash a process that uses them.
+            library = Library(header_from(about["header"]), tuple(map(_variant, table.to_pylist())))
         except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
             raise _damaged(path, f"{type(error).__name__}: {error}") from error
     if library.sha256 != about["sha256"]:
-        mismatch = f"{path} says that it is library {about['sha256'][:12]}, but its content is {library.sha256[:12]}"
         raise LibraryError(
-            f"{mismatch}: it was changed. Take the file from where it was built, or build it again."
+            f"{path} was changed: its content is {library.sha256[:12]}. "
+            f"Expected library {about['sha256'][:12]}. Copy the original file, or build it again."
         )
     return library
 
@@ -177,21 +178,20 @@ def _about(path: Path, schema: pa.Schema) -> dict[str, Any]:
         about: dict[str, Any] = json.loads(schema.metadata[METADATA])
         version = about["header"]["schema_version"]
         if version != SCHEMA_VERSION:
-            raise _damaged(
-                path, f"it is of version {version}, this program reads version {SCHEMA_VERSION}"
-            )
+            raise _damaged(path, f"its version is {version}, not {SCHEMA_VERSION}")
         return {
             "sha256": str(about["sha256"]),
             "counts": about["counts"],
             "header": about["header"],
         }
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise _damaged(path, "its metadata holds no header") from error
+        raise _damaged(path, "its metadata has no header") from error
 
 
-def _damaged(path: Path, why: str) -> LibraryError:
+def _damaged(path: Path, reason: str) -> LibraryError:
     return LibraryError(
-        f"{path} is not a variant library: {why}. Expected a file that audit variants build wrote."
+        f"{path} is not a variant library: {reason}. "
+        "Expected a file that audit variants build wrote."
     )
 
 
@@ -215,7 +215,7 @@ def export_library(library: Library, path: Path) -> int:
     library : Library
         The library.
     path : Path
-        The file. Parquet keeps the header in its metadata; each jsonl row names the library.
+        The file. A Parquet file has the header in its metadata. Each jsonl row names the library.
 
     Returns
     -------
@@ -225,11 +225,12 @@ def export_library(library: Library, path: Path) -> int:
     Raises
     ------
     ConfigError
-        If the suffix is another.
+        If the suffix is unknown.
     """
     if path.suffix not in SUFFIXES:
         raise ConfigError(
-            f"Cannot export to {path}: expected a name ending in {' or '.join(SUFFIXES)}."
+            f"Suffix of {path} is {path.suffix!r}. Expected {' or '.join(SUFFIXES)}. "
+            f"Example: {path.with_suffix(SUFFIXES[0])}"
         )
     table = to_table(library)
     table = table.filter(table["accepted"])
@@ -237,10 +238,10 @@ def export_library(library: Library, path: Path) -> int:
         with whole_file(path) as file:
             pq.write_table(table, file)
     else:
-        rows = ({"library": library.sha256, **row} for row in table.to_pylist())
-        write_file(
-            path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
-        )
+        text = ""
+        for row in table.to_pylist():
+            text += json.dumps({"library": library.sha256, **row}, ensure_ascii=False) + "\n"
+        write_file(path, text.encode())
     return int(table.num_rows)
 
 
@@ -251,7 +252,7 @@ _HASH = re.compile(rf"[0-9a-f]{{{MIN_PREFIX_CHARS},64}}")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Describe a library on disk by its file's header; its rows are not read.
+    """Describe a library on disk by the header of its file. The rows are not read.
 
     Attributes
     ----------
@@ -260,7 +261,7 @@ class Entry:
     name, sha256, benchmark : str
         Name, hash and benchmark.
     counts : dict of str to int
-        Candidates by state.
+        Number of candidates by state.
     """
 
     path: Path
@@ -271,6 +272,7 @@ class Entry:
 
 
 def shipped_folder() -> Path:
+    """Return the folder of the shipped libraries."""
     return Path(str(package_files("audit").joinpath("data", "variants")))
 
 
@@ -285,14 +287,14 @@ def list_libraries(folder: Path = DEFAULT_FOLDER) -> list[Entry]:
     Returns
     -------
     list of Entry
-        Libraries.
+        The libraries.
 
     Raises
     ------
     LibraryError
-        If a file there is not a library.
+        If a file is not a library.
     """
-    paths = [path for root in (folder, shipped_folder()) for path in sorted(root.glob(f"*/{FILE}"))]
+    paths = sorted(folder.glob(f"*/{FILE}")) + sorted(shipped_folder().glob(f"*/{FILE}"))
     entries = []
     for path in paths:
         about = read_about(path)
@@ -309,14 +311,14 @@ def save_library(library: Library, folder: Path = DEFAULT_FOLDER) -> Path:
 
 
 def find_library(reference: str, folder: Path = DEFAULT_FOLDER) -> Library:
-    """Return the library that a reference names.
+    """Return a library by its path, hash or name.
 
     Parameters
     ----------
     reference : str
-        A path (file or its folder), a hash or its first 6 digits or more, or a name.
+        The path of the file or its folder, the hash or its first 6 digits or more, or the name.
     folder : Path
-        Folder of libraries.
+        The folder of the libraries.
 
     Returns
     -------
@@ -326,28 +328,28 @@ def find_library(reference: str, folder: Path = DEFAULT_FOLDER) -> Library:
     Raises
     ------
     LibraryError
-        If no library or several match, or the file is damaged or has another hash.
+        If not exactly one library matches, or its file is damaged.
     """
     path = Path(reference).expanduser()
     if path.is_file() or (path / FILE).is_file():
         return read_library(path if path.is_file() else path / FILE)
     if path.suffix == ".arrow" or len(path.parts) > 1:
         raise LibraryError(
-            f"There is no variant library at {reference}. Expected a file such as DIR/{FILE}."
+            f"{reference} is not a variant library. Expected a file. Example: DIR/{FILE}"
         )
     entries = list_libraries(folder)
-    fitting = {entry.sha256: entry for entry in entries if entry.name == reference}
-    if not fitting and _HASH.fullmatch(reference):
-        fitting = {entry.sha256: entry for entry in entries if entry.sha256.startswith(reference)}
-    if len(fitting) > 1:
-        listed = _hashes(fitting.values())
+    matching = {entry.sha256: entry for entry in entries if entry.name == reference}
+    if not matching and _HASH.fullmatch(reference):
+        matching = {entry.sha256: entry for entry in entries if entry.sha256.startswith(reference)}
+    if len(matching) > 1:
+        listed = _hashes(matching.values())
         raise LibraryError(
-            f"{reference!r} means {len(fitting)} libraries: {listed}. Name one by its hash."
+            f"{reference!r} means {len(matching)} libraries. Expected one of the hashes: {listed}."
         )
-    if not fitting:
+    if not matching:
         known = unknown_name("variant library", reference, {entry.name for entry in entries})
         raise LibraryError(f"{known} Hashes: {_hashes(entries) or 'none'}.")
-    return read_library(next(iter(fitting.values())).path)
+    return read_library(next(iter(matching.values())).path)
 
 
 def _hashes(entries: Iterable[Entry]) -> str:

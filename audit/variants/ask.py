@@ -1,8 +1,8 @@
-"""Ask the models of a build: requests go through the pipeline of the audits, each batch in a run
-directory of its own.
+"""Ask the models of a build through the pipeline of the audits.
 
-A batch is named by the hash of its requests and its model, so that the same build finds its replies
-again. What is in the shards is not asked twice, and a build that was killed resumes.
+Each batch of requests has its own run directory, which is named by the hash of the requests and the
+model. So the same build finds its replies again. Stored requests are not repeated, and an
+interrupted build resumes.
 """
 
 import hashlib
@@ -45,16 +45,18 @@ PARAPHRASE, JUDGE = "paraphrase", "judge"
 
 @dataclass
 class AskConfig(RunConfig):
+    """Define the options of a batch. `role` is paraphrase or judge."""
+
     role: str = PARAPHRASE
 
 
 def design(config: AskConfig) -> Design:
-    """Return a design of one call for each request; its arm states what it is for."""
+    """Return a design of one call for each request. Its arm is the role of the model."""
     return Design((Part(config.role, (0,)),))
 
 
 def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list[Presentation]:
-    """Return the request as it was made."""
+    """Return the unchanged request. The parameters are those of `Audit.present`."""
     return [Presentation(item.text, (), NO_OPTION)]
 
 
@@ -69,17 +71,16 @@ ASK = Audit(
 
 @dataclass(frozen=True)
 class RequestBatch:
-    """Hold requests in the place of a benchmark's questions. Its revision is the hash of what is
-    asked, and how.
+    """Hold requests in the form of a benchmark.
 
     Attributes
     ----------
     name : str
-        Benchmark whose questions the requests are about.
+        The benchmark that the requests are about.
     requests : tuple of ModelRequest
-        Requests.
+        The requests.
     warnings : tuple of str
-        None here; a benchmark may have some.
+        Always empty. The pipeline reads this field of a benchmark.
     """
 
     name: str
@@ -88,16 +89,18 @@ class RequestBatch:
 
     @property
     def revision(self) -> str:
-        content = json.dumps(
-            [asdict(request) for request in self.requests], sort_keys=True, separators=(",", ":")
-        )
+        """Return the hash of the requests and their limits."""
+        requests = [asdict(request) for request in self.requests]
+        content = json.dumps(requests, sort_keys=True, separators=(",", ":"))
         return "sha256:" + hashlib.sha256(content.encode()).hexdigest()
 
     @property
     def census(self) -> Census:
+        """Return the census of the requests."""
         return take_census(self)
 
     def iter_located(self) -> Iterator[tuple[str, Item]]:
+        """Yield each request as an item, with its key as the place."""
         for request in self.requests:
             yield (
                 request.key,
@@ -120,7 +123,7 @@ def models_of(config: VariantsConfig) -> Models:
     Returns
     -------
     Models
-        The models, not loaded yet.
+        The models, which are not loaded yet.
 
     Raises
     ------
@@ -141,8 +144,9 @@ def models_of(config: VariantsConfig) -> Models:
 
 
 def check_endpoints(config: VariantsConfig) -> None:
-    """Ask every endpoint of a build once, so that a judge that is down is found before the writer
-    is paid for.
+    """Send a request to every endpoint of a build.
+
+    So a judge that does not answer is noticed before the calls of the writer cost money.
 
     Parameters
     ----------
@@ -154,12 +158,9 @@ def check_endpoints(config: VariantsConfig) -> None:
     EngineError
         If an endpoint does not serve its model.
     """
-    served = [
-        model
-        for model in writer_and_judge(config)
-        if model is not None and model.engine == "openai"
-    ]
-    # Nodes may reach other endpoints than this process.
+    models = [model for model in writer_and_judge(config) if model is not None]
+    served = [model for model in models if model.engine == "openai"]
+    # The nodes of a cluster may reach other endpoints than this process.
     if not served or config.cluster.address is not None:
         return
     from audit.engines.probe import probe
@@ -177,31 +178,32 @@ def _reference(model: ModelConfig) -> ModelRef:
 def ask_model(
     config: VariantsConfig, model: ModelConfig, role: str, requests: Sequence[ModelRequest]
 ) -> list[Generation]:
-    """Return the replies to a batch, in order.
+    """Return the replies to a batch of requests, in order.
+
+    Replies that are stored in the run directory of the batch are not asked again.
 
     Parameters
     ----------
     config : VariantsConfig
-        Configuration of the build.
+        The configuration of the build.
     model : ModelConfig
         The model.
     role : str
-        paraphrase or judge.
+        "paraphrase" or "judge".
     requests : sequence of ModelRequest
-        Requests of one role, which have equal limits.
+        The requests. They have equal limits.
 
     Returns
     -------
     list of Generation
-        Replies, read from the batch's run directory if they are there. A call that failed is a
-        `Generation(error=...)`.
+        The replies. A failed call is a `Generation(error=...)`.
 
     Raises
     ------
     EngineError
         If the model cannot be run.
     """
-    first = requests[0]  # all requests of a role have the same limits
+    first = requests[0]
     limits = SamplingConfig(first.max_tokens, first.temperature, first.top_p)
     run_config = AskConfig(
         model={model.name: replace(model, worker=limits, protocol=None)},
@@ -215,7 +217,7 @@ def ask_model(
         role=role,
     )
     n, keys = len(requests), tuple(request.key for request in requests)
-    # The sample holds every request, equal ones too: k votes are one prompt, asked k times.
+    # The sample holds equal requests too, because k votes are one prompt that is asked k times.
     sample = Sample(keys, tuple(range(n)), n, n, (), chance=0.0, seed=0)
     batch = RequestBatch(config.benchmark.name, tuple(requests))
     resolved = resolve_run(ASK, run_config, samples=[BenchmarkSample(batch, sample)])
@@ -223,7 +225,7 @@ def ask_model(
     resolved = replace(resolved, path=own_run(Path(config.out) / RUNS / folder))
     with Display(quiet=not config.progress) as display:
         display.stage(
-            f"{role}: {len(requests)} requests to {model.name}, kept in {named(resolved.path)}"
+            f"{role}: {len(requests)} requests to {model.name}, stored in {named(resolved.path)}"
         )
         from audit.registry.finish import hooks
         from audit.runtime.run import run_audit
@@ -234,10 +236,11 @@ def ask_model(
         if result.failed:
             raise EngineError(f"The {role} model cannot be run: {result.failed[model.name]}")
         rows = chain.from_iterable(iter_rows(result.run_dir, ASK.schema, _READ))
-        replies = {
-            key: Generation(text, FinishReason(finish), engine_id=engine, error=error)
-            for key, text, finish, engine, error in map(dict.values, rows)
-        }
-        if failed := sum(reply.error is not None for reply in replies.values()):
-            display.note(f"{failed} of {n} calls failed; store.retry_errors=true asks these again")
+        replies = {}
+        for key, text, finish, engine, error in map(dict.values, rows):
+            reply = Generation(text, FinishReason(finish), engine_id=engine, error=error)
+            replies[key] = reply
+        failed = sum(reply.error is not None for reply in replies.values())
+        if failed:
+            display.note(f"{failed} of {n} calls failed. To repeat these: store.retry_errors=true")
     return [replies[key] for key in keys]

@@ -1,13 +1,12 @@
-"""Build variants: questions -> candidates -> gates. Pure: embedder, NLI and models are passed as
-functions.
+"""Build variants: questions -> candidates -> gates (pure).
 
-A judge sees the item, its key and the rewording, and votes k times on whether the keyed answer is
-still the right one.
+Embedder, NLI and models are parameters. A judge sees the item, its key and the rewording. It votes
+k times on whether the keyed answer is still the right answer.
 
-Every gate's value is computed for every candidate, accepted or not, so that the funnel can be read
-from any side. The one exception is the judge, whose votes cost money. It votes on candidates that
-every gate before it accepted and that a rule routed to it (`judge_scope=all`: on all that were
-accepted so far).
+Every gate measures every candidate, so that the funnel shows each gate's effect. The judge is an
+exception, because its votes cost money. It votes only on candidates that all other gates accepted
+and that a rule routed to it. With `judge_scope=all` it votes on all candidates that were accepted
+so far.
 """
 
 import re
@@ -43,6 +42,20 @@ _VERDICT = re.compile(r"VERDICT\s*[:=]\s*[*_`\"']*\s*(KEPT|BROKEN|UNSURE)\b", re
 
 
 def judge_prompt(templates: Mapping[str, str], variant: Variant) -> str:
+    """Return the judge's prompt for a variant.
+
+    Parameters
+    ----------
+    templates : mapping of str to str
+        The prompt templates.
+    variant : Variant
+        The variant.
+
+    Returns
+    -------
+    str
+        The prompt.
+    """
     answer = ascii_uppercase[variant.gold] if variant.options else f"{variant.target:g}"
     values = {
         "context": variant.context.strip() or "(none)",
@@ -64,7 +77,8 @@ def read_vote(reply: Generation) -> str:
     Returns
     -------
     str
-        unreadable without a verdict, or with two that disagree; failed without a reply.
+        The vote. It is "failed" if there is no reply, and "unreadable" unless the reply has exactly
+        one verdict.
     """
     if reply.failed:
         return FAILED
@@ -73,62 +87,63 @@ def read_vote(reply: Generation) -> str:
 
 
 def tally(votes: Sequence[str]) -> Judgement:
-    """Return the judgement that some votes give.
+    """Return the judgement of a majority of votes.
 
     Parameters
     ----------
     votes : sequence of str
-        Votes of `read_vote`.
+        Votes, as `read_vote` returns them.
 
     Returns
     -------
     Judgement
-        KEPT or BROKEN if more than half of all votes agree; FAILED if as many calls failed;
-        UNREADABLE if as many votes were unreadable or failed; else TIE.
+        KEPT or BROKEN if more than half of all votes agree. FAILED if more than half of the calls
+        failed. UNREADABLE if more than half of the votes were unreadable or failed. Otherwise TIE.
     """
     if not votes:
         return Judgement.NOT_ASKED
     counts = Counter(votes)
     counts[UNREADABLE] += counts[FAILED]
-    sides = (Judgement.KEPT, Judgement.BROKEN, Judgement.FAILED, Judgement.UNREADABLE)
-    return next((side for side in sides if 2 * counts[side] > len(votes)), Judgement.TIE)
+    for side in (Judgement.KEPT, Judgement.BROKEN, Judgement.FAILED, Judgement.UNREADABLE):
+        if 2 * counts[side] > len(votes):
+            return side
+    return Judgement.TIE
 
 
 def check_judge(name: str, votes: Sequence[Sequence[str]]) -> None:
-    """Raise if a judge keeps exchanged questions.
+    """Raise LibraryError if a judge accepts exchanged questions.
 
     Parameters
     ----------
     name : str
-        Name of the judge.
+        The name of the judge.
     votes : sequence of sequence of str
-        Votes on controls, each a question in another one's words; without controls nothing is
-        checked.
+        Votes on the controls. A control is a question in the words of another question.
 
     Raises
     ------
     LibraryError
-        If too many controls are kept: such a judge would keep rewordings that no longer ask the
-        same.
+        If the judge keeps too many controls. It would then keep rewordings with another meaning.
     """
     kept = sum(tally(vote) == Judgement.KEPT for vote in votes)
     if kept > CONTROLS_KEPT_MAX * len(votes):
         raise LibraryError(
-            f"Judge {name} kept {kept} of {len(votes)} questions that were exchanged for another one. Expected at most "
-            f"{CONTROLS_KEPT_MAX:.0%}: it does not see whether a rewording asks the same. Name a stronger judge=."
+            f"Judge {name} kept {kept} of {len(votes)} exchanged questions. Expected at most "
+            f"{CONTROLS_KEPT_MAX:.0%}, because a judge must notice another meaning. "
+            "Name a stronger judge=."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Hold the voting model.
+    """Hold the model that votes.
 
     Attributes
     ----------
     generate : Generate
-        Function that generates replies.
+        The function that generates replies.
     templates : mapping of str to str
-        Templates of the prompts.
+        The prompt templates.
     model : ModelRef
         The model.
     """
@@ -139,12 +154,27 @@ class Judge:
 
 
 def ask_judge(judge: Judge, variants: Sequence[Variant], votes: int) -> list[tuple[str, ...]]:
-    """Return the votes on each variant, k each, in order."""
+    """Return the votes on each variant, in order.
+
+    Parameters
+    ----------
+    judge : Judge
+        The model that votes.
+    variants : sequence of Variant
+        The variants.
+    votes : int
+        Number of votes on each variant.
+
+    Returns
+    -------
+    list of tuple of str
+        The votes on each variant.
+    """
     prompts = {f"{v.id}/judge": judge_prompt(judge.templates, v) for v in variants}
     return list(votes_on(judge.generate, prompts, votes, read_vote).values())
 
 
-# Options that speak of other options by place: another order would change what they say.
+# Some options refer to other options by their position. Another order would change their meaning.
 _REFERS = re.compile(
     r"\b(?:all|none|both|either|neither|any) of (?:the|these)\b|\b(?:both|neither|either) \(?[A-H]\)?\b|"
     r"\b[A-H] (?:and|or|&) [A-H]\b|\babove\b|\bbelow\b"
@@ -161,13 +191,13 @@ class Gates:
     Attributes
     ----------
     policy : Policy
-        Thresholds.
+        The thresholds.
     embedder : Embedder
-        Gives distances.
+        The embedder, which measures distances.
     nli, judge : Entailment or None, Judge or None
-        None if not configured.
+        The classifier and the judge. None if the gate is not configured.
     seed : int
-        Seed of shuffled options.
+        The seed of shuffled options.
     """
 
     policy: Policy
@@ -178,7 +208,7 @@ class Gates:
 
 
 def once(candidates: Sequence[Candidate]) -> Propose:
-    """Return the strategy of existing candidates: all at the first attempt, none later."""
+    """Return a strategy that proposes existing candidates at the first attempt, and none later."""
 
     def propose(needed: Needed, attempt: int) -> list[Candidate]:
         return list(candidates) if attempt == 0 else []
@@ -194,41 +224,41 @@ def build_variants(
     num_variants: int,
     max_attempts: int,
 ) -> list[Variant]:
-    """Return every candidate with its findings.
+    """Make candidates and judge them, until each question has enough accepted variants.
 
     Parameters
     ----------
     questions : sequence of Item
-        Questions.
+        The questions.
     propose : Propose
-        Strategy that makes candidates. It may offer more than needed; all are judged.
+        The strategy that makes candidates. It may propose more than needed; all are judged.
     gates : Gates
-        Gates.
+        The gates.
     num_variants : int
-        Accepted variants that each question should have.
+        Number of accepted variants that each question should have.
     max_attempts : int
-        Number of attempts.
+        Largest number of attempts.
 
     Returns
     -------
     list of Variant
-        Candidates in the order proposed.
+        All candidates with their findings, in the order in which they were proposed.
 
     Notes
     -----
-    An attempt asks `propose` for as many candidates as each question still lacks, under unused
-    numbers. The build ends after max_attempts, or when nothing is lacking or proposed.
+    Each attempt requests the candidates that a question still needs, under unused numbers. The
+    build ends after max_attempts, or earlier if no candidate is needed or proposed.
     """
     by_id = {question.id: question for question in questions}
     variants: list[Variant] = []
     for attempt in range(max_attempts):
         accepted = Counter(v.question_id for v in variants if v.accepted)
         used = Counter(v.question_id for v in variants)
-        needed = [
-            (question, range(used[id_] + 1, used[id_] + 1 + num_variants - accepted[id_]))
-            for id_, question in by_id.items()
-            if accepted[id_] < num_variants
-        ]
+        needed = []
+        for id_, question in by_id.items():
+            first, missing = used[id_] + 1, num_variants - accepted[id_]
+            if missing > 0:
+                needed.append((question, range(first, first + missing)))
         candidates = propose(needed, attempt) if needed else []
         if not candidates:
             break
@@ -242,33 +272,30 @@ def judge_candidates(
     gates: Gates,
     earlier: Iterable[Variant] = (),
 ) -> list[Variant]:
-    """Return the gates' values and the state of each candidate, in order.
+    """Measure every candidate with the gates, and decide its state.
 
     Parameters
     ----------
     questions : mapping of str to Item
-        Questions by id.
+        The questions by id.
     candidates : sequence of Candidate
-        Candidates.
+        The candidates.
     gates : Gates
-        Gates.
+        The gates.
     earlier : iterable of Variant
         Variants that the candidates must not repeat.
 
     Returns
     -------
     list of Variant
-        Candidates with findings.
+        The candidates with their findings, in order.
     """
     policy = gates.policy
     nli, judge = gates.nli is not None, gates.judge is not None
     variants = [_undecided(questions[c.question_id], c, policy, gates.seed) for c in candidates]
     variants = _with_repeats(variants, earlier)
     variants = _with_distances(variants, gates.embedder)
-    variants = [
-        replace(v, rules=rule_findings(v.original, v.text, v.options) if v.text else ())
-        for v in variants
-    ]
+    variants = [_with_findings(variant) for variant in variants]
     if gates.nli is not None:
         variants = _with_entailment(variants, gates.nli)
     if gates.judge is not None:
@@ -293,49 +320,61 @@ def _undecided(item: Item, candidate: Candidate, policy: Policy, seed: int) -> V
     )
 
 
+def _with_findings(variant: Variant) -> Variant:
+    if not variant.text:
+        return replace(variant, rules=())
+    return replace(variant, rules=rule_findings(variant.original, variant.text, variant.options))
+
+
 def _with_repeats(variants: list[Variant], earlier: Iterable[Variant]) -> list[Variant]:
-    words: dict[str, dict[str, str]] = defaultdict(dict)
+    ids_by_words: dict[str, dict[str, str]] = defaultdict(dict)
     for variant in earlier:
-        words[variant.question_id].setdefault(same_words(variant.text), variant.id)
+        ids_by_words[variant.question_id].setdefault(same_words(variant.text), variant.id)
     checked = []
     for variant in variants:
-        mine = words[variant.question_id]
+        ids = ids_by_words[variant.question_id]
         if variant.text:
-            variant = replace(variant, same_as=repeats(variant.text, variant.original, mine))
-            mine.setdefault(same_words(variant.text), variant.id)
+            variant = replace(variant, same_as=repeats(variant.text, variant.original, ids))
+            ids.setdefault(same_words(variant.text), variant.id)
         checked.append(variant)
     return checked
 
 
 def _with_distances(variants: list[Variant], embedder: Embedder) -> list[Variant]:
-    texts = list(dict.fromkeys(text for v in variants if v.text for text in (v.original, v.text)))
+    unique: dict[str, None] = {}
+    for variant in variants:
+        if variant.text:
+            unique |= dict.fromkeys((variant.original, variant.text))
+    texts = list(unique)
     embeddings = dict(zip(texts, embedder.embed(texts), strict=True))
     measured = []
     for variant in variants:
         if variant.text:
             original, text = embeddings[variant.original], embeddings[variant.text]
             distance = cosine_distance(original, text)
-            which = f"original: {original.error}" if original.error else f"variant: {text.error}"
-            variant = (
-                replace(variant, error=variant.error or which)
-                if distance is None
-                else replace(variant, distance=max(round(distance, DISTANCE_DIGITS), 0.0))
-            )
+            if distance is None:
+                reason = f"variant: {text.error}"
+                if original.error:
+                    reason = f"original: {original.error}"
+                variant = replace(variant, error=variant.error or reason)
+            else:
+                variant = replace(variant, distance=max(round(distance, DISTANCE_DIGITS), 0.0))
         measured.append(variant)
     return measured
 
 
 def _with_entailment(variants: list[Variant], nli: Entailment) -> list[Variant]:
-    """Return the variants with the entailment in both directions, for every candidate with a
-    text."""
+    """Return the variants with the entailment in both directions. Empty texts are not measured."""
     with_text = [i for i, v in enumerate(variants) if v.text]
-    pairs = [(variants[i].original, variants[i].text) for i in with_text]
-    shares = nli.entails([*pairs, *((text, original) for original, text in pairs)])
+    forward_pairs = [(variants[i].original, variants[i].text) for i in with_text]
+    backward_pairs = [(text, original) for original, text in forward_pairs]
+    shares = [
+        None if share is None else round(share, DISTANCE_DIGITS)
+        for share in nli.entails([*forward_pairs, *backward_pairs])
+    ]
+    n = len(with_text)
     measured = list(variants)
-    for k, i in enumerate(with_text):
-        forward, backward = (
-            None if s is None else round(s, DISTANCE_DIGITS) for s in shares[k :: len(with_text)]
-        )
+    for i, forward, backward in zip(with_text, shares[:n], shares[n:], strict=True):
         measured[i] = replace(variants[i], nli_forward=forward, nli_backward=backward)
     return measured
 
@@ -349,26 +388,22 @@ def _with_votes(
     controls = _exchanged(questions[: policy.judge_controls], gates) if to_judge else []
     votes = ask_judge(judge, [*to_judge, *controls], policy.judge_votes)
     check_judge(judge.model.name, votes[len(to_judge) :])
-    voted = {
-        v.id: replace(v, judge_votes=w, judgement=tally(w))
-        for v, w in zip(to_judge, votes, strict=False)
-    }
-    return [voted.get(v.id, v) for v in variants]
+    judged = {}
+    for variant, cast in zip(to_judge, votes, strict=False):
+        judged[variant.id] = replace(variant, judge_votes=cast, judgement=tally(cast))
+    return [judged.get(v.id, v) for v in variants]
 
 
 def _exchanged(questions: Sequence[Item], gates: Gates) -> list[Variant]:
-    """Return each question in the words of the next one, with its own key; empty for a single
-    question.
+    """Return each question with its key, in the words of the next question.
 
-    No sound judge keeps these.
+    A sound judge rejects these controls. A single question has no control.
     """
-    pairs = zip(questions, [*questions[1:], *questions[:1]], strict=True)
-    texts = {
-        q.id: Candidate(q.id, 0, split_text(other.text, gates.policy).stem, "control")
-        for q, other in pairs
-    }
-    return (
-        [_undecided(q, texts[q.id], gates.policy, gates.seed) for q in questions]
-        if len(questions) > 1
-        else []
-    )
+    if len(questions) < 2:
+        return []
+    controls = []
+    for question, other in zip(questions, [*questions[1:], *questions[:1]], strict=True):
+        text = split_text(other.text, gates.policy).stem
+        candidate = Candidate(question.id, 0, text, "control")
+        controls.append(_undecided(question, candidate, gates.policy, gates.seed))
+    return controls

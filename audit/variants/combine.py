@@ -1,7 +1,7 @@
 """Compare and merge two libraries of one benchmark, and judge a library by a finished run.
 
-A variant that every reference model of a run fails, though all have its original right, is suspect:
-the models do not share a memory of one wording, so more likely the variant asks something else.
+A variant is suspect if every reference model answers it wrong and its original right. Different
+models do not share the memory of one wording, so the variant more likely has another meaning.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,6 +15,8 @@ from audit.shards.manifest import Manifest
 from audit.shards.read import iter_columns
 from audit.variants.record import Library, ModelRef, State, Variant
 from audit.variants.rules import ORIGINAL, same_words
+
+_ByWords = dict[tuple[str, str], Variant]  # candidates by question and normal form of their words
 
 # If these fields agree, the variants of two libraries passed the same gates.
 _SAME = (
@@ -38,11 +40,11 @@ class Difference:
     Attributes
     ----------
     only_first, only_second : tuple of Variant
-        Accepted variants that the other has not accepted, by question and words.
+        Accepted variants whose words the other library lacks.
     changed : tuple of (Variant, Variant)
-        Candidates of equal words in another state.
+        Candidates with equal words and different states.
     header : dict
-        Fields with both values.
+        Both values of each field that differs.
     """
 
     only_first: tuple[Variant, ...]
@@ -52,63 +54,69 @@ class Difference:
 
 
 def diff(first: Library, second: Library) -> Difference:
-    """Compare two libraries by question and words; the numbers of candidates do not matter.
+    """Compare two libraries by question and words. The numbers of the candidates do not matter.
 
     Parameters
     ----------
     first, second : Library
-        Libraries.
+        The libraries.
 
     Returns
     -------
     Difference
-        Differences.
+        The differences.
     """
     first_words, second_words = _by_words(first), _by_words(second)
-    both = [(first_words[key], second_words[key]) for key in first_words if key in second_words]
+    changed = []
+    for key, variant in first_words.items():
+        other = second_words.get(key)
+        if other is not None and other.state != variant.state:
+            changed.append((variant, other))
     left, right = asdict(first.header), asdict(second.header)
     return Difference(
-        only_first=tuple(
-            v for key, v in first_words.items() if v.accepted and key not in second_words
-        ),
-        only_second=tuple(
-            v for key, v in second_words.items() if v.accepted and key not in first_words
-        ),
-        changed=tuple((a, b) for a, b in both if a.state != b.state),
+        only_first=_accepted_without(first_words, second_words),
+        only_second=_accepted_without(second_words, first_words),
+        changed=tuple(changed),
         header={key: (left[key], right[key]) for key in left if left[key] != right[key]},
     )
 
 
+def _accepted_without(variants: _ByWords, others: _ByWords) -> tuple[Variant, ...]:
+    """Return the accepted variants whose question and words are not among the others."""
+    return tuple(v for key, v in variants.items() if v.accepted and key not in others)
+
+
 def merge(first: Library, second: Library, name: str) -> Library:
-    """Return the candidates of both libraries, the second's numbered after the first's.
+    """Join the candidates of two libraries. Those of the second get the higher numbers.
 
     Parameters
     ----------
     first, second : Library
-        Libraries of one benchmark; words that the first has are duplicates in the second.
+        Libraries of one benchmark. Words of the first library are duplicates in the second.
     name : str
-        Name of the result.
+        The name of the result.
 
     Returns
     -------
     Library
-        The merged library. A review holds for the library that was read, so the merged one has
-        none.
+        The merged library. It has no review, because a review is valid only for the library that
+        was read.
 
     Raises
     ------
     LibraryError
-        If the questions, the window, what may change, embedder or NLI differ.
+        If the questions, the window, the changes, the embedder or the NLI differ.
     """
     left, right = asdict(first.header), asdict(second.header)
     odd = [key for key in _SAME if left[key] != right[key]]
     if odd:
         differences = "; ".join(f"{key}: {left[key]} and {right[key]}" for key in odd)
         raise LibraryError(
-            f"The libraries were not judged alike ({differences}). Build one of them again."
+            f"The libraries were not judged alike ({differences}). Expected equal settings. "
+            "Build a library again."
         )
     words = {(v.question_id, same_words(v.text)): v.id for v in first.variants if v.text}
-    # The last number of each question, as variants are sorted.
+    # Variants are sorted, so the last number of each question remains.
     last = {v.question_id: v.number for v in first.variants}
     added = []
     for variant in second.variants:
@@ -116,14 +124,15 @@ def merge(first: Library, second: Library, name: str) -> Library:
         shift, state, same_as = last.get(id_, 0), variant.state, variant.same_as
         if same_as not in (None, ORIGINAL):
             same_as = f"{id_}#{int(same_as.rpartition('#')[2]) + shift}"
-        if repeated := words.get((id_, same_words(variant.text))):
+        repeated = words.get((id_, same_words(variant.text)))
+        if repeated:
             state, same_as = State.DUPLICATE if variant.accepted else state, repeated
         added.append(replace(variant, number=variant.number + shift, same_as=same_as, state=state))
-    both = {key: [getattr(library.header, key) for library in (first, second)] for key in left}
-    joined: dict[str, Any] = {
-        key: _joined(both[key]) for key in ("strategy", "licence", "prompts_sha256")
-    }
-    joined |= {key: _both(both[key]) for key in ("paraphraser", "judge")}
+    joined: dict[str, Any] = {}
+    for key in ("strategy", "licence", "prompts_sha256"):
+        joined[key] = _joined([left[key], right[key]])
+    for key in ("paraphraser", "judge"):
+        joined[key] = _both([getattr(first.header, key), getattr(second.header, key)])
     sources = tuple(sorted({*first.header.sources, *second.header.sources}))
     parents = (first.sha256, second.sha256)
     header = replace(
@@ -133,6 +142,7 @@ def merge(first: Library, second: Library, name: str) -> Library:
 
 
 def _joined(texts: Iterable[str]) -> str:
+    """Return the different texts that are not empty."""
     return "; ".join(dict.fromkeys(filter(None, texts)))
 
 
@@ -143,8 +153,8 @@ def _both(models: Sequence[ModelRef | None]) -> ModelRef | None:
     return ModelRef("; ".join(m.name for m in known), "; ".join(m.revision for m in known))
 
 
-def _by_words(library: Library) -> dict[tuple[str, str], Variant]:
-    """Return one candidate for each question and words, an accepted one if there is one."""
+def _by_words(library: Library) -> _ByWords:
+    """Return a candidate for each question and words, an accepted candidate if possible."""
     chosen: dict[tuple[str, str], Variant] = {}
     for variant in library.variants:
         known = chosen.setdefault((variant.question_id, same_words(variant.text)), variant)
@@ -153,7 +163,8 @@ def _by_words(library: Library) -> dict[tuple[str, str], Variant]:
     return chosen
 
 
-MIN_MODELS = 3  # with accuracy .8 on a harder wording, three sound models miss a sound variant together once in 125
+# If accuracy on a harder wording is .8, three sound models all miss a sound variant once in 125.
+MIN_MODELS = 3
 
 _COLUMNS = (
     "model",
@@ -176,34 +187,38 @@ def judge_by_run(library: Library, run_dir: Path) -> Library:
     library : Library
         The library.
     run_dir : Path
-        Finished run of the perturbation audit.
+        A finished run of the perturbation audit.
 
     Returns
     -------
     Library
-        The library; suspect variants are no longer accepted.
+        The library, in which suspect variants are no longer accepted.
 
     Raises
     ------
     LibraryError
         If the run used another library.
     ConfigError
-        If the run is not finished or has fewer than MIN_MODELS references.
+        If the run is not finished, or has fewer than MIN_MODELS references.
 
     Notes
     -----
-    A variant is suspect if MIN_MODELS models or more have a readable answer to it and to its
-    original, all of these have the original right (each time that it was asked), and none the
-    variant.
+    A variant is tested if at least MIN_MODELS models have parsed answers to the variant and to its
+    original. It is suspect if all of these models answer the original right each time, and none
+    answers the variant right.
     """
     models = _references(library, run_dir)
     right = _right(library, run_dir, models)
     variants = []
     for variant in library.variants:
-        pairs = [(right.get((m, variant.question_id)), right.get((m, variant.id))) for m in models]
-        read = [pair for pair in pairs if None not in pair]
-        if len(read) >= MIN_MODELS:
-            suspect = all(original and not reworded for original, reworded in read)
+        parsed = []
+        for model in models:
+            original = right.get((model, variant.question_id))
+            reworded = right.get((model, variant.id))
+            if original is not None and reworded is not None:
+                parsed.append((original, reworded))
+        if len(parsed) >= MIN_MODELS:
+            suspect = all(original and not reworded for original, reworded in parsed)
             state = State.SUSPECT if suspect and variant.accepted else variant.state
             variant = replace(variant, panel="suspect" if suspect else "passed", state=state)
         variants.append(variant)
@@ -215,21 +230,21 @@ def judge_by_run(library: Library, run_dir: Path) -> Library:
 def _right(
     library: Library, run_dir: Path, models: Sequence[str]
 ) -> dict[tuple[str, str], bool | None]:
-    """Return whether answers are right, by model and id of a variant or question; None if one is
-    unreadable."""
+    """Return whether all answers are right, by model and by the id of a variant or question.
+
+    The value is None if an answer is unparsed.
+    """
     right: dict[tuple[str, str], bool | None] = {}
     for batch in iter_columns(run_dir, find_audit("perturb").schema, _COLUMNS):
         for row in batch.to_pylist():
-            if (
-                row["model"] not in models
-                or row["benchmark"] != library.header.benchmark
-                or not row["asked"]
-            ):
+            if row["model"] not in models or row["benchmark"] != library.header.benchmark:
+                continue
+            if not row["asked"]:
                 continue
             key = row["model"], row["variant_id"] if row["variant"] else row["question_id"]
-            now = row["correct"] if row["parsed"] and row["error"] is None else None
+            correct = row["correct"] if row["parsed"] and row["error"] is None else None
             before = right.get(key, True)
-            right[key] = None if None in (before, now) else before and now
+            right[key] = None if None in (before, correct) else before and correct
     return right
 
 
@@ -237,17 +252,20 @@ def _references(library: Library, run_dir: Path) -> tuple[str, ...]:
     """Return the models of the run that were not judged."""
     manifest = Manifest.load(run_dir)
     if manifest.audit != "perturb" or manifest.status != "finished":
-        whose = manifest.audit or "unknown"
+        audit = manifest.audit or "unknown"
         raise ConfigError(
-            f"{run_dir} is {manifest.status}, of audit {whose}. Expected a finished run of perturb."
+            f"{run_dir} is a run of audit {audit} with status {manifest.status}. "
+            "Expected a finished run of perturb."
         )
     if manifest.config.get("variants") != library.sha256:
         used = str(manifest.config.get("variants"))[:12]
-        raise LibraryError(f"{run_dir} asked library {used}, not {library.sha256[:12]}.")
+        raise LibraryError(
+            f"{run_dir} asked library {used}. Expected a run of {library.sha256[:12]}."
+        )
     models = tuple(sorted(set(manifest.models) - set(manifest.analysis["judged"])))
     if len(models) < MIN_MODELS:
-        problem = f"{run_dir} has {len(models)} reference models"
         raise ConfigError(
-            f"{problem}. Expected {MIN_MODELS} or more, such as 'references=[a,b,c]'."
+            f"{run_dir} has {len(models)} reference models. Expected {MIN_MODELS} or more. "
+            "Example: 'references=[a,b,c]'"
         )
     return models

@@ -1,7 +1,7 @@
-"""Define the configuration of `audit variants build` (conf/variants.yaml), composed and checked
-without a model.
+"""Define, compose and check the configuration of `audit variants build` (conf/variants.yaml).
 
-conf/rewording/policy.yaml defines what may change in a question, and how candidates are judged.
+No model is loaded. The policies in conf/rewording/policy.yaml define which parts of a question may
+change, and how candidates are judged.
 """
 
 import re
@@ -28,7 +28,7 @@ from audit.core.errors import ConfigError, check_counts, check_known, check_seed
 from audit.engines.config import ModelConfig
 from audit.engines.embedder import DEFAULT_EMBEDDER
 
-_WORDS = {  # the allowed values of a policy
+_WORDS = {  # These values are allowed in a policy.
     "changes": ("stem", "stem_and_context"),
     "context": ("none", "last_line", "last_sentence"),
     "options": ("keep", "permute"),
@@ -45,24 +45,25 @@ class Policy:
     Attributes
     ----------
     low, high : float
-        Window of cosine distances, both ends within.
+        Smallest and largest accepted cosine distance.
     changes : str
-        stem (the context stays as it is), or stem_and_context.
+        "stem" (the context is unchanged), or "stem_and_context".
     context : str
-        How the text is cut: "none" (all is stem), "last_line" (everything before it is context),
-        "last_sentence".
+        How the text is cut. "none": all of it is stem. "last_line" or "last_sentence": the text
+        before the last line or sentence is context.
     options : str
-        "keep", or "permute" (another order for each variant, the key following).
+        "keep", or "permute" (each variant has another order of the options).
     nli_cut : float
-        Smallest probability of entailment in either direction.
+        Smallest accepted probability of entailment in either direction.
     judge_votes : int
-        Votes on each candidate.
+        Number of votes on each candidate.
     judge_scope : str
-        Candidates that the judge sees: "routed" (with a rule finding), or "all".
+        Candidates that the judge sees: "routed" (those with a finding of a rule), or "all".
     judge_controls : int
-        Exchanged questions shown beside them, which the judge must not keep.
+        Number of exchanged questions that the judge sees too and must reject.
     unjudged : str
-        A routed candidate without a judge: "accept" (with its findings), or "hold".
+        What happens to a routed candidate without a judge: "accept" (with its findings), or
+        "hold".
 
     Raises
     ------
@@ -83,10 +84,14 @@ class Policy:
 
     def __post_init__(self) -> None:
         if not 0 <= self.low < self.high <= 2:
-            problem = f"The distance window {self.low:g}..{self.high:g} is empty or outside 0..2"
-            raise ConfigError(f"{problem}; expected such as 0.15..0.45.")
+            raise ConfigError(
+                f"The distance window is {self.low:g}..{self.high:g}. "
+                "Expected 0 <= low < high <= 2. Example: 0.15..0.45"
+            )
         if not 0 <= self.nli_cut <= 1:
-            raise ConfigError(f"nli_cut={self.nli_cut:g}; expected a probability, such as 0.9.")
+            raise ConfigError(
+                f"nli_cut is {self.nli_cut:g}. Expected a probability. Example: nli_cut=0.9"
+            )
         check_counts(judge_votes=self.judge_votes)
         check_counts(0, judge_controls=self.judge_controls)
         for name, known in _WORDS.items():
@@ -94,8 +99,7 @@ class Policy:
 
 
 class Parts(NamedTuple):
-    """Hold a question's text cut in two; joined they are the text. `context` keeps the space after
-    it."""
+    """Hold the two parts of a question's text. `context` ends with the space between them."""
 
     context: str
     stem: str
@@ -109,16 +113,17 @@ def policy_for(
     Parameters
     ----------
     benchmark : str
-        Name.
+        The name of the benchmark.
     conf : mapping
-        Content of conf/rewording/policy.yaml: the benchmark's own entry, else the default.
+        The content of conf/rewording/policy.yaml. Without an entry for the benchmark the defaults
+        of `Policy` are used.
     overrides : mapping or None
-        Values that are not None replace the entry's; `window` names another one of `windows`.
+        Values that replace those of the entry, except None. `window` names a window of `windows`.
 
     Returns
     -------
     Policy
-        The policy; its window is that of the benchmark's domain.
+        The policy. Without an override its window is that of the benchmark's domain.
 
     Raises
     ------
@@ -132,20 +137,21 @@ def policy_for(
     window = entry.pop("window", domain)
     check_known("distance window", str(window), windows)
     low, high = windows[window]
+    known = {field.name for field in fields(Policy)}
     for key in entry:
-        check_known(f"policy key of benchmark {benchmark}", key, {f.name for f in fields(Policy)})
+        check_known(f"policy key of benchmark {benchmark}", key, known)
     return Policy(**{"low": float(low), "high": float(high), **entry})
 
 
 def split_text(text: str, policy: Policy) -> Parts:
-    r"""Cut a question's text into what stays and what may be reworded.
+    r"""Cut a question's text into the unchanged context and the stem, which may be reworded.
 
     Parameters
     ----------
     text : str
         The text.
     policy : Policy
-        Defines the cut.
+        The policy, which defines the cut.
 
     Returns
     -------
@@ -179,14 +185,14 @@ class FileConfig:
     Attributes
     ----------
     path : list of str
-        Files.
+        The files.
     align : str
-        "id" (`id_column` names the question; several rows are several variants) or "row" (row i
-        rewords question i, so there must be as many).
+        "id": `id_column` names the question, and several rows are several variants. "row": row i
+        rewords question i, so the numbers of rows and questions must be equal.
     text_column, id_column : str
-        Columns.
+        The columns of the text and of the question's id.
     extract : str or None
-        Regular expression whose group `text` is the variant, if a field holds more.
+        A regular expression whose group `text` is the variant, if the field has more text.
     """
 
     path: list[str] = field(default_factory=list)
@@ -198,7 +204,7 @@ class FileConfig:
 
 @dataclass
 class PolicyConfig:
-    """Override conf/rewording/policy.yaml; null keeps the declared value."""
+    """Define values that replace those of conf/rewording/policy.yaml. None keeps a value."""
 
     window: str | None = None
     changes: str | None = None
@@ -213,7 +219,7 @@ class PolicyConfig:
 
 @dataclass
 class EncoderConfig:
-    """Define an embedder, or an NLI classifier. adapter: transformers (CPU) or vllm."""
+    """Define an embedder or an NLI classifier. `adapter` is transformers (on the CPU) or vllm."""
 
     adapter: str = "transformers"
     model: str | None = None
@@ -222,6 +228,8 @@ class EncoderConfig:
 
 @dataclass
 class VariantsConfig:
+    """Define the options of `audit variants build`. conf/variants.yaml explains each key."""
+
     benchmark: BenchmarkConfig = field(default_factory=BenchmarkConfig)
     name: str | None = None
     strategy: str = "template"
@@ -234,7 +242,7 @@ class VariantsConfig:
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     embedder: EncoderConfig = field(default_factory=lambda: EncoderConfig(model=DEFAULT_EMBEDDER))
     nli: EncoderConfig = field(default_factory=EncoderConfig)
-    # The paraphraser, and the judge if it is changed.
+    # The paraphraser. The judge is here too if its configuration is changed.
     model: dict[str, ModelConfig] = field(default_factory=dict)
     judge: str | None = None
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
@@ -245,6 +253,7 @@ class VariantsConfig:
 
     @property
     def library_name(self) -> str:
+        """Return the name of the library, which may come from the benchmark and the strategy."""
         return self.name or f"{self.benchmark.name}-{self.strategy}"
 
 
@@ -254,7 +263,7 @@ def compose_config(overrides: Sequence[str]) -> VariantsConfig:
     Parameters
     ----------
     overrides : sequence of str
-        Overrides.
+        The overrides.
 
     Returns
     -------
@@ -264,7 +273,7 @@ def compose_config(overrides: Sequence[str]) -> VariantsConfig:
     Raises
     ------
     ConfigError
-        If it cannot be built.
+        If a key or a value is invalid.
     """
     ConfigStore.instance().store(name="variants_schema", node=VariantsConfig)
     composed = compose_command("variants", overrides, VariantsConfig)
@@ -278,7 +287,7 @@ def compose_config(overrides: Sequence[str]) -> VariantsConfig:
 
 
 def validate(config: VariantsConfig) -> None:
-    """Check what can be checked without a benchmark or a model.
+    """Check a configuration, without opening a benchmark or a model.
 
     Parameters
     ----------
@@ -292,18 +301,19 @@ def validate(config: VariantsConfig) -> None:
     """
     check_known("strategy", config.strategy, STRATEGIES)
     if config.strategy == "file" and not config.file.path:
-        raise ConfigError("strategy=file needs the file: such as 'file.path=[my_variants.jsonl]'.")
+        raise ConfigError("strategy=file needs the file. Example: 'file.path=[my_variants.jsonl]'")
     check_counts(num_variants=config.num_variants, max_attempts=config.max_attempts)
     check_seed(config.seed)
     if config.model and config.strategy != BY_MODEL and list(config.model) != [config.judge]:
         raise ConfigError(
-            f"strategy={config.strategy} asks no model for texts. Leave model out, or "
-            f"name it as judge=, or write strategy={BY_MODEL}."
+            f"strategy={config.strategy} asks no model for texts. Expected no model, or the model "
+            f"as judge=, or strategy={BY_MODEL}."
         )
     if config.strategy == BY_MODEL and config.judge is None:
         raise ConfigError(
-            f"strategy={BY_MODEL} needs a judge: the distance window and the rules alone accept rewordings that no "
-            f"longer ask the same (docs/do/variants.md). Name a model, such as judge=qwen3_8b, or say judge={NO_JUDGE}."
+            f"strategy={BY_MODEL} needs a judge, because the distance window and the rules also "
+            "accept rewordings with another meaning (docs/do/variants.md). Expected a model or "
+            f"judge={NO_JUDGE}. Example: judge=qwen3_8b"
         )
     if config.judge not in {None, NO_JUDGE, *config.model, *known_models(), *described_models()}:
         raise unknown_name("judge model", str(config.judge), known_models())
@@ -316,13 +326,13 @@ def validate(config: VariantsConfig) -> None:
     check_known("align", file.align, ALIGNMENTS)
     if file.extract is not None:
         try:
-            named = "text" in re.compile(file.extract).groupindex
+            has_group = "text" in re.compile(file.extract).groupindex
         except re.error as error:
             raise ConfigError(
-                f"extract={file.extract!r} is no regular expression ({error})."
+                f"extract={file.extract!r} is not a regular expression ({error})."
             ) from error
-        if not named:
-            raise ConfigError(f"extract={file.extract!r} has no group (?P<text>...).")
+        if not has_group:
+            raise ConfigError(f"extract={file.extract!r} has no group. Expected (?P<text>...).")
 
 
 def writer_and_judge(config: VariantsConfig) -> tuple[ModelConfig | None, ModelConfig | None]:
@@ -336,7 +346,7 @@ def writer_and_judge(config: VariantsConfig) -> tuple[ModelConfig | None, ModelC
     Returns
     -------
     writer, judge : ModelConfig or None
-        None if the build has no such model.
+        The model. None if the build has no such model.
 
     Raises
     ------
@@ -346,19 +356,19 @@ def writer_and_judge(config: VariantsConfig) -> tuple[ModelConfig | None, ModelC
     judge = None
     if config.judge not in {None, NO_JUDGE}:
         judge = config.model.get(str(config.judge)) or load_model_config(str(config.judge))
-    # A judge may be listed beside the writer, to have its configuration changed.
+    # The judge is in `model` too if its configuration is changed.
     names = [name for name in config.model if name != config.judge] or list(config.model)
     if config.strategy != BY_MODEL or not names:
         return None, judge
     if len(names) > 1:
         raise ConfigError(
-            f"strategy={BY_MODEL} needs one model, such as model=llama3_8b; found {', '.join(names)}."
+            f"Models are {', '.join(names)}. Expected one for strategy={BY_MODEL}. "
+            "Example: model=llama3_8b"
         )
     return config.model[names[0]], judge
 
 
 def policy_of(config: VariantsConfig) -> Policy:
-    """Return the benchmark's policy with the configured overrides."""
-    return policy_for(
-        config.benchmark.name, load_group("rewording", "policy"), asdict(config.policy)
-    )
+    """Return the policy of the benchmark with the configured overrides."""
+    policies = load_group("rewording", "policy")
+    return policy_for(config.benchmark.name, policies, asdict(config.policy))

@@ -1,4 +1,4 @@
-"""Print the acceptance funnel: how many candidates are left after each gate. Pure."""
+"""Format the acceptance funnel: the number of candidates that remain after each gate (pure)."""
 
 from collections import Counter
 
@@ -17,8 +17,7 @@ _JUDGED = (
 
 
 def _gates(header: Header) -> list[tuple[str, tuple[State, ...], bool]]:
-    """Return (label, states of rejected candidates, whether the gate was configured) in the order
-    of the gates."""
+    """Return label, states of rejected candidates, and whether the gate ran, in order."""
     low, high = header.window
     return [
         ("have a text", (State.FAILED, State.EMPTY), True),
@@ -28,13 +27,13 @@ def _gates(header: Header) -> list[tuple[str, tuple[State, ...], bool]]:
         ("keep some of its numbers", (State.FACTS_LOST,), True),
         ("entailed both ways", (State.NOT_ENTAILED,), header.nli is not None),
         ("kept by the judge", _JUDGED, header.judge is not None or header.unjudged == "hold"),
-        ("not suspect to the panel", (State.SUSPECT,), bool(header.panel)),
-        ("not broken to a reader", (State.REVIEWED_BROKEN,), header.review is not None),
+        ("passed the panel", (State.SUSPECT,), bool(header.panel)),
+        ("passed the review", (State.REVIEWED_BROKEN,), header.review is not None),
     ]
 
 
 def funnel_text(library: Library) -> str:
-    """Return the funnel as lines of text, with a note on what the window does not see."""
+    """Return the funnel as lines of text, with a note on the limits of the distance window."""
     header, states = library.header, Counter(v.state for v in library.variants)
     left = total = len(library.variants)
     lines = [f"{'candidates':<26}{total:>7}"]
@@ -45,8 +44,8 @@ def funnel_text(library: Library) -> str:
         stopped = {state: states[state] for state in stops if states[state]}
         left -= sum(stopped.values())
         bar = "#" * round(_BAR_CHARS * left / max(total, 1))
-        why = ", ".join(f"{n} {state.replace('_', ' ')}" for state, n in stopped.items())
-        lines.append(f"{label:<26}{left:>7}  {bar:<{_BAR_CHARS}}  {why}".rstrip())
+        reasons = ", ".join(f"{n} {state.replace('_', ' ')}" for state, n in stopped.items())
+        lines.append(f"{label:<26}{left:>7}  {bar:<{_BAR_CHARS}}  {reasons}".rstrip())
 
     n, per_question = header.num_variants, Counter(v.question_id for v in library.accepted)
     full = sum(count >= n for count in per_question.values())
@@ -58,12 +57,13 @@ def funnel_text(library: Library) -> str:
     flagged = [v for v in library.variants if v.rules]
     accepted = [v for v in flagged if v.accepted]
     unseen = sum(v.judgement == Judgement.NOT_ASKED for v in accepted)
-    unjudged = f", {unseen} of which no judge has seen" if unseen else ""
-    lines.append(
-        f"Rules: findings on {len(flagged)} candidates, on {len(accepted)} accepted ones{unjudged}."
-    )
+    unjudged = f" (no judge saw {unseen} of these)" if unseen else ""
+    counts = f"{len(flagged)} candidates, of which {len(accepted)} are accepted{unjudged}"
+    lines.append(f"Rules: findings on {counts}.")
 
     broken = "unknown; no person has read a sample (audit variants review)"
-    if (read := header.review) is not None:
-        broken = f"{read.broken} of {read.n} read; at most {percent(read.upper_95)} (95 %, exact)"
+    review = header.review
+    if review is not None:
+        bound = percent(review.upper_95)
+        broken = f"{review.broken} of {review.n} read; at most {bound} (95 %, exact)"
     return "\n".join([*lines, f"Broken variants: {broken}.", WINDOW_NOTE])

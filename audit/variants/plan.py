@@ -1,4 +1,4 @@
-"""Count what a build would ask of its models, at most, before anything is asked."""
+"""Count the calls that a build makes at most, before any call is made."""
 
 from collections.abc import Sequence
 
@@ -25,8 +25,8 @@ def planned_build(config: VariantsConfig) -> dict[str, PlannedCalls]:
     Returns
     -------
     dict of str to PlannedCalls
-        Calls of the writer and of the judge; without a model, no entry. Every attempt is counted, with
-        every candidate before the judge: the gates before it only lower the number.
+        The calls of the writer and of the judge, if the build has such a model. Every attempt and
+        every candidate is counted, although gates may stop candidates before the judge.
 
     Raises
     ------
@@ -41,31 +41,29 @@ def planned_build(config: VariantsConfig) -> dict[str, PlannedCalls]:
     plans: dict[str, PlannedCalls] = {}
     if writer is None:
         propose, _ = strategy_of(config, policy, questions, sources_of(config), None)
+        attempts = 1
         by_id = {question.id: question for question in questions}
-        judged, attempts = (
-            [by_id[one.question_id] for one in propose([(q, (1,)) for q in questions], 0)],
-            1,
-        )
+        needed = [(question, (1,)) for question in questions]
+        judged = [by_id[candidate.question_id] for candidate in propose(needed, 0)]
     else:
-        numbers, attempts = range(1, config.num_variants + 1), config.max_attempts
-        judged = [question for question in questions for _ in numbers]
-        asked = [
-            paraphrase_request(prompts, q, policy, number) for q in questions for number in numbers
-        ]
-        lengths = [len(one.prompt) for one in asked]
+        attempts = config.max_attempts
+        judged, lengths = [], []
+        for question in questions:
+            for number in range(1, config.num_variants + 1):
+                judged.append(question)
+                request = paraphrase_request(prompts, question, policy, number)
+                lengths.append(len(request.prompt))
         plans["writer"] = _planned(config, writer, lengths, attempts, MAX_TOKENS)
     if judge is not None:
         shown = [*judged, *questions[: policy.judge_controls]]
-        lengths = [len(prompts.templates[JUDGE]) + _judged_length(one) for one in shown]
-        plans["judge"] = _planned(
-            config, judge, lengths, attempts * policy.judge_votes, JUDGE_TOKENS
-        )
+        lengths = [len(prompts.templates[JUDGE]) + _judged_length(item) for item in shown]
+        calls = attempts * policy.judge_votes
+        plans["judge"] = _planned(config, judge, lengths, calls, JUDGE_TOKENS)
     return plans
 
 
 def _judged_length(item: Item) -> int:
-    """Return the characters that a judge is shown of an item: its text, a rewording as long, its
-    options."""
+    """Return the characters of an item in a judge's prompt: text, a rewording as long, options."""
     return 2 * len(item.text) + len("\n".join(lettered(item.options)))
 
 
@@ -83,19 +81,19 @@ def _planned(
 
 
 def price_lines(config: VariantsConfig, plans: dict[str, PlannedCalls]) -> list[str]:
-    """Return a line for each model: calls, tokens, hours, money.
+    """Return a line with calls, tokens, hours and money for each model.
 
     Parameters
     ----------
     config : VariantsConfig
         The configuration.
     plans : dict of str to PlannedCalls
-        Calls of `planned_build`.
+        The result of `planned_build`.
 
     Returns
     -------
     list of str
-        Lines.
+        The lines.
 
     Raises
     ------
@@ -104,9 +102,10 @@ def price_lines(config: VariantsConfig, plans: dict[str, PlannedCalls]) -> list[
     """
     money = sum(plan.cost.money or 0.0 for plan in plans.values())
     if config.cost.max is not None and money > config.cost.max:
+        enough = float(f"{money * 1.1:.2g}")
         raise ConfigError(
             f"cost of the build is at most {money:,.2f} {config.cost.currency}. Expected at most "
-            f"cost.max={config.cost.max:g}. Example: cost.max={float(f'{money * 1.1:.2g}'):g}, or max_attempts=1"
+            f"cost.max={config.cost.max:g}. Example: cost.max={enough:g}, or max_attempts=1"
         )
     return [
         f"{role} {plan.model}, with every attempt: {in_one_line([(plan, 1.0)])}"

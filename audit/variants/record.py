@@ -1,8 +1,8 @@
-"""Define the records of a variant library, its hash, and the requests that build it. Pure.
+"""Define the records of a variant library, its hash, and the requests that build it (pure).
 
-A library's hash covers its rows and its header in a canonical form: it depends neither on the order
-of the rows nor on how Arrow wrote them. A reviewed or merged library is another one, and names
-those it came from in `parents`.
+The hash covers the rows and the header in a canonical form. It does not depend on the order of the
+rows or on Arrow's encoding. A reviewed or merged library has another hash, and its field `parents`
+names the libraries that it was made from.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ from audit.core.errors import DataError
 from audit.core.records import Generation, Item
 
 SCHEMA_VERSION = 1
-DISTANCE_DIGITS = (
-    4  # distances are rounded before they are judged: machines differ in the seventh digit
-)
+# Distances are rounded before they are judged, because machines differ in the seventh digit.
+DISTANCE_DIGITS = 4
 
 
 class State(StrEnum):
-    """Name whether a candidate is a variant, and if not, the first gate that stopped it."""
+    """Name the state of a candidate: accepted, or the first gate that stopped it."""
 
     ACCEPTED = "accepted"
-    FAILED = "failed"  # the paraphraser gave no text: an error, or cut off at its token limit
+    FAILED = "failed"  # the paraphraser's reply is an error or cut off at its token limit
     EMPTY = "empty"
-    NO_OP = "no_op"  # the original's own words
-    DUPLICATE = "duplicate"  # another variant's words
-    NOT_EMBEDDED = "not_embedded"  # longer than the embedder holds
+    NO_OP = "no_op"  # the words of the original
+    DUPLICATE = "duplicate"  # the words of another variant
+    NOT_EMBEDDED = "not_embedded"  # too long for the embedder
     TOO_CLOSE = "too_close"
     TOO_FAR = "too_far"
-    FACTS_LOST = "facts_lost"  # the text keeps none of the original's numbers
-    NOT_ENTAILED = "not_entailed"  # NLI: a direction is below the cut, or could not be computed
-    AWAITING_JUDGE = "awaiting_judge"  # a rule found something, no judge was configured, and the policy is to hold
+    FACTS_LOST = "facts_lost"  # the text has no number of the original
+    NOT_ENTAILED = "not_entailed"  # the NLI of a direction is below the cut, or was not computed
+    AWAITING_JUDGE = "awaiting_judge"  # a rule has a finding, and the policy is to hold such texts
     JUDGED_BROKEN = "judged_broken"
     JUDGE_TIE = "judge_tie"
     JUDGE_UNREADABLE = "judge_unreadable"
-    JUDGE_FAILED = "judge_failed"  # most of the judge's calls failed: nothing is known, and it can be asked again
-    SUSPECT = "suspect"  # reference panel: every model has the original right, and every one fails the variant
-    REVIEWED_BROKEN = "reviewed_broken"  # a person found the gold answer lost
+    JUDGE_FAILED = "judge_failed"  # most calls of the judge failed, and can be repeated
+    SUSPECT = "suspect"  # every model of the panel answers the original right and the variant wrong
+    REVIEWED_BROKEN = "reviewed_broken"  # a person read that the key is no longer right
 
 
 class Judgement(StrEnum):
     """Name the result of k votes of a judge.
 
-    TIE: no side has more than half of the votes. FAILED: more than half of the calls failed.
+    TIE means that no side has more than half of the votes. FAILED means that more than half of the
+    calls failed.
     """
 
     NOT_ASKED = "not_asked"
@@ -70,15 +70,15 @@ class Candidate:
     question_id : str
         The question.
     number : int
-        Counts from 1 within the question, in the order proposed, and is never reused.
+        The number within the question, from 1, in the order of the proposals. It is never reused.
     text : str
-        Rewording of that part alone.
+        The reworded part.
     source : str
-        Row, rule or prompt that it came from.
+        The row, rule or prompt of the candidate.
     attempt : int
-        Attempt of the strategy, from 0.
+        The attempt of the strategy, from 0.
     error : str or None
-        Why there is no text.
+        The reason for a missing text.
     """
 
     question_id: str
@@ -91,10 +91,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """Hold one row of a library: a candidate, every gate's finding (None: not available), and its
-    state.
+    """Hold one row of a library: a candidate, the finding of every gate, and its state.
 
-    `arrow.SCHEMA` documents each field.
+    A finding is None if the gate did not run. `arrow.SCHEMA` documents each field.
     """
 
     question_id: str
@@ -123,22 +122,26 @@ class Variant:
 
     @property
     def id(self) -> str:
+        """Return the id of the variant, such as arc/12#3."""
         return f"{self.question_id}#{self.number}"
 
     @property
     def accepted(self) -> bool:
+        """Return True if every gate accepted the candidate."""
         return self.state == State.ACCEPTED
 
     def reword(self, item: Item) -> Item:
-        """Return the question in this variant's words, under its own id; the gold option is found
-        by its text."""
+        """Return the question with this variant's words, options and gold option.
+
+        The question keeps its id.
+        """
         reworded = item.reworded(self.context + self.text)
         return replace(reworded, options=self.options, gold=self.gold, order=self.order)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRef:
-    """Name a model that had a part in a library, at a fixed revision.
+    """Name a model that a build used, at a fixed revision.
 
     Attributes
     ----------
@@ -152,18 +155,19 @@ class ModelRef:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """Report what a person found in a random sample of the accepted variants.
+    """Hold the result of reading a random sample of the accepted variants.
 
     Attributes
     ----------
     n, broken : int
-        Variants read, and those whose gold answer is no longer right (doubt counts as broken).
+        Number of variants that were read, and of those whose key is no longer right. An unsure
+        finding counts as broken.
     upper_95 : float
         Exact one-sided 95 % bound on the share of broken variants (Clopper and Pearson 1934).
     seed : int
-        Seed of the sample.
+        The seed of the sample.
     reviewer : str
-        Who read it.
+        The person who read the sample.
     """
 
     n: int
@@ -175,24 +179,25 @@ class Review:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Describe where a library comes from: what decides its rows, and what is known of them.
+    """Describe the origin of a library: the settings of its build, and later findings.
 
     Attributes
     ----------
     name, benchmark, benchmark_revision, questions_sha256, n_questions : str or int
         The library and its questions.
     strategy, num_variants, max_attempts, seed, sources : object
-        How candidates were made; sources: sha256 of variants files.
+        The settings of the strategy. `sources` has the sha256 of each file of variants.
     window, changes, context, options : object
-        What may change, and the window of distances (`Policy`).
+        The parts that may change, and the window of distances (`Policy`).
     embedder, nli, nli_cut, judge, judge_votes, judge_scope, unjudged : object
-        Gates.
+        The gates.
     paraphraser, prompts_sha256 : object
-        Model that rewords, and its prompts.
+        The model that rewords, and the hash of its prompts.
     review, panel, parents : object
-        Findings of a person, reference models of the panel, and libraries it came from.
+        The review by a person, the reference models of the panel, and the hashes of the libraries
+        that this library was made from.
     licence, schema_version : str, int
-        Licence of the rewordings, and version of the file.
+        The licence of the rewordings, and the version of the file.
     """
 
     name: str
@@ -225,12 +230,11 @@ class Header:
     schema_version: int = SCHEMA_VERSION
 
     def made_unlike(self, other: Header) -> tuple[str, ...]:
-        """Return the fields in which two libraries were made differently: strategy, part that may
-        change, gates."""
+        """Return the settings of the build in which two libraries differ."""
         return tuple(name for name in _MAKING if getattr(self, name) != getattr(other, name))
 
 
-# These fields decide how hard and how sound rewordings are, whatever the questions.
+# These fields decide the difficulty and the soundness of rewordings of any question.
 _MAKING = (
     "strategy",
     "window",
@@ -250,16 +254,16 @@ _MAKING = (
 
 @dataclass(frozen=True)
 class Library:
-    """Hold every candidate with its findings, by question and number; `sha256` names it.
+    """Hold every candidate with its findings, sorted by question and number.
 
     Attributes
     ----------
     header : Header
-        Where it comes from.
+        The origin of the library.
     variants : tuple of Variant
-        Candidates.
+        The candidates.
     sha256 : str
-        Hash of header and rows.
+        The hash of header and rows, which names the library.
     """
 
     header: Header
@@ -273,24 +277,27 @@ class Library:
 
     @property
     def accepted(self) -> tuple[Variant, ...]:
+        """Return the accepted variants."""
         return tuple(v for v in self.variants if v.accepted)
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return candidates by state; states that no candidate has are left out."""
+        """Return the number of candidates in each state that occurs."""
         return dict(sorted(Counter(v.state.value for v in self.variants).items()))
 
     @property
     def asked_sha256(self) -> str:
-        """Return the hash without a person's findings: equal for a library and for its reviewed
-        successor."""
+        """Return the hash without a person's findings.
+
+        A library and its reviewed successor have the same hash.
+        """
         header = replace(self.header, review=None, parents=())
-        reviewed = (State.REVIEWED_BROKEN, State.ACCEPTED)
-        plain = (
-            replace(v, review="", state=State.ACCEPTED if v.state in reviewed else v.state)
-            for v in self.variants
-        )
-        return _library_sha256(header, plain)
+        unreviewed = []
+        for variant in self.variants:
+            reviewed = variant.state in (State.REVIEWED_BROKEN, State.ACCEPTED)
+            state = State.ACCEPTED if reviewed else variant.state
+            unreviewed.append(replace(variant, review="", state=state))
+        return _library_sha256(header, unreviewed)
 
     def by_question(self) -> dict[str, tuple[Variant, ...]]:
         """Return the accepted variants of each question, by number."""
@@ -299,7 +306,7 @@ class Library:
 
 
 def question_sha256(item: Item) -> str:
-    """Return the sha256 (16 hex digits) of what a variant must fit.
+    """Return a hash (16 hex digits) of the content of a question that a variant must fit.
 
     Parameters
     ----------
@@ -309,8 +316,8 @@ def question_sha256(item: Item) -> str:
     Returns
     -------
     str
-        Hash of the text, the options in published order, the gold one and the target. The file's
-        format, the order in which options are shown, and the id are not part of it.
+        The sha256 of the text, the options in published order, the gold option and the target. It
+        does not depend on the id, the file's format, or a permutation of the options.
     """
     key = item.key if item.options else None
     content = [item.text, list(item.published), key, item.target]
@@ -319,19 +326,18 @@ def question_sha256(item: Item) -> str:
 
 
 def questions_sha256(questions: Iterable[Item]) -> str:
-    """Return the sha256 of a benchmark's content: ids with `question_sha256`, in whatever file or
-    order."""
+    """Return the sha256 of a benchmark's ids and contents. It does not depend on file or order."""
     lines = sorted(f"{q.id}\0{question_sha256(q)}\n" for q in questions)
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def header_from(data: Mapping[str, Any]) -> Header:
-    """Return the header from plain data, as the Arrow metadata holds it.
+    """Return a header from plain data.
 
     Parameters
     ----------
     data : mapping
-        JSON content.
+        The JSON content of the Arrow metadata.
 
     Returns
     -------
@@ -367,17 +373,17 @@ def _canonical(value: Any) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """Hold one user message.
+    """Hold one request to a model.
 
     Attributes
     ----------
     key : str
-        Unique within a build and equal in every build of the same configuration; the call's seed is
-        derived from it.
+        A key that is unique within a build, and equal in every build of the same configuration. It
+        determines the seed of the call.
     prompt : str
-        The message.
+        The user message.
     max_tokens, temperature, top_p : int or float
-        Limits of the reply.
+        The sampling parameters of the reply.
     """
 
     key: str
@@ -388,36 +394,36 @@ class ModelRequest:
 
 
 JUDGE_TOKENS = 512  # A judge may think before it answers.
-JUDGE_TEMPERATURE = 0.7  # votes should differ if the judge is in doubt; at 0 they would be one vote
+JUDGE_TEMPERATURE = 0.7  # At temperature 0, k votes of an unsure judge would be equal.
 
 # A function that takes requests and returns their replies in order, without an engine.
 Generate = Callable[[Sequence[ModelRequest]], Sequence[Generation]]
 
 
 def replies_of(generate: Generate, requests: Sequence[ModelRequest]) -> list[Generation]:
-    """Return the replies, one a request; nothing is generated for no requests.
+    """Return a reply to each request. Without requests, `generate` is not called.
 
     Parameters
     ----------
     generate : Generate
-        Function that generates replies.
+        The function that generates replies.
     requests : sequence of ModelRequest
-        Requests.
+        The requests.
 
     Returns
     -------
     list of Generation
-        Replies.
+        The replies, in order.
 
     Raises
     ------
     DataError
-        If their number is another.
+        If the number of replies differs from the number of requests.
     """
     replies = list(generate(requests)) if requests else []
     if len(replies) != len(requests):
         raise DataError(
-            f"{len(replies)} replies for {len(requests)} requests; expected one each, in order."
+            f"{len(replies)} replies for {len(requests)} requests. Expected a reply to each."
         )
     return replies
 
@@ -425,28 +431,28 @@ def replies_of(generate: Generate, requests: Sequence[ModelRequest]) -> list[Gen
 def votes_on(
     generate: Generate, prompts: Mapping[str, str], k: int, read: Callable[[Generation], str]
 ) -> dict[str, tuple[str, ...]]:
-    """Return a judge's k votes on each prompt; one call of `generate` for all.
+    """Return a judge's k votes on each prompt, from a single call of `generate`.
 
     Parameters
     ----------
     generate : Generate
-        Function that generates replies.
+        The function that generates replies.
     prompts : mapping of str to str
-        Prompts by key.
+        The prompts by key.
     k : int
-        Votes on each.
+        Number of votes on each prompt.
     read : callable
-        Returns a reply's vote.
+        Returns the vote of a reply.
 
     Returns
     -------
     dict of str to tuple of str
-        Votes by the prompt's key.
+        The votes by the prompt's key.
     """
-    requests = [
-        ModelRequest(f"{key}/{n}", prompt, JUDGE_TOKENS, JUDGE_TEMPERATURE)
-        for key, prompt in prompts.items()
-        for n in range(k)
-    ]
-    words = [read(reply) for reply in replies_of(generate, requests)]
-    return {key: tuple(words[i * k : (i + 1) * k]) for i, key in enumerate(prompts)}
+    requests = []
+    for key, prompt in prompts.items():
+        for n in range(k):
+            request = ModelRequest(f"{key}/{n}", prompt, JUDGE_TOKENS, JUDGE_TEMPERATURE)
+            requests.append(request)
+    votes = [read(reply) for reply in replies_of(generate, requests)]
+    return {key: tuple(votes[i * k : (i + 1) * k]) for i, key in enumerate(prompts)}

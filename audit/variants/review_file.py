@@ -1,9 +1,8 @@
-"""Write and read the form of a review: jsonl (a line about the sample, then a variant a line), or a
-page.
+"""Write and read the form of a review.
 
-A drop under rewording counts only above what broken variants could make, so every library needs
-this bound. 0 broken of 150 read means at most 2 %, and a library that nobody has read has no bound
-at all.
+The form is a page, or a jsonl file with a line about the sample and a line for each variant. Broken
+variants alone can cause a drop under rewording, so the audit needs a bound on their share. 0 broken
+of 150 variants mean at most 2 %. A library that no person has read has no bound.
 """
 
 import json
@@ -38,14 +37,14 @@ def draw_review(library: Library, n: int, rng: np.random.Generator) -> tuple[Var
     library : Library
         The library.
     n : int
-        Size of the sample.
+        The size of the sample.
     rng : numpy.random.Generator
-        Source of the sample.
+        The random number generator.
 
     Returns
     -------
     tuple of Variant
-        Sample, in the library's order.
+        The sample, in the library's order.
 
     Raises
     ------
@@ -54,8 +53,11 @@ def draw_review(library: Library, n: int, rng: np.random.Generator) -> tuple[Var
     """
     accepted = library.accepted
     if not 1 <= n <= len(accepted):
-        raise ConfigError(f"n={n}; expected 1 to {len(accepted)}, the number of accepted variants.")
-    return tuple(accepted[i] for i in np.sort(rng.choice(len(accepted), size=n, replace=False)))
+        raise ConfigError(
+            f"n is {n}. Expected 1 to {len(accepted)}, the number of accepted variants."
+        )
+    chosen = np.sort(rng.choice(len(accepted), size=n, replace=False))
+    return tuple(accepted[i] for i in chosen)
 
 
 def apply_review(
@@ -67,24 +69,23 @@ def apply_review(
     reviewer: str,
     by: str = "person",
 ) -> Library:
-    """Return the library with a reader's findings: broken variants are no longer accepted.
+    """Return the library with a reader's findings, in which broken variants are not accepted.
 
     Parameters
     ----------
     library : Library
         The library.
     drawn : sequence of str
-        Ids of the sample.
+        The ids of the sample.
     findings : mapping of str to str
-        {id: "ok" | "broken" | "unsure"}, one for each of them and no other, because a sample that
-        is read in part is no longer random. "unsure" counts as broken in the bound; the variant
-        stays out.
+        "ok", "broken" or "unsure" for each id of the sample. Every id needs a finding, because a
+        part of the sample is not random. An unsure variant counts as broken.
     seed : int
-        Seed of the sample.
+        The seed of the sample.
     reviewer : str
-        Who read it.
+        The name of the reader.
     by : str
-        "person", or "model": then there is no bound in the header, as no verdict rests on it.
+        "person" or "model". The findings of a model give no bound, because no verdict uses them.
 
     Returns
     -------
@@ -98,16 +99,16 @@ def apply_review(
     """
     missing, foreign = sorted(set(drawn) - set(findings)), sorted(set(findings) - set(drawn))
     if missing or foreign:
-        lacking = f"There is no finding on {len(missing)} of {len(drawn)} sampled variants"
-        problem = f"{lacking}, and {len(foreign)} on others"
         first = [*missing, *foreign][0]
         raise DataError(
-            f"{problem} (first: {first}). Expected one finding for each: {', '.join(FINDINGS)}."
+            f"Findings are missing on {len(missing)} of {len(drawn)} sampled variants, and "
+            f"{len(foreign)} findings are on other variants (first: {first}). "
+            f"Expected a finding on each sampled variant: {', '.join(FINDINGS)}."
         )
     odd = sorted(set(findings.values()) - set(FINDINGS))
     if odd:
         raise DataError(f"Unknown finding {odd[0]!r}. Expected one of {', '.join(FINDINGS)}.")
-    broken = sum(word != "ok" for word in findings.values())
+    broken = sum(finding != "ok" for finding in findings.values())
     review = Review(len(drawn), broken, round(upper_limit(broken, len(drawn)), 6), seed, reviewer)
     kept = review if by == "person" else None
     variants = []
@@ -121,14 +122,14 @@ def apply_review(
 
 
 ASK = (
-    "For each line set finding to ok (the key is still the one right answer), broken (it is not) or unsure, and in the "
-    "first line read_by to person, or to model where a language model read; then: "
-    "audit variants review LIBRARY --read THIS_FILE --reviewer NAME"
+    "In each line set finding to ok (the key is still the only right answer), broken (it is not) "
+    "or unsure. In the first line set read_by to person, or to model if a language model read. "
+    "Then: audit variants review LIBRARY --read THIS_FILE --reviewer NAME"
 )
 
 
 def write_review(library: Library, path: Path, *, n: int, seed: int) -> None:
-    """Draw accepted variants and write them to be read.
+    """Draw accepted variants, and write the form of their review.
 
     Parameters
     ----------
@@ -137,7 +138,7 @@ def write_review(library: Library, path: Path, *, n: int, seed: int) -> None:
     path : Path
         The file: a page if it ends in .html, else jsonl.
     n, seed : int
-        Size and seed of the sample.
+        The size and the seed of the sample.
     """
     drawn = draw_review(library, n, np.random.default_rng(seed))
     head = {"library": library.sha256, "n": n, "seed": seed, "read_by": "", "ask": ASK}
@@ -188,7 +189,7 @@ def read_review(library: Library, path: Path, *, reviewer: str) -> Library:
     path : Path
         The file.
     reviewer : str
-        Who read it.
+        The name of the reader.
 
     Returns
     -------
@@ -204,39 +205,36 @@ def read_review(library: Library, path: Path, *, reviewer: str) -> Library:
 
     Notes
     -----
-    The sample is drawn again from the library and the seed in the file, so a file with other or
+    The sample is drawn again from the library with the seed in the file. So a file with other or
     fewer variants is refused.
     """
     try:
-        head, *lines = [
-            json.loads(line) for line in read_text(path, follow=True).splitlines() if line.strip()
-        ]
-        made_for, n, seed = str(head["library"]), int(head["n"]), int(head["seed"])
+        written = read_text(path, follow=True).splitlines()
+        head, *lines = [json.loads(line) for line in written if line.strip()]
+        sha256, n, seed = str(head["library"]), int(head["n"]), int(head["seed"])
         by = str(head["read_by"]).strip().lower()
-        words = {str(line["id"]): str(line["finding"]).strip().lower() for line in lines}
+        entries = {str(line["id"]): str(line["finding"]).strip().lower() for line in lines}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
-            f"{path} is not a review file ({error!r}). Expected one that `review --out` wrote."
+            f"{path} is not a review file ({error!r}). Expected a file that `review --out` wrote."
         ) from error
-    if made_for != library.sha256:
+    if sha256 != library.sha256:
         raise LibraryError(
-            f"{path} is a review of library {made_for[:12]}, not of {library.sha256[:12]}."
+            f"{path} is a review of library {sha256[:12]}. Expected {library.sha256[:12]}."
         )
     if by not in READERS or not reviewer.strip():
-        problem = f"{path} says read_by={by!r}, and the reviewer is {reviewer!r}"
         raise DataError(
-            f"{problem}. Expected {' or '.join(READERS)} in the first line, and --reviewer NAME."
+            f"read_by of {path} is {by!r}, and --reviewer is {reviewer!r}. Expected "
+            f"{' or '.join(READERS)} in the first line, and --reviewer NAME."
         )
     drawn = draw_review(library, n, np.random.default_rng(seed))
     shown = {v.id: _line(v) for v in drawn}
     for line in lines:
-        if any(
-            line.get(k, v) != v
-            for k, v in shown.get(str(line["id"]), {}).items()
-            if k not in ("id", "finding")
-        ):
-            raise DataError(
-                f"{path} shows another text of {line['id']} than the library holds. Write the form again."
-            )
-    findings = {id_: word for id_, word in words.items() if word}
+        for key, value in shown.get(str(line["id"]), {}).items():
+            if key not in ("id", "finding") and line.get(key, value) != value:
+                raise DataError(
+                    f"{path} has another text of {line['id']} than the library. "
+                    "Write the form again."
+                )
+    findings = {id_: finding for id_, finding in entries.items() if finding}
     return apply_review(library, [*shown], findings, seed=seed, reviewer=reviewer, by=by)

@@ -1,10 +1,9 @@
-"""Detect what a rewording must not touch: numbers, units, negations, quantifiers, quotations, named
-options.
+"""Detect changes of numbers, units, negations, quantifiers, quotations and named options.
 
-A finding does not reject, except a text that has lost every number of an original with two or more.
-Of 51 GSM8K rewordings with a "new number", 17 were read and nearly all were legitimate ("minute and
-a half" -> "90 seconds"); and of hand-written changes of meaning the rules see about half. A finding
-routes the candidate to the judge, and is kept with it.
+A finding routes the candidate to the judge, and is stored with it. It rejects only a text without
+any number of an original that has two or more. Of 51 GSM8K rewordings with a "new number", 17 were
+read. Nearly all of these were legitimate ("minute and a half" -> "90 seconds"). The rules detect
+about half of hand-written changes of meaning.
 """
 
 import re
@@ -17,9 +16,9 @@ from audit.core.package_data import shipped_table
 from audit.variants.config import Policy
 from audit.variants.record import Judgement, State, Variant
 
-# This module reads numbers itself: text2num and quantulum3 turn text into numbers or quantities,
-# but neither reads fractions, "twice" and "a dozen" together with digits, and a question needs no
-# more than that. What is missed shows as a finding too many or too few.
+# The packages text2num and quantulum3 do not read fractions, "twice" and "a dozen" together with
+# digits, so this module reads numbers itself. A number that it misses can hide a finding or cause a
+# false finding.
 _TABLE = shipped_table("rewording_rules.json")
 _ONES, _TENS, _SCALES, _PARTS = (_TABLE[name] for name in ("ones", "tens", "scales", "parts"))
 _SMALL = {word: value for value, word in enumerate(_ONES)} | _TENS
@@ -47,7 +46,7 @@ _TOKEN = re.compile(
 
 
 def numbers_in(text: str) -> Counter[Fraction]:
-    """Return every number with how often it is stated.
+    """Count the numbers in a text.
 
     Parameters
     ----------
@@ -57,13 +56,13 @@ def numbers_in(text: str) -> Counter[Fraction]:
     Returns
     -------
     Counter of Fraction
-        Numbers.
+        The numbers and their frequencies.
 
     Notes
     -----
-    "one" in words is left out, being a pronoun as often as a number ("which one"). Ordinals of rank
-    ("the third day") are left out too: they are parts only after a number or "a ... of" ("two
-    thirds", "a third of").
+    The word "one" is ignored, because it is often a pronoun ("which one"). Ordinals ("the third
+    day") are ignored too. They are fractions only after a number or in "a ... of" ("two thirds", "a
+    third of").
 
     Examples
     --------
@@ -72,34 +71,31 @@ def numbers_in(text: str) -> Counter[Fraction]:
     """
     numbers: Counter[Fraction] = Counter()
     for token in _TOKEN.finditer(text):
-        groups = {
-            name: matched.casefold() for name, matched in token.groupdict().items() if matched
-        }
+        matches = token.groupdict().items()
+        groups = {name: matched.casefold() for name, matched in matches if matched}
         if "top" in groups:
             value = Fraction(int(groups["top"]), int(groups["bottom"]))
         elif "digits" in groups:
-            # "3 million".
-            scale = (
-                Fraction(1, 100) if "percent" in groups else _SCALES.get(groups.get("scale", ""), 1)
-            )
+            scale = Fraction(_SCALES.get(groups.get("scale", ""), 1))  # as in "3 million"
+            if "percent" in groups:
+                scale = Fraction(1, 100)
             value = Fraction(groups["digits"].replace(",", "")) * scale
         elif "spelt" in groups and groups["spelt"] == "one" and "part" not in groups:
             continue
         elif "spelt" in groups:
-            value = Fraction(
-                _value(re.split(_BETWEEN, groups["spelt"])), 100 if "cent" in groups else 1
-            )
+            value = Fraction(_value(re.split(_BETWEEN, groups["spelt"])))
+            value /= 100 if "cent" in groups else 1
             value /= _PARTS.get(groups.get("part", ""), 1)
+        elif "word" in groups:
+            value = _WORDS[groups["word"]]
         else:
-            value = (
-                _WORDS[groups["word"]] if "word" in groups else Fraction(1, _PARTS[groups["of"]])
-            )
+            value = Fraction(1, _PARTS[groups["of"]])
         numbers[value] += 1
     return numbers
 
 
 def _value(words: list[str]) -> int:
-    """Return the value of number words in order: two hundred and five -> 205."""
+    """Return the value of a sequence of number words, such as 205 for two hundred and five."""
     total = group = 0
     for word in words:
         if word in _SMALL:
@@ -112,17 +108,18 @@ def _value(words: list[str]) -> int:
 
 
 ORIGINAL = "original"
-_EDGES = ".,;:?\"'“”‘’"  # marks around a word; "!" is a factorial in some questions, so it stays
+_EDGES = ".,;:?\"'“”‘’"  # marks around a word; "!" is not among them, as it can be a factorial
 
 WINDOW_NOTE = (
-    "The distance window is a novelty filter (is it reworded enough?). It does not see whether the meaning is kept: it "
-    "accepts rewordings whose meaning was changed as readily as true ones (docs/do/variants.md)."
+    "The distance window is a novelty filter: it measures how much the words differ. It does not "
+    "measure whether the meaning is the same (docs/do/variants.md)."
 )
 
 
 def same_words(text: str) -> str:
-    """Return the normal form of texts that differ in case, spacing and the marks at the ends of
-    words only.
+    """Return the normal form of a text.
+
+    Texts have equal normal forms if they differ only in case, spacing, and the marks around words.
 
     Parameters
     ----------
@@ -132,7 +129,7 @@ def same_words(text: str) -> str:
     Returns
     -------
     str
-        Normal form.
+        The normal form.
 
     Examples
     --------
@@ -142,29 +139,30 @@ def same_words(text: str) -> str:
     False
     """
     words = unicodedata.normalize("NFKC", text).casefold().split()
-    return " ".join(filter(None, (word.strip(_EDGES) for word in words)))
+    stripped = [word.strip(_EDGES) for word in words]
+    return " ".join(filter(None, stripped))
 
 
 def repeats(text: str, original: str, earlier: Mapping[str, str]) -> str | None:
-    """Return what the text repeats: "original", the id of an earlier variant, or None.
+    """Return the name of the text that a rewording repeats.
 
     Parameters
     ----------
     text, original : str
         The rewording, and the original.
     earlier : mapping of str to str
-        Ids of earlier variants by `same_words`.
+        The ids of earlier variants by normal form.
 
     Returns
     -------
     str or None
-        The repeated text.
+        "original", or the id of an earlier variant. None if the words are new.
     """
     words = same_words(text)
     return ORIGINAL if words == same_words(original) else earlier.get(words)
 
 
-MIN_OPTION_CHARS = 4  # a shorter option ("4", "no") turns up in any prose
+MIN_OPTION_CHARS = 4  # A shorter option ("4", "no") can occur in any text.
 
 _NEGATION = re.compile(
     r"\b(?:not|no|never|none|neither|nor|nobody|nothing|nowhere|without|except|excluding|cannot|unable|fails?|failed|lacks?|"
@@ -184,34 +182,36 @@ _ANSWERS = re.compile(
 )
 
 
-_UNIT_WORDS, _QUANTIFIER_WORDS = (
-    {
-        name: re.compile(rf"(?<![a-z])(?:{one})(?![a-z])", re.IGNORECASE)
-        for name, one in _TABLE[kind].items()
-    }
-    for kind in ("units", "quantifiers")
-)
+def _patterns(kind: str) -> dict[str, re.Pattern[str]]:
+    """Return the patterns of the words of a kind by name."""
+    patterns = {}
+    for name, words in _TABLE[kind].items():
+        patterns[name] = re.compile(rf"(?<![a-z])(?:{words})(?![a-z])", re.IGNORECASE)
+    return patterns
+
+
+_UNIT_WORDS, _QUANTIFIER_WORDS = _patterns("units"), _patterns("quantifiers")
 
 
 def rule_findings(original: str, text: str, options: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the changes of a rewording that a rule watches.
+    """Return the changes in a rewording that the rules detect.
 
     Parameters
     ----------
     original, text : str
-        The parts that may change.
+        The original and the reworded part.
     options : sequence of str
-        Options of the item, none for a free-form answer.
+        The options of the item. A free-form answer has no options.
 
     Returns
     -------
     tuple of str
-        Findings, such as "numbers: 3 -> 4"; empty without any.
+        The findings, such as "numbers: 3 -> 4".
 
     Notes
     -----
-    The rules compare which numbers, units, quantifiers, quotations and named options occur, not how
-    often; for negations, how many.
+    The rules compare the sets of numbers, units, quantifiers, quotations and named options, without
+    their frequencies. For negations they compare the numbers.
     """
     both = (original, text)
     watched = {
@@ -222,12 +222,11 @@ def rule_findings(original: str, text: str, options: Sequence[str] = ()) -> tupl
         "options named": [_named(part, options) for part in both],
     }
     findings = []
-    for watched_kind, (before, after) in watched.items():
+    for kind, (before, after) in watched.items():
         if before != after:
-            lost, new = (
-                ", ".join(sorted(side)) or "nothing" for side in (before - after, after - before)
-            )
-            findings.append(f"{watched_kind}: {lost} -> {new}")
+            lost = ", ".join(sorted(before - after)) or "nothing"
+            new = ", ".join(sorted(after - before)) or "nothing"
+            findings.append(f"{kind}: {lost} -> {new}")
     negations = [len(_NEGATION.findall(part)) for part in both]
     if negations[0] != negations[1]:
         findings.append(f"negations: {negations[0]} -> {negations[1]}")
@@ -237,7 +236,7 @@ def rule_findings(original: str, text: str, options: Sequence[str] = ()) -> tupl
 
 
 def _stated(text: str) -> set[Fraction]:
-    """Return the numbers except 1, which is in words a pronoun as often as a number."""
+    """Return the numbers except 1, because the word "one" is often a pronoun."""
     return {number for number in numbers_in(text) if number != 1}
 
 
@@ -250,14 +249,14 @@ def _present(words: Mapping[str, re.Pattern[str]], text: str) -> set[str]:
 
 
 def _matched(groups: Sequence[str]) -> str:
-    """Return the group of a match that is not empty."""
+    """Return the first group of a match that is not empty."""
     return next(filter(None, groups))
 
 
 def _quotations(text: str, other: str) -> set[str]:
-    """Return what the text quotes and the other text does not contain.
+    """Return the quotations in a text whose words the other text does not contain.
 
-    Adding or removing quotation marks around a word changes nothing.
+    So quotation marks that are added to a word, or removed, cause no finding.
     """
     other_words = f" {same_words(other)} "
     quoted = {same_words(_matched(groups)) for groups in _QUOTED.findall(text)}
@@ -271,11 +270,8 @@ def _named(text: str, options: Sequence[str]) -> set[str]:
     """
     by_letter = set(map(_matched, _LETTERED.findall(text)))
     words = f" {same_words(text)} "
-    by_words = {
-        option
-        for option in options
-        if len(option) >= MIN_OPTION_CHARS and f" {same_words(option)} " in words
-    }
+    long_options = [option for option in options if len(option) >= MIN_OPTION_CHARS]
+    by_words = {option for option in long_options if f" {same_words(option)} " in words}
     return by_letter | by_words
 
 
@@ -288,14 +284,14 @@ _BY_JUDGEMENT = {
 
 
 def decide(variant: Variant, policy: Policy, *, nli: bool, judge: bool) -> State:
-    """Return the state that a candidate's values give it, before a panel or a reader saw it.
+    """Return the state of a candidate after all gates of a build.
 
     Parameters
     ----------
     variant : Variant
         The candidate.
     policy : Policy
-        Thresholds.
+        The thresholds.
     nli, judge : bool
         True if the gate was configured for the build.
 
@@ -304,7 +300,8 @@ def decide(variant: Variant, policy: Policy, *, nli: bool, judge: bool) -> State
     State
         The state.
     """
-    if (stopped := before_judge(variant, policy, nli=nli)) is not None:
+    stopped = before_judge(variant, policy, nli=nli)
+    if stopped is not None:
         return stopped
     if variant.judgement in _BY_JUDGEMENT:
         return _BY_JUDGEMENT[variant.judgement]
@@ -320,14 +317,14 @@ def before_judge(variant: Variant, policy: Policy, *, nli: bool) -> State | None
     variant : Variant
         The candidate.
     policy : Policy
-        Thresholds.
+        The thresholds.
     nli : bool
         True if NLI was configured.
 
     Returns
     -------
     State or None
-        None if no gate does; only such candidates get a judge's votes.
+        The state. None if every gate accepts the candidate; the judge votes only on these.
     """
     # An empty text means that the paraphraser failed or returned nothing.
     if not variant.text.strip():
@@ -349,7 +346,7 @@ def before_judge(variant: Variant, policy: Policy, *, nli: bool) -> State | None
 
 
 def facts_lost(original: str, text: str) -> bool:
-    """Return whether the original states two numbers or more and the text none of them.
+    """Return True if a rewording lacks all numbers of an original with two or more numbers.
 
     Parameters
     ----------
@@ -359,8 +356,11 @@ def facts_lost(original: str, text: str) -> bool:
     Returns
     -------
     bool
-        True if the question is left and its facts are gone. Of 1,315 rewordings of GSM8K by
-        LLM-decontaminator 2 are such, both broken.
+        True if the facts of the question are lost.
+
+    Notes
+    -----
+    LLM-decontaminator made 1,315 rewordings of GSM8K. The rule stops 2 of these; both are broken.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Run `audit variants build` as a function: open the benchmark, load the embedder, build the
-library. Thin."""
+"""Run a build: open the benchmark, load the embedder, make and judge candidates."""
 
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from audit.benchmarks.files import DataFile, content_hash, labelled_rows
@@ -20,14 +20,14 @@ from audit.variants.record import Candidate, Generate, Header, Library, ModelRef
 
 @dataclass(frozen=True)
 class Models:
-    """Hold the models of a build, not loaded yet.
+    """Hold the models of a build, which are not loaded yet.
 
     Attributes
     ----------
     generate, paraphraser : Generate or None, ModelRef or None
-        Model that writes the texts.
+        The function and the name of the model that writes the texts.
     judge : Judge or None
-        Model that votes.
+        The model that votes.
     """
 
     generate: Generate | None = None
@@ -43,7 +43,7 @@ def run_build(config: VariantsConfig, models: Models = Models()) -> Library:
     config : VariantsConfig
         The configuration.
     models : Models
-        Models of the build.
+        The models of the build.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def run_build(config: VariantsConfig, models: Models = Models()) -> Library:
     Raises
     ------
     ConfigError, BenchmarkError, EngineLoadError
-        Before any candidate is judged.
+        If the configuration, the benchmark or an encoder cannot be used.
     EngineError
         If a model cannot be run.
     """
@@ -100,7 +100,7 @@ def run_build(config: VariantsConfig, models: Models = Models()) -> Library:
 
 
 def shipped_prompts() -> Protocol:
-    """Return the checked prompts, the judge's among them."""
+    """Return the shipped prompts of the paraphraser and the judge."""
     return strategies.load_prompts(load_group("rewording", "prompts"))
 
 
@@ -111,17 +111,44 @@ def strategy_of(
     sources: list[DataFile],
     generate: Generate | None,
 ) -> tuple[Propose, str]:
-    """Return how candidates are proposed, and the hash of the prompts or rules ("" for a file)."""
+    """Return the strategy that makes candidates.
+
+    Parameters
+    ----------
+    config : VariantsConfig
+        The configuration.
+    policy : Policy
+        The policy of the benchmark.
+    questions : list of Item
+        The questions.
+    sources : list of DataFile
+        The files of variants.
+    generate : Generate or None
+        The function that generates replies.
+
+    Returns
+    -------
+    propose : Propose
+        The function that proposes candidates.
+    sha256 : str
+        The hash of the prompts or rules. It is "" if candidates come from a file.
+
+    Raises
+    ------
+    ConfigError
+        If a row of a file cannot be used, or a model is missing.
+    """
     if config.strategy == "file":
-        rows = (row for source in sources for row in labelled_rows(source))
+        rows = chain.from_iterable(map(labelled_rows, sources))
         return once(strategies.file_candidates(rows, questions, config.file)), ""
     if config.strategy == "template":
         rules, sha256 = strategies.load_rules(load_group("rewording", "templates"))
-        return once(
-            [c for q in questions for c in strategies.template_candidates(q, policy, rules)]
-        ), sha256
+        candidates: list[Candidate] = []
+        for question in questions:
+            candidates += strategies.template_candidates(question, policy, rules)
+        return once(candidates), sha256
     if generate is None:
-        raise ConfigError("strategy=paraphrase_llm needs a model; such as model=llama3_8b.")
+        raise ConfigError("strategy=paraphrase_llm needs a model. Example: model=llama3_8b")
     prompts = shipped_prompts()
 
     def paraphrased(needed: Needed, attempt: int) -> list[Candidate]:
@@ -131,12 +158,18 @@ def strategy_of(
 
 
 def sources_of(config: VariantsConfig) -> list[DataFile]:
-    """Return the files of a build; empty if its strategy reads no file. Raises ConfigError if a
-    file does not exist."""
-    files = (
-        [Path(path).expanduser() for path in config.file.path] if config.strategy == "file" else []
-    )
-    for file in files:
-        if not file.is_file():
-            raise ConfigError(f"file.path={file}: no such file (looked from {Path.cwd()}).")
-    return [DataFile(file, file.name) for file in files]
+    """Return the files of variants of a build. Only strategy=file reads files.
+
+    Raises ConfigError if a file does not exist.
+    """
+    if config.strategy != "file":
+        return []
+    files = []
+    for name in config.file.path:
+        path = Path(name).expanduser()
+        if not path.is_file():
+            raise ConfigError(
+                f"file.path is {path}, which does not exist in {Path.cwd()}. Expected a file."
+            )
+        files.append(DataFile(path, path.name))
+    return files

@@ -1,4 +1,4 @@
-"""Select the variants that a run asks: a library against the run's questions. Pure."""
+"""Select the variants of a library for the questions of a run (pure)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ class Selection:
     Attributes
     ----------
     variants : dict of str to tuple of Variant
-        By question id, in the questions' order, at most n each.
+        At most n variants by question id, in the order of the questions.
     without : tuple of str
-        Questions that have none and are left out.
+        The questions without a variant, which are left out.
     short : tuple of str
-        Questions with fewer than n.
+        The questions with fewer than n variants.
     kept_short : bool
-        True if these are kept.
+        True if the questions with fewer variants are kept.
     """
 
     variants: dict[str, tuple[Variant, ...]]
@@ -33,54 +33,58 @@ class Selection:
 
     @property
     def sentence(self) -> str:
-        """Return what a reader of the result must know, in a sentence."""
-        parts = [
-            f"{len(self.variants)} questions with {sum(map(len, self.variants.values()))} variants"
-        ]
+        """Return a sentence about the numbers of questions and variants."""
+        total = sum(map(len, self.variants.values()))
+        parts = [f"{len(self.variants)} questions with {total} variants"]
         if self.without:
             parts.append(f"{len(self.without)} without a variant are left out")
         if self.short:
-            parts.append(
-                f"{len(self.short)} with fewer than asked for are {'kept' if self.kept_short else 'left out'}"
-            )
+            fate = "kept" if self.kept_short else "left out"
+            parts.append(f"{len(self.short)} with fewer than num_variants are {fate}")
         return "; ".join(parts) + "."
 
 
 def check_library(library: Library, benchmark: str, questions: Iterable[Item]) -> None:
-    """Raise if a library is of another benchmark, or its questions are no longer those that were
-    reworded.
+    """Check that a library was built from the questions of a run.
 
     Parameters
     ----------
     library : Library
         The library.
     benchmark : str
-        Name.
+        The name of the benchmark.
     questions : iterable of Item
-        Questions of the run. Unknown ones are later in `Selection.without`.
+        The questions of the run. Questions that the library lacks are accepted here;
+        `Selection.without` names them.
 
     Raises
     ------
     LibraryError
-        If the library does not fit.
+        If the library is of another benchmark, or a question has changed.
 
     Notes
     -----
-    Each question's content counts, not the file or revision that it came in: csv and parquet of one
-    benchmark are equal.
+    Only the content of each question is compared. A csv and a parquet file of one benchmark are
+    equal.
     """
     header = library.header
+    about = f"Library {header.name} {library.sha256[:12]}"
     if header.benchmark != benchmark:
-        problem = f"Library {header.name} {library.sha256[:12]} rewords {header.benchmark}, not {benchmark}"
         raise LibraryError(
-            f"{problem}. Choose one of {benchmark}, or benchmark={header.benchmark}."
+            f"{about} rewords {header.benchmark}, not {benchmark}. Expected a library of "
+            f"{benchmark}, or benchmark={header.benchmark}."
         )
     hashes = {v.question_id: v.question_sha256 for v in library.variants}
-    if other := [q.id for q in questions if q.id in hashes and hashes[q.id] != question_sha256(q)]:
-        problem = f"Library {header.name} {library.sha256[:12]} was built from another revision of {benchmark}"
+    changed = []
+    for question in questions:
+        stored = hashes.get(question.id)
+        if stored is not None and stored != question_sha256(question):
+            changed.append(question.id)
+    if changed:
         raise LibraryError(
-            f"{problem} ({header.benchmark_revision}): {len(other)} questions differ, such as {other[0]}. Use that "
-            "revision, or build the library again."
+            f"{about} was built from another revision of {benchmark} "
+            f"({header.benchmark_revision}): {len(changed)} questions differ, such as {changed[0]}. "
+            "Expected that revision, or a new library."
         )
 
 
@@ -94,17 +98,18 @@ def select_variants(
     library : Library
         The library.
     questions : sequence of Item
-        Questions of the run.
+        The questions of the run.
     n : int or None
-        Number; None takes all.
+        Number of variants of a question. None selects all.
     short : str
-        A question with fewer than n: "keep" (the permutation test takes any number of wordings) or
-        "drop" (a balanced design, of the questions that are easiest to reword).
+        What happens to a question with fewer than n variants. "keep": the permutation test works
+        with any number of wordings. "drop": the design is balanced, but has only questions that are
+        easy to reword.
 
     Returns
     -------
     Selection
-        Variants.
+        The selected variants.
 
     Raises
     ------
@@ -117,15 +122,23 @@ def select_variants(
         check_counts(num_variants=n)
     check_known("value of short", short, SHORT)
     accepted = library.by_question()
-    having = {q.id: accepted[q.id][:n] for q in questions if q.id in accepted}
-    lacking = tuple(id_ for id_, variants in having.items() if n is not None and len(variants) < n)
-    dropped = set(lacking) if short == "drop" else set()
-    chosen = {id_: variants for id_, variants in having.items() if id_ not in dropped}
+    chosen: dict[str, tuple[Variant, ...]] = {}
+    without, too_few = [], []
+    for question in questions:
+        variants = accepted.get(question.id, ())[:n]
+        if not variants:
+            without.append(question.id)
+            continue
+        if n is not None and len(variants) < n:
+            too_few.append(question.id)
+            if short == "drop":
+                continue
+        chosen[question.id] = variants
     if not chosen:
-        problem = f"Library {library.header.name} {library.sha256[:12]} has {'no' if n is None else f'fewer than {n}'}"
+        number = "no" if n is None else f"fewer than {n}"
         raise LibraryError(
-            f"{problem} accepted variants for every one of the {len(questions)} questions. Use short=keep, a smaller "
+            f"Library {library.header.name} {library.sha256[:12]} has {number} accepted variants "
+            f"for every one of the {len(questions)} questions. Expected short=keep, a smaller "
             "num_variants, or another library."
         )
-    without = tuple(q.id for q in questions if q.id not in accepted)
-    return Selection(chosen, without, lacking, short == "keep")
+    return Selection(chosen, tuple(without), tuple(too_few), short == "keep")

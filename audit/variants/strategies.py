@@ -1,8 +1,8 @@
-"""Make candidates (pure): from a file of existing variants, by rules, or by a model that rewords.
+"""Make candidates from a file of existing variants, by rules, or by a model that rewords (pure).
 
-Rows of a file are aligned by id or by row. Under the rules (conf/rewording/templates.yaml) few
-words change and most candidates are too close. A model rewords by versioned prompts; the function
-that generates replies is a parameter.
+Rows of a file are aligned by id or by row. The rules (conf/rewording/templates.yaml) change few
+words, so most of their candidates are too close to the original. A model rewords by versioned
+prompts, and the function that generates replies is a parameter.
 """
 
 import hashlib
@@ -30,41 +30,40 @@ def file_candidates(
     Parameters
     ----------
     rows : iterable of (str, row)
-        (place, row), such as ("line 3", {...}).
+        Each row with its place, such as ("line 3", {...}).
     questions : sequence of Item
-        Questions that the file was made for, in the benchmark's order.
+        The questions that the file rewords, in the order of the benchmark.
     format_ : FileConfig
-        How rows are read.
+        The columns of the file, and its alignment.
 
     Returns
     -------
     list of Candidate
-        Candidates.
+        The candidates.
 
     Raises
     ------
     ConfigError
-        If a row lacks the columns, an id is unknown, or, aligned by row, the numbers of rows and
-        questions differ.
+        If a row lacks the columns, or an id is unknown. Also if rows are aligned by row, and the
+        numbers of rows and questions differ.
     """
     located = list(rows)
-    if format_.align == "row" and len(located) != len(questions):
+    by_row = format_.align == "row"
+    if by_row and len(located) != len(questions):
         raise ConfigError(
-            f"The file has {len(located)} rows for {len(questions)} questions; aligned by row there must be one each. "
-            "Choose the same part of the benchmark (benchmark.subjects=...), or use align=id with a column of ids."
+            f"The file has {len(located)} rows for {len(questions)} questions. Expected a row for "
+            "each question, because align=row. Select the same part of the benchmark "
+            "(benchmark.subjects=...), or use align=id."
         )
     known = {question.id for question in questions}
     numbers: Counter[str] = Counter()
     candidates = []
     for index, (place, row) in enumerate(located):
-        id_ = (
-            questions[index].id
-            if format_.align == "row"
-            else str(_field(place, row, format_.id_column))
-        )
+        id_ = questions[index].id if by_row else str(_field(place, row, format_.id_column))
         if id_ not in known:
             raise ConfigError(
-                f"{place}: the benchmark has no question {id_!r}; it has such as {questions[0].id!r}."
+                f"{place}: {id_!r} is not a question of the benchmark. "
+                f"Expected an id. Example: {questions[0].id!r}"
             )
         value, text, error = _field(place, row, format_.text_column), "", None
         if isinstance(value, str):
@@ -82,7 +81,8 @@ def _field(place: str, row: Mapping[str, Any] | Sequence[str], name: str) -> Any
     if not isinstance(row, Mapping) or name not in row:
         present = ", ".join(map(str, row)) if isinstance(row, Mapping) else "no named fields"
         raise ConfigError(
-            f"{place}: no field {name!r}; found: {present}. Set file.text_column and file.id_column."
+            f"{place}: no field {name!r}; found: {present}. "
+            "Set file.text_column and file.id_column."
         )
     return row[name]
 
@@ -92,17 +92,16 @@ _LAST_SENTENCE = Policy(context="last_sentence")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Define a rewording rule: the last sentence of a stem, if `pattern` matches all of it, becomes
-    `replacement`.
+    """Define a rewording rule, which replaces the last sentence of a stem.
 
     Attributes
     ----------
     name : str
-        Name.
+        The name of the rule.
     pattern : re.Pattern
-        Pattern of the whole sentence.
+        The pattern that the whole sentence must match.
     replacement : str
-        New sentence.
+        The new sentence.
     """
 
     name: str
@@ -111,30 +110,57 @@ class Rule:
 
 
 def load_rules(mapping: Mapping[str, Any]) -> tuple[list[Rule], str]:
-    """Return the rules of conf/rewording/templates.yaml, and the sha256 of every name, pattern and
-    replacement."""
-    rules = [
-        Rule(row["name"], re.compile(row["pattern"]), row["replacement"])
-        for row in mapping["rules"]
-    ]
+    """Return the rules of conf/rewording/templates.yaml.
+
+    Parameters
+    ----------
+    mapping : mapping
+        The content of the file.
+
+    Returns
+    -------
+    rules : list of Rule
+        The rules.
+    sha256 : str
+        The hash of every name, pattern and replacement.
+    """
+    rules = []
+    for row in mapping["rules"]:
+        rules.append(Rule(row["name"], re.compile(row["pattern"]), row["replacement"]))
     canonical = json.dumps(list(mapping["rules"]), sort_keys=True, separators=(",", ":"))
     return rules, hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def template_candidates(item: Item, policy: Policy, rules: Sequence[Rule]) -> list[Candidate]:
-    """Return one candidate for every rule that fits, in the rules' order."""
+    """Return a candidate for every rule that matches.
+
+    Parameters
+    ----------
+    item : Item
+        The question.
+    policy : Policy
+        The policy, which defines the stem.
+    rules : sequence of Rule
+        The rules.
+
+    Returns
+    -------
+    list of Candidate
+        The candidates, in the order of the rules.
+    """
     before, sentence = split_text(split_text(item.text, policy).stem, _LAST_SENTENCE)
     stripped = sentence.strip()
-    fitting = [rule for rule in rules if rule.pattern.fullmatch(stripped)]
-    texts = [before + rule.pattern.sub(rule.replacement, stripped) for rule in fitting]
-    return [
-        Candidate(item.id, k, texts[k - 1], rule.name) for k, rule in enumerate(fitting, start=1)
-    ]
+    candidates: list[Candidate] = []
+    for rule in rules:
+        if rule.pattern.fullmatch(stripped):
+            text = before + rule.pattern.sub(rule.replacement, stripped)
+            candidates.append(Candidate(item.id, len(candidates) + 1, text, rule.name))
+    return candidates
 
 
 JUDGE = "judge"
 MAX_TOKENS = 1024
-TEMPERATURE = 0.8  # makes candidates of one prompt differ
+TEMPERATURE = 0.8  # Candidates of one prompt must differ.
 TOP_P = 0.95
 
 _TAGGED = re.compile(r"<question>(.*?)</question>", re.DOTALL | re.IGNORECASE)
@@ -149,10 +175,9 @@ _QUOTES = {'"': '"', "“": "”", "'": "'", "`": "`"}
 
 
 def load_prompts(mapping: Mapping[str, Any]) -> Protocol:
-    """Return the prompts of conf/rewording/prompts.yaml: paraphrase styles in order, and the
-    judge's.
+    """Return the prompts of conf/rewording/prompts.yaml: the paraphrase styles, and the judge's.
 
-    A test compares its placeholders with the values that are filled in.
+    A test compares the placeholders of the prompts with the values that are filled in.
     """
     templates = dict(mapping["templates"])
     return Protocol(
@@ -161,7 +186,24 @@ def load_prompts(mapping: Mapping[str, Any]) -> Protocol:
 
 
 def paraphrase_request(prompts: Protocol, item: Item, policy: Policy, number: int) -> ModelRequest:
-    """Return the request for one candidate; styles rotate with the number."""
+    """Return the request for one candidate.
+
+    Parameters
+    ----------
+    prompts : Protocol
+        The prompts.
+    item : Item
+        The question.
+    policy : Policy
+        The policy, which defines the stem.
+    number : int
+        The number of the candidate. It selects the style.
+
+    Returns
+    -------
+    ModelRequest
+        The request.
+    """
     context, stem = split_text(item.text, policy)
     values = {
         "context": context.strip() or "(nothing)",
@@ -173,6 +215,7 @@ def paraphrase_request(prompts: Protocol, item: Item, policy: Policy, number: in
 
 
 def style_of(prompts: Protocol, number: int) -> str:
+    """Return the style of a candidate. Styles rotate with the number of the candidate."""
     styles = [name for name in prompts.templates if name != JUDGE]
     return styles[(number - 1) % len(styles)]
 
@@ -188,16 +231,17 @@ def read_paraphrase(reply: Generation) -> tuple[str, str | None]:
     Returns
     -------
     text : str
-        The question; thinking, a preface ("Here is ...:"), enclosing quotes and repeated options
-        are removed.
+        The question, without thinking, a preface ("Here is ...:"), enclosing quotes and repeated
+        options.
     error : str or None
-        Why there is no text. A cut-off reply without a closed tag has none: it holds half a
-        question.
+        The reason for a missing text. A reply that was cut off before the closing tag has no text,
+        because it holds only a part of the question.
     """
     if reply.failed:
         return "", reply.error or "the engine gave no reply"
     visible = strip_thinking(reply.text).text
-    if tagged := _TAGGED.findall(visible):
+    tagged = _TAGGED.findall(visible)
+    if tagged:
         return _bare(tagged[-1]), None
     if reply.finish_reason == FinishReason.LENGTH:
         return "", "the reply was cut off at its token limit"
@@ -205,8 +249,10 @@ def read_paraphrase(reply: Generation) -> tuple[str, str | None]:
 
 
 def _bare(text: str) -> str:
+    """Return a question without repeated options and enclosing quotes."""
     text = text.strip()
-    if options := _OPTION_LINE.search(text):
+    options = _OPTION_LINE.search(text)
+    if options:
         text = text[: options.start()].rstrip()
     if len(text) > 1 and _QUOTES.get(text[0]) == text[-1] and text.count(text[-1]) <= 2:
         text = text[1:-1].strip()
@@ -221,30 +267,32 @@ def paraphrase_candidates(
     *,
     attempt: int,
 ) -> list[Candidate]:
-    """Return the candidates of one attempt, by one call of `generate`.
+    """Return the candidates of one attempt, from a single call of `generate`.
 
     Parameters
     ----------
     generate : Generate
-        Function that generates replies.
+        The function that generates replies.
     prompts : Protocol
-        Prompts.
+        The prompts.
     needed : sequence of (Item, sequence of int)
-        Questions with the candidate numbers to make.
+        The questions with the numbers of the candidates to make.
     policy : Policy
-        What may change.
+        The policy, which defines the parts that may change.
     attempt : int
-        Number of the attempt.
+        The number of the attempt.
 
     Returns
     -------
     list of Candidate
-        Candidates.
+        The candidates.
     """
-    numbered = [(question, number) for question, numbers in needed for number in numbers]
-    replies = replies_of(
-        generate, [paraphrase_request(prompts, item, policy, number) for item, number in numbered]
-    )
+    numbered, requests = [], []
+    for question, numbers in needed:
+        for number in numbers:
+            numbered.append((question, number))
+            requests.append(paraphrase_request(prompts, question, policy, number))
+    replies = replies_of(generate, requests)
     candidates = []
     for (item, number), reply in zip(numbered, replies, strict=True):
         text, error = read_paraphrase(reply)

@@ -9,6 +9,7 @@ import datetime as dt
 import json
 import re
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
 JUDGED = "DSCoder-33b-Ins"
@@ -54,8 +55,10 @@ def main() -> None:
     lines = []
     for row in rows:
         side = "after" if row["date"] >= CUT_OFF else "before"
-        lines.append((row["model"], row["question_id"], str(round(row["pass@1"] / 10)), "10", side))
-    write("leetcode.csv", ("model", "item", "right", "n", "benchmark"), lines)
+        right = str(round(row["pass@1"] / 10))
+        day = datetime.fromtimestamp(row["date"] / 1000, UTC).date().isoformat()
+        lines.append((row["model"], row["question_id"], right, "10", side, day))
+    write("leetcode.csv", ("model", "item", "right", "n", "benchmark", "date"), lines)
     for name, newer in (("seen", False), ("new", True)):
         mine, others = [], []
         for row in rows:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from audit_here import undrawn
 from commands_here import evidence, gate, report
-from governed import Capsys, decided, first, flip, rewrite
+from governed import Capsys, asked, decided, first, flip, rewrite
 
 from audit.core.errors import ConfigError, ShardError, SignatureError
 from audit.core.guarded_files import MAX_DEPTH, parse_json, read_bytes
@@ -26,7 +26,7 @@ from audit.governance.pack import write_pack
 from audit.imports.detect import read_log
 from audit.imports.record import Wanted
 from audit.runtime.loading import find_runs
-from audit.shards.complete import table_hashes, unhashed_tables
+from audit.shards.complete import unhashed_tables
 from audit.shards.manifest import Manifest
 from audit.shards.questions import QUESTIONS
 
@@ -195,14 +195,6 @@ def test_thresholds_of_the_runs_own_pass_no_gate_that_asks_for_those_that_ship(
 
 # --- tables
 # ----------------------------------------------------------------------------------------------------------
-
-
-def asked(run: Path, listed: bool) -> None:
-    """Questions beside the shards, which the manifest lists or not."""
-    with pa.ipc.new_file(str(run / QUESTIONS), pa.schema([("id", pa.string())])) as file:
-        file.write_table(pa.table({"id": ["q1"]}))
-    if listed:
-        rewrite(run / "manifest.json", lambda plain: plain.update(tables=table_hashes(run)))
 
 
 TABLES: dict[str, Put] = {

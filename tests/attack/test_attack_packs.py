@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from commands_here import evidence
-from governed import Capsys, Patch, decided
+from governed import Capsys, Patch, asked, decided
 
 from audit.commands.again import suite_section
 from audit.core.errors import SignatureError
@@ -50,6 +50,7 @@ def packs(built: Path, keys: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     for name in ("a", "b"):
         run = Path(shutil.copytree(built, folder / name))
         (run / "suite.json").write_text(json.dumps({"audit_suite_id": name}))
+        asked(run, listed=True)
         assert decided(run, keys, "alice", "--reason", name) == 0
         write_pack(
             run, folder / f"{name}.zip", with_shards=True, signer=load_signer(keys / "alice.key")
@@ -238,10 +239,16 @@ SIGNED_AGAIN: dict[str, Callable[[Files, Files], None]] = {
 }
 
 
-def signed_again(files: Files, keys: Path, before: Files) -> None:
-    """As alice, who is trusted, would pack and sign these files."""
+def signed_again(
+    files: Files, keys: Path, before: Files, gone: dict[str, str] | None = None
+) -> None:
+    """As alice, who is trusted, would pack and sign these files; gone: hashes of those that are
+    not there."""
     summed(lambda files, other: None)(files, files)
-    subjects = {one: hashlib.sha256(files[one]).hexdigest() for one in (SUMS, VERDICT)}
+    hashes = {
+        one: hashlib.sha256(files[one]).hexdigest() for one in (SUMS, VERDICT) if one in files
+    }
+    subjects = {one: (gone or {}).get(one) or hashes[one] for one in (SUMS, VERDICT)}
     predicate = json.loads(base64.b64decode(json.loads(before[STATEMENT])["payload"]))["predicate"]
     files[STATEMENT] = seal(
         statement(PREDICATE, subjects, predicate), load_signer(keys / "alice.key")
@@ -258,6 +265,27 @@ def test_a_pack_holds_together_beyond_its_signature(
     files = dict(packs[0])
     SIGNED_AGAIN[name](files, packs[1])
     signed_again(files, keys, packs[0])
+    refused(written(files, tmp_path), keys)
+
+
+OMITTED = (
+    *("VERIFY.md", "config.json", "environment.json", "program_chronology.jsonl", "prompts.json"),
+    *("sensitivity.json", "shards.json", "run/questions.arrow", "run/report/report.html"),
+    *("run/report/verdict.json", "run/suite.json", "run/shards/shard"),
+)
+
+
+@pytest.mark.parametrize("name", OMITTED)
+def test_a_pack_from_which_something_was_left_out_is_refused(
+    name: str, packs: tuple[Files, Files], keys: Path, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    """By a trusted signer. Without environment.json nothing of the program was compared."""
+    monkeypatch.setattr(verify, "_recompute", lambda *given: ())
+    files = dict(packs[0])
+    signed_again(files, keys, packs[0])
+    verify_pack(written(files, tmp_path), load_trusted(keys / "trusted"), suite_section)
+    gone = files.pop(full_name(files, name))
+    signed_again(files, keys, packs[0], {name: hashlib.sha256(gone).hexdigest()})
     refused(written(files, tmp_path), keys)
 
 

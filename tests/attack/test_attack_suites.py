@@ -37,6 +37,7 @@ REFUSED = {
     "braces": "{a: " * 100_000,
     "lists of lists": "x: [" + "[], " * 100_000 + "]\n",
     "a date that cannot be": "x: 2001-99-99\n",
+    "each of 24,000 keys twice": "".join(f"k{i % 12_000}: 1\n" for i in range(24_000)),
 }
 
 

@@ -5,6 +5,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -55,7 +56,10 @@ class Cluster:
 
 
 @pytest.fixture(scope="package")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    jobs = any("test_jobs" in item.nodeid for item in request.session.items)  # long, as a rule
     env = {
         **os.environ,
         **CREDENTIALS,
@@ -78,7 +82,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         f"--dashboard-agent-grpc-port={_AGENT}",
         f"--dashboard-agent-listen-port={_AGENT + 1}",
         f"--runtime-env-agent-port={_AGENT + 2}",
-        "--include-dashboard=true",
+        f"--include-dashboard={str(jobs).lower()}",
         "--include-log-monitor=false",
         "--num-cpus=4",
         "--disable-usage-stats",
@@ -97,7 +101,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
                     command, env=env, stdout=log, stderr=log, start_new_session=True
                 )
                 tell_agent_port(_AGENT + 1, head.pid)
-                if _answers(dashboard, head):
+                if _answers(dashboard if jobs else None, head):
                     break
                 _end(head)
             else:
@@ -120,15 +124,16 @@ def _end(head: subprocess.Popen[bytes]) -> None:
         pass  # it never started, which was said
 
 
-def _answers(dashboard: str, head: subprocess.Popen[bytes]) -> bool:
-    """Wait until the head node answers and its dashboard takes jobs; False where it ended, or took
-    300 s."""
+def _answers(dashboard: str | None, head: subprocess.Popen[bytes]) -> bool:
+    """Wait until the head node answers and its dashboard, if any, takes jobs; False where it ended,
+    or took 300 s."""
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline and head.poll() is None:
-        with (
-            contextlib.suppress(OSError),
-            urllib.request.urlopen(f"{dashboard}/api/jobs/", timeout=5),
-        ):
+        with contextlib.suppress(OSError):
+            if dashboard is None:
+                socket.create_connection(("127.0.0.1", _PORT), 5).close()
+            else:
+                urllib.request.urlopen(f"{dashboard}/api/jobs/", timeout=5).close()
             return True
         time.sleep(0.2)
     return False

@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import ray
 from commands_here import report as rebuild
 from paths import ROOT
-from ray.util.state import list_actors
+from ray._private.state import state
 
 
 def launch(words: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[str]:
@@ -93,11 +93,11 @@ def rebuilt_alike(finished: Path, copy: Path, needed: str) -> None:
 
 def engines() -> Counter[str]:
     """Engine actors that this process started, by state."""
-    mine = ray.get_runtime_context().get_job_id()
-    return Counter(
-        one.state
-        for one in list_actors(filters=[("class_name", "=", "EngineActor"), ("job_id", "=", mine)])
-    )
+    mine = ray.JobID(bytes.fromhex(ray.get_runtime_context().get_job_id()))
+    # From the head's own table. The public list comes from the dashboard, which takes up a core
+    # for some seconds.
+    actors = state.actor_table(None, mine).values()
+    return Counter(one["State"] for one in actors if one["ActorClassName"] == "EngineActor")
 
 
 def keys_of(run_dir: Path, empty: bool = False) -> list[tuple]:

@@ -4,15 +4,16 @@ import csv
 import html
 import json
 import shutil
+from collections import Counter
 from dataclasses import replace
 from operator import itemgetter
 
 import pyarrow.dataset as ds
 import pytest
-from audit_here import Finished
+from audit_here import Finished, sweep_here
 from commands_here import gate
 from commands_here import report as rebuild
-from pipeline_helpers import keys_of, lose_a_shard, rows_of, stamps
+from pipeline_helpers import keys_of, lose_a_shard, rows_of, stamps, write_model
 
 from audit.core.errors import ConfigError, DataError
 from audit.shards.manifest import Manifest
@@ -97,13 +98,21 @@ def test_one_engine_serves_both_roles(independent_run):
         assert {row["engine_id"], *row["router_engine_ids"]} == {"scripted/0"}
 
 
-def test_replicas_share_the_work_by_question_and_store_parquet_on_request(sweep, own_model):
+@pytest.fixture(scope="module")
+def two_models(driver, tmp_path_factory) -> Finished:
+    """A run of a model with two replicas, which another model answers for, and of one that does
+    not load; stored as parquet."""
+    folder = tmp_path_factory.mktemp("two_models")
+    write_model(folder / "conf", "broken", "scripted: {fail_to_load: true}")
+    write_model(folder / "conf", "other", "worker: {max_tokens: 8}")
+    more = (f"hydra.searchpath=[file://{folder / 'conf'}]", "worker=other", "store.format=parquet")
+    asked = ("r=3", "n=40", "model.scripted.replicas=2", *more)
+    return sweep_here(*asked, run_dir=folder / "run", model="[scripted,broken]")
+
+
+def test_replicas_share_the_work_by_question_and_store_parquet_on_request(two_models):
     """The replicas pass the messages on; another model, the worker, answers."""
-    path = own_model("other", "worker: {max_tokens: 8}")
-    more = ("model.scripted.replicas=2", "store.format=parquet", path, "worker=other")
-    run = sweep("r=3", "n=40", *more)
-    assert run.code == 0, run.out
-    rows = ds.dataset(run.run_dir / "shards", format="parquet").to_table().to_pylist()
+    rows = ds.dataset(two_models.run_dir / "shards", format="parquet").to_table().to_pylist()
     routed = [row for row in rows if row["arm"] != "direct"]
     passed_on = [row["router_engine_ids"] for row in routed]
     assert len(rows) == 40 * 3 and {row["engine_id"] for row in routed} == {"other/0"}
@@ -115,12 +124,13 @@ def test_replicas_share_the_work_by_question_and_store_parquet_on_request(sweep,
     assert len(noisy) == 40 and sum(len(set(engines)) == 1 for engines in noisy) > 20
 
 
-def test_a_model_that_fails_to_load_is_named_and_the_others_finish_side_by_side(sweep, own_model):
-    path = own_model("broken", "scripted: {fail_to_load: true}")
-    run = sweep("r=1", "n=10", path, model="[scripted,broken]")
+def test_a_model_that_fails_to_load_is_named_and_the_others_finish_side_by_side(two_models):
+    run = two_models
     assert run.code == 1
     assert "model broken failed" in run.out and "fail_to_load" in run.out
-    assert len(keys_of(run.run_dir)) == 30 and len(set(keys_of(run.run_dir))) == 30
+    shards = ds.dataset(run.run_dir / "shards", format="parquet")
+    keys = Counter(map(itemgetter("question_id", "arm"), shards.to_table().to_pylist()))
+    assert len(keys) == 120 and set(keys.values()) == {1}
     manifest = json.loads((run.run_dir / "manifest.json").read_text())
     assert (
         list(manifest["models_failed"]) == ["broken"]
@@ -128,14 +138,15 @@ def test_a_model_that_fails_to_load_is_named_and_the_others_finish_side_by_side(
     )
     assert {key.rpartition("/")[0] for key in manifest["timings"]} == {"scripted"}
     (missing,) = build_report([run.run_dir], run.run_dir / "report", n_resamples=200).incomplete
-    assert (missing.model, missing.found, missing.expected) == ("broken", 0, 30)
+    assert (missing.model, missing.found, missing.expected) == ("broken", 0, 120)
     assert gate([str(run.run_dir)]) == 1
-    assert side_by_side(run, "broken"), run.out
+    assert side_by_side(run, "broken", 40), run.out
 
 
-def side_by_side(run: Finished, other: str) -> bool:
+def side_by_side(run: Finished, other: str, n: int = 10) -> bool:
     """Return whether the second model's engine was loading before the first model had ended."""
-    return run.out.index(f"{other}: loading the engine") < run.out.index("scripted: direct 10/10")
+    last = run.out.index(f"scripted: direct {n}/{n}")
+    return run.out.index(f"{other}: loading the engine") < last
 
 
 @pytest.mark.long  # two runs of two models

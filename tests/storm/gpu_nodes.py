@@ -3,7 +3,9 @@ numbers alone, and two engines of two GPUs. One worker is killed, and no GPU is 
 JSON: exit code, rows, how long nothing was stored after the kill, what was said.
 
 running: killed when the first rows are stored. loading: killed while both engines load. joins: as
-running, and another worker joins after some seconds."""
+running, and another worker joins after some seconds. many: `--kills` at random moments of a longer
+run, also while engines load; another worker joins each time, and the same command is started again
+until it ends well, as in `python -m storm`."""
 
 import argparse
 import json
@@ -15,14 +17,23 @@ import time
 from pathlib import Path
 from typing import Any
 
-from storm.nights import SWEEP, Nodes, ray_workers, rows_by_key, start
+from storm.nights import (
+    CHUNK_S,
+    SWEEP,
+    Nodes,
+    night,
+    ray_workers,
+    rows_by_key,
+    start,
+    undisturbed,
+)
 
 QUESTIONS, ROWS = 40, 40 * 7
 _LIMIT_S = 400.0
 _JOIN_AFTER_S = 20.0
+_ON_GPUS = ("model.scripted.scripted.on_gpu=true", "model.scripted.tensor_parallel_size=2")
 _ENGINES = (
-    "model.scripted.scripted.on_gpu=true",
-    "model.scripted.tensor_parallel_size=2",
+    *_ON_GPUS,
     "model.scripted.replicas=2",
     "model.scripted.scripted.latency_s=1",
     f"n={QUESTIONS}",
@@ -30,8 +41,30 @@ _ENGINES = (
 )
 
 
+def nodes_here() -> Nodes:
+    return Nodes(2, 20_000 + os.getpid() % 300 * 100, gpus=2)
+
+
+def many(seed: int, kills: int, seconds: float, folder: Path) -> dict[str, Any]:
+    """Kill so many nodes, and none after so many seconds; count what is lost, double, wrong or
+    stuck."""
+    nodes, begun = nodes_here(), time.monotonic()
+    words = [*SWEEP, *_ON_GPUS, f"model.scripted.scripted.latency_s={CHUNK_S}"]
+    words.append("model.scripted.scripted.load_s=3")
+    try:
+        expected = undisturbed(nodes, folder, SWEEP)
+        plan, last = ["node"] * kills, begun + seconds
+        one = night(seed, nodes, folder, None, expected, words, plan, last, (15.0, 8.0))
+    finally:
+        nodes.close()
+    counts = {name: getattr(one, name) for name in ("starts", "rows", "lost", "double", "wrong")}
+    stood = {"stuck": one.stuck, "looked_complete": one.looked_complete, "seconds": one.seconds}
+    failed = int(not one.clean)
+    return {"case": "many", "kills": one.kills.total(), **counts, **stood, "exit_code": failed}
+
+
 def lose(case: str, folder: Path) -> dict[str, Any]:
-    nodes = Nodes(2, 20_000 + os.getpid() % 900 * 30, gpus=2)
+    nodes = nodes_here()
     run_dir, log = folder / "run", folder / "run.log"
     words = [*SWEEP, *_ENGINES, f"model.scripted.scripted.load_s={12 if case == 'loading' else 0}"]
     killed = last = 0.0
@@ -85,8 +118,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m storm.gpu_nodes", description=__doc__.split("\n\n")[0]
     )
-    parser.add_argument("case", choices=("running", "loading", "joins"))
-    found = lose(parser.parse_args().case, Path(tempfile.mkdtemp(prefix="g-", dir="/tmp")))
+    parser.add_argument("case", choices=("running", "loading", "joins", "many"))
+    parser.add_argument("--kills", type=int, default=10, help="of many")
+    parser.add_argument("--seconds", type=float, default=600, help="of many: no kill after so long")
+    parser.add_argument("--seed", type=int, default=0, help="of many")
+    given, folder = parser.parse_args(), Path(tempfile.mkdtemp(prefix="g-", dir="/tmp"))
+    found = (
+        many(given.seed, given.kills, given.seconds, folder)
+        if given.case == "many"
+        else lose(given.case, folder)
+    )
     print(json.dumps(found))
     return int(bool(found["lost"] or found["exit_code"]))
 

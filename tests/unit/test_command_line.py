@@ -116,7 +116,7 @@ def test_a_folder_that_is_not_there_is_named_however_it_is_given(tmp_path: Path)
         ["--config-dir", f"{tmp_path / 'no'}"],
         ["-cd", f"{tmp_path / 'no'}"],
     ):
-        with pytest.raises(ConfigError, match="there is no folder"):
+        with pytest.raises(ConfigError, match="does not exist"):
             compose_command("sweep", words, SweepConfig)
 
 

@@ -8,7 +8,7 @@ from typed_here import typed
 
 from audit.config.audits import AUDITS, part_of
 from audit.config.base import load_group
-from audit.config.dry_run import Asked
+from audit.config.dry_run import CallCounts
 from audit.config.plan_cost import PlannedCalls, PlannedCost, Tokens
 from audit.core.number_text import percent
 from audit.core.package_data import shipped_table
@@ -82,7 +82,7 @@ def planned(
     )
     design = design_of(config)
     calls = PlannedCalls("m", "b", n, Tokens(n, n), PlannedCost(None, None, None, "USD", ""))
-    asked = Asked(calls, n, {}, 0, {})
+    asked = CallCounts(calls, n, {}, 0, {})
     plan = make_plan(asked, design, thresholds=THRESHOLDS, **also)
     return plan, "\n".join(describe(asked, plan, design, THRESHOLDS, there))
 

@@ -98,7 +98,7 @@ def test_the_pace_of_a_run_is_read_from_its_manifest(tmp_path: Path) -> None:
         Manifest("f", {}),
     ):
         unfit.save(tmp_path)
-        with pytest.raises(ConfigError, match="no model of that run was timed from its first row"):
+        with pytest.raises(ConfigError, match="no model of that run has complete times"):
             measured_pace(tmp_path)
 
 

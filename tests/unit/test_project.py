@@ -166,7 +166,7 @@ def test_no_link_or_pipe_is_read(tmp_path: Path) -> None:
         read_project(tmp_path)
     (tmp_path / PROJECT).unlink()
     os.mkfifo(tmp_path / PROJECT)
-    with pytest.raises(ConfigError, match="no regular file"):
+    with pytest.raises(ConfigError, match="not a regular file"):
         read_project(tmp_path)
 
 

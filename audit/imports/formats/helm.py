@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def read_helm(path: Path, wanted: Wanted) -> Log:
     benchmark = wanted.benchmark or _MODEL.sub("", str(spec["name"]))
     samples = list(_samples(path, state["request_states"], means, model, benchmark))
     if not any(one.scores for one in samples):
-        listed = ", ".join(dict.fromkeys(name for each in means.values() for name in each))
+        listed = ", ".join(dict.fromkeys(chain.from_iterable(means.values())))
         raise DataError(
             f"{path} has no metric of right answers: {listed:.500}. Expected one, such as exact_match."
         )

@@ -1,6 +1,7 @@
 """Logs of Inspect (https://inspect.aisi.org.uk/eval-logs.html): one JSON document, or an `.eval`
 zip of them."""
 
+import fnmatch
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -55,9 +56,7 @@ def read_eval(path: Path, wanted: Wanted) -> Log:
     names = archive.namelist()
     whole = "header.json" in names  # Inspect writes header.json when the evaluation ends.
     header = member(archive, "header.json" if whole else "_journal/start.json")
-    samples = sorted(
-        name for name in names if name.startswith("samples/") and name.endswith(".json")
-    )
+    samples = sorted(fnmatch.filter(names, "samples/*.json"))
     if not is_inspect(header):
         raise DataError(f"{path}: its header names no model. Expected an .eval log of Inspect.")
     if not whole:
@@ -274,13 +273,13 @@ def _text(given: Any) -> str:
     """Return the question: a text, or the user's part of a list of messages."""
     if not isinstance(given, list):
         return str(given or "")
-    said = [
-        one.get("content") for one in given if isinstance(one, dict) and one.get("role") == "user"
-    ]
-    parts = [part for one in said for part in (one if isinstance(one, list) else [one])]
-    return "\n".join(
-        str(one.get("text", "")) if isinstance(one, dict) else str(one) for one in parts
-    )
+    texts = []
+    for message in given:
+        if isinstance(message, dict) and message.get("role") == "user":
+            content = message.get("content")
+            for part in content if isinstance(content, list) else [content]:
+                texts.append(str(part.get("text", "") if isinstance(part, dict) else part))
+    return "\n".join(texts)
 
 
 def _score(

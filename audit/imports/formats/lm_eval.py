@@ -260,11 +260,10 @@ class _Scores:
     def notes(self, path: Path) -> list[str]:
         """Return a sentence that names the scores that differ from the one that is read; none if
         all agree."""
-        other = [
-            f"{name} {self.sums[name] / self.items:.3f}"
-            for name in self.sums
-            if name in self.differ
-        ]
+        other = []
+        for name, total in self.sums.items():
+            if name in self.differ:
+                other.append(f"{name} {total / self.items:.3f}")
         read = f"{path.name}: {self.read} {self.sums.get(self.read, 0.0) / max(self.items, 1):.3f} is read"
         return (
             [f"{read}; other scores differ ({', '.join(other)}): choose by --metric"]
@@ -283,9 +282,8 @@ def _filters(path: Path, filters: Collection[str], wanted: Wanted, chosen: str) 
         if wanted.metric in sample:
             column = columns[str(sample.get("filter") or "")]
             column[str(sample["doc_id"])] = outcome(sample[wanted.metric], where)
-    listed = ", ".join(
-        f"{name} {shown(mean_of(column.values()))}" for name, column in columns.items()
-    )
+    means = {name: shown(mean_of(column.values())) for name, column in columns.items()}
+    listed = ", ".join(map(" ".join, means.items()))
     if not wanted.filter:
         for name, column in columns.items():
             if name != chosen and differ_by_more_than_chance(columns[chosen], column):
@@ -358,10 +356,11 @@ def _options_of(sample: Record, doc: Record, many: int, where: str) -> tuple[str
 def _scored(sample: Record) -> int:
     """Return how many options have a likelihood; 0 if the reply was generated."""
     read = sample.get("filtered_resps")
-    if not isinstance(read, list) or not all(
-        isinstance(one, list) and len(one) == 2 for one in read
-    ):
+    if not isinstance(read, list):
         return 0
+    for pair in read:
+        if not isinstance(pair, list) or len(pair) != 2:
+            return 0
     return len(read) if len(read) <= len(LETTERS) else 0
 
 
@@ -384,8 +383,10 @@ def _halves_agree(requests: list[list[Any]]) -> bool:
     if odd or half < 2 or not all(len(one) > 1 for one in requests):
         return False
     first, second = requests[:half], requests[half:]
-    same = [one[1] for one in first] == [one[1] for one in second]
-    return same and len({str(one[0]) for one in second}) == 1 and first[0][0] != second[0][0]
+    for before, after in zip(first, second, strict=True):
+        if before[1] != after[1] or str(after[0]) != str(second[0][0]):
+            return False
+    return bool(first[0][0] != second[0][0])
 
 
 def _gold(

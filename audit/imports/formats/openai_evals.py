@@ -99,15 +99,15 @@ def _samples(
 
     A score is what is a share in every event. Several events of a sample weigh alike.
     """
-    values = [pair for one in events.values() for pair in one.values.items()]
-    names = dict.fromkeys(name for name, _ in values)
-    others = {name for name, each in values if None in map(share, each)}
+    names: dict[str, bool] = {}  # whether every value of the score is a share
+    for event in events.values():
+        for name, each in event.values.items():
+            names[name] = names.get(name, True) and None not in map(share, each)
     for key, one in events.items():
-        scores = {
-            name: pooled(filter(None, map(share, one.values.get(name, ()))))
-            for name in names
-            if name not in others
-        }
+        scores = {}
+        for name, is_share in names.items():
+            if is_share:
+                scores[name] = pooled(filter(None, map(share, one.values.get(name, ()))))
         yield Sample(
             model,
             benchmark,

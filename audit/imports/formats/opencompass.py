@@ -78,9 +78,11 @@ def _entries(found: Record) -> dict[str, Record]:
     items."""
     details = found.get("details", found) or {}
     each = details if isinstance(details, dict) else dict(enumerate(details))
-    return {
-        str(name): one for name, one in each.items() if name != "type" and isinstance(one, dict)
-    }
+    items = {}
+    for name, entry in each.items():
+        if name != "type" and isinstance(entry, dict):
+            items[str(name)] = entry
+    return items
 
 
 def _part(path: Path) -> tuple[str, str]:
@@ -118,11 +120,11 @@ def _options(entry: Record) -> tuple[str, ...]:
         return tuple(map(str, entry["choices"]))
     beside = entry.get("origin_prediction")
     if isinstance(beside, dict):  # The entry has the form of the details.
-        return tuple(
-            name
-            for name, one in beside.items()
-            if isinstance(one, dict) and {"PPL", "BPB"} & one.keys()
-        )
+        options = []
+        for name, details in beside.items():
+            if isinstance(details, dict) and {"PPL", "BPB"} & details.keys():
+                options.append(name)
+        return tuple(options)
     return tuple(name.removeprefix(_LABEL) for name in entry if name.startswith(_LABEL))
 
 
@@ -139,9 +141,9 @@ def _graded(path: Path, entries: dict[str, Record], wanted: Wanted) -> Iterator[
             raise DataError(
                 f"{where} has no score. Expected {', '.join(_CORRECT)}. Give predictions/."
             )
-        scores = {
-            score: pooled(outcome(one, where) for one in each) for score, each in values.items()
-        }
+        scores = {}
+        for score, each in values.items():
+            scores[score] = pooled(outcome(value, where) for value in each)
         gold, answer = single(first_of(entry, _GOLD)), single(first_of(entry, _ANSWER))
         yield Sample(
             wanted.model,

@@ -1,8 +1,5 @@
-"""Edit items, and declare what each edit should do to an answer (its contract). Pure: items and
-texts in, edits out.
+"""Edit items, and declare what each edit should do to an answer (its contract). All is pure.
 
-    record    what an edit is, and its contract
-    surface   format, placebo and paraphrases
-    plan      the edits of every sampled item, attribute edits looked up, no-ops replaced and counted; ten items shown
-    file      the edits of a run beside its shards
+record an edit and its contract surface format, placebo and paraphrases plan the edits of every
+sampled item, without edits that change nothing file the edits of a run beside its shards
 """

@@ -1,12 +1,12 @@
-"""Store a run's edits beside its shards, and how far they are from their originals.
+"""Store a run's edits beside its shards, and their distances from the originals.
 
-edits.arrow: one row an item (level 0 of `original`) or edit; every stage reads it, and a report is
-rebuilt from it. An original carries its facts (BBQ's polarity, CrowS's type of bias, ...), from
-which the report computes the benchmark's own metric.
+edits.arrow has a row for each item (level 0 of `original`) and each edit. Every stage reads it, and
+a report can be rebuilt from it. The row of an original also holds its facts, such as BBQ's polarity
+or CrowS's type of bias. The report needs them for the metric of the benchmark's authors.
 
-token_distances.json: a placebo has as many words as the attribute edits change. Each model's
-tokenizer counts differently, so its counts are measured after the run. Without a tokenizer (an
-endpoint) words are counted.
+token_distances.json compares placebo and attribute edits in tokens. A placebo has as many words as
+the attribute edits change, but each tokenizer counts differently. So tokens are counted after the
+run. For a model without a tokenizer here (an endpoint), words are counted.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ class EditFile:
     Attributes
     ----------
     items : mapping of str to Item
-        Originals by id.
+        The originals by id.
     edits : mapping
-        Edits by (question id, arm, level).
+        The edits by (question id, arm, level).
     about : mapping
-        Scorer, what was replaced, and share of edits that exist by family.
+        The scorer, the replaced edits, and the share of edits that exist, by family.
     """
 
     items: Mapping[str, Item]
@@ -120,7 +120,7 @@ def to_table(plan: Plan, scorer: str, template: str = PROMPT, system: str = "") 
 
 
 def digest(table: pa.Table) -> str:
-    """Return the sha256 (hex) of what will be asked, for the run's fingerprint."""
+    """Return the sha256 (hex) of all questions of a run, for its fingerprint."""
     plain = json.dumps(
         [table.to_pylist(), table.schema.metadata[b"about"].decode()], sort_keys=True
     )
@@ -128,7 +128,7 @@ def digest(table: pa.Table) -> str:
 
 
 def write_edits(table: pa.Table, run_dir: Path) -> Path:
-    """Write the file, whole or not at all; return its path."""
+    """Write the whole file in one step, and return its path."""
     return write_table(run_dir / FILE, table, _ROWS_AT_ONCE)
 
 
@@ -148,7 +148,7 @@ def read_edits(path: Path) -> EditFile:
     Raises
     ------
     ShardError
-        If the file is missing or of another kind.
+        If the file is missing or cannot be read as edits.
     """
     items: dict[str, Item] = {}
     edits: dict[tuple[str, str, int], Edit] = {}
@@ -159,9 +159,9 @@ def read_edits(path: Path) -> EditFile:
 
 
 def iter_edits(path: Path) -> Iterator[EditFile]:
-    """Yield the edits of a few items at a time, each with all its edits.
+    """Yield the edits of a few items at a time, with all edits of each item.
 
-    A whole benchmark's edits need more memory than the numbers of its rows.
+    The edits of a whole benchmark would need too much memory.
     """
     with _opened(path) as (reader, about):
         waiting: list[dict[str, Any]] = []
@@ -178,7 +178,7 @@ def iter_edits(path: Path) -> Iterator[EditFile]:
 
 
 def read_about(path: Path) -> Mapping[str, Any]:
-    """Return the counts from when the edits were made. Raises ShardError as `read_edits`."""
+    """Return the counts that were stored with the edits. Raises ShardError as `read_edits` does."""
     with _opened(path) as (_, about):
         return about
 
@@ -193,7 +193,7 @@ def _opened(path: Path) -> Iterator[tuple[Any, Mapping[str, Any]]]:
             yield reader, json.loads(reader.schema.metadata[b"about"])
     except (OSError, pa.ArrowInvalid, KeyError, TypeError) as error:
         raise ShardError(
-            f"{path} cannot be read ({error}). Run the same command again, which writes it anew."
+            f"{path} cannot be read ({error}). Run the same command again, which writes the file."
         ) from None
 
 
@@ -277,7 +277,7 @@ def write_token_distances(run_dir: Path, resolved: ResolvedRun, edits: EditFile)
 
 
 def distances(edits: EditFile, units: Units = words) -> dict[str, list[float]]:
-    """Return how far placebo and attribute edits are from their originals.
+    """Return the distances of placebo and attribute edits from their originals.
 
     Parameters
     ----------
@@ -289,8 +289,8 @@ def distances(edits: EditFile, units: Units = words) -> dict[str, list[float]]:
     Returns
     -------
     dict of str to list of float
-        The numbers of COLUMNS by question id, means over attribute edits. Items without either edit
-        are left out.
+        The numbers of COLUMNS by question id, as means over attribute edits. Items that lack one of
+        the edits are left out.
     """
     placebo: dict[str, tuple[int, int]] = {}
     attribute: dict[str, list[tuple[int, int]]] = {}
@@ -335,13 +335,13 @@ def read_token_distances(run_dir: Path) -> Mapping[str, Mapping[str, list[float]
         }
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise ShardError(
-            f"{path} cannot be read ({error}). Delete it, and type the run's command again."
+            f"{path} cannot be read ({error}). Delete it and run the same command again."
         ) from None
 
 
-def as_array(found: Mapping[str, Sequence[float]], ids: Sequence[str]) -> FloatArray:
-    """Return distances (4, n) in the order of COLUMNS, NaN if an item has none."""
-    rows = [found.get(id_, [np.nan] * len(COLUMNS)) for id_ in ids]
+def as_array(by_id: Mapping[str, Sequence[float]], ids: Sequence[str]) -> FloatArray:
+    """Return distances (4, n) in the order of COLUMNS; NaN for an item without distances."""
+    rows = [by_id.get(id_, [np.nan] * len(COLUMNS)) for id_ in ids]
     return np.array(rows, dtype=float).reshape(-1, len(COLUMNS)).T
 
 

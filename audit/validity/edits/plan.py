@@ -1,9 +1,10 @@
 """Plan the edits of every sampled item: enough of each family, and no edit that changes nothing.
 
-Edits that would change nothing are replaced and counted. Attribute edits are looked up: the partner
-is in the benchmark itself, so no rule can rewrite an item wrongly. The texts of the requests are
-compared before anything is asked. A tokenizer can still make two requests equal, which the consumed
-token ids show. A spare format edit then replaces the one whose `request_sha256` is the original's.
+An edit that changes nothing is replaced and counted. An attribute edit takes its text from a
+partner item of the same benchmark, so no rule can rewrite an item wrongly.
+
+The texts of the requests are compared before the run. Two different texts can still have the same
+tokens, which `request_sha256` shows after the run. A spare format edit then replaces such an edit.
 """
 
 import re
@@ -30,28 +31,28 @@ from audit.validity.edits.surface import (
 )
 from audit.variants.record import Variant
 
-# So many partners of an item are tried, enough to replace those that change nothing.
+# The most partners of an item that are tried, enough to replace those that change nothing.
 CANDIDATES_MAX = 12
 FALSE_STEM = "Which of these answers to the question is false? {}"
 
 
 def any_but(key: int) -> int:
-    """Return a key that every response fits except one, for an edit that reverses the question."""
+    """Return a key that excludes one response, for an edit that reverses the question."""
     return -2 - key
 
 
 @dataclass
 class Partners:
-    """Index the items of one benchmark by what makes two of them partners.
+    """Index the items of one benchmark by the properties that partners share.
 
     Attributes
     ----------
     items : sequence of Item
         Items.
     seed : int
-        Seed of drawn partners.
+        The seed for drawing partners.
     index : dict
-        Items by slot.
+        The items by the shared properties.
     """
 
     items: Sequence[Item]
@@ -80,7 +81,8 @@ class Partners:
             yield Edit("opposite_stem", Family.ATTRIBUTE, Contract.DIRECTIONAL, changed)
 
     def _drawn(self, item: Item) -> list[Item]:
-        """Return the items of the same slot, in an order drawn by the seed and this item."""
+        """Return the possible partners, in a random order that depends on the seed and this
+        item."""
         same = self.index[_slot(item)]
         rng = np.random.default_rng([self.seed, zlib.crc32(item.id.encode())])
         return [same[i] for i in rng.permutation(len(same))]
@@ -95,9 +97,9 @@ class Partners:
             yield Edit(name, Family.ATTRIBUTE, Contract.DIRECTIONAL, changed)
 
     def _bbq(self, item: Item, facts: BbqFacts) -> Iterator[Edit]:
-        """Yield the edits in which the two groups have changed places.
+        """Yield the edits in which the two groups change places.
 
-        The context is the partner's; options and question are the original's.
+        The context is that of the partner. Options and question are those of the original.
         """
         for partner in self.index[_slot(item)]:
             if (
@@ -110,7 +112,7 @@ class Partners:
             if item.condition == "disambig":
                 names = [name.lower() for name, _ in facts.names]
                 key = names.index(partner.facts.names[partner.key][0].lower())
-                # In 66 pairs of Physical appearance the swapped context states the same.
+                # In 66 pairs of Physical appearance the swapped context has the same meaning.
                 if key == item.key:
                     continue
             contract = Contract.INVARIANT if key == item.key else Contract.DIRECTIONAL
@@ -139,7 +141,7 @@ class Partners:
                 continue
             new = other[1:]
             plain = tuple(span.lower() for span in new)
-            # A group of the item on the other side would change its label.
+            # A group that is already in the item on the other side would change the label.
             if plain in seen or not groups.isdisjoint(plain):
                 continue
             seen.add(plain)
@@ -167,7 +169,7 @@ def _slot(item: Item) -> tuple[object, ...]:
 def cluster_of(item: Item) -> str:
     """Return the cluster of an item; items of one cluster are not independent.
 
-    Each of BBQ's swapped rows is an edit of the other. With both rows and both questions one
+    Each of BBQ's two swapped rows is an edit of the other. With both rows and both questions, a
     comparison would count four times.
     """
     facts = item.facts
@@ -190,9 +192,9 @@ def _shipped(item: Item, facts: ContrastFacts) -> Iterator[Edit]:
 
 @lru_cache(maxsize=1 << 12)
 def _span(options: tuple[str, ...]) -> tuple[int, str, str] | None:
-    """Return the words in which two sentences differ, after the number of their first word.
+    """Return the position of the first different word, and the different words of both sentences.
 
-    None unless they are one run of at most three words on each side.
+    Return None unless the difference is one run of at most three words on each side.
     """
     a, b = (text.split() for text in options)
     codes = differing(a, b)
@@ -206,9 +208,9 @@ def _span(options: tuple[str, ...]) -> tuple[int, str, str] | None:
 
 
 def _put(sentence: str, start: int, old: str, new: str) -> str:
-    """Return a sentence with `new` in place of `old`, which stands at or after a given word.
+    """Replace `old`, which occurs at or after a given word, by `new` in a sentence.
 
-    The first letter is a capital if that of `old` was.
+    The first letter becomes a capital if `old` begins with a capital.
     """
     shaped = new[:1].upper() + new[1:] if old[:1].isupper() else new[:1].lower() + new[1:]
     at = list(re.finditer(r"\S+", sentence))[start].start()
@@ -227,7 +229,7 @@ class ItemPlan:
     item : Item
         The item.
     edits : mapping of Family to tuple of Edit
-        In the order of their levels (the first is level 1).
+        The edits in the order of their levels, from level 1.
     """
 
     item: Item
@@ -243,12 +245,11 @@ class Plan:
     items : tuple of ItemPlan
         Items.
     replaced : mapping of str to int
-        Edits that would have changed nothing, by name; a further edit takes their place if there is
-        one.
+        The number of edits that changed nothing, by name. They are replaced where possible.
     wanted : mapping of Family to int
-        Edits wanted of each family.
+        The wanted number of edits of each family.
     benchmark : str
-        The scorer's benchmark.
+        The benchmark of the scorer.
     """
 
     items: tuple[ItemPlan, ...]
@@ -257,12 +258,12 @@ class Plan:
     benchmark: str
 
     def applicable(self, family: Family) -> dict[str, float]:
-        """Return the share of the edits wanted that exist, by context.
+        """Return the share of the wanted edits that exist, by context.
 
         Parameters
         ----------
         family : Family
-            The family; of attribute edits, items with at least one count.
+            The family. For attribute edits, the share is that of items that have an edit.
 
         Returns
         -------
@@ -302,9 +303,9 @@ def build_plan(
     library : mapping or None
         Accepted variants by item id.
     per_family : int
-        Edits wanted of each family.
+        The wanted number of edits of each family.
     spares : int
-        Further format edits.
+        The number of further format edits.
 
     Returns
     -------
@@ -338,7 +339,7 @@ def build_plan(
 
 
 def request_of(scorer: ReferenceScorer, item: Item, label_style: str) -> Request:
-    """Return the request of the scorer; two edits with equal requests ask the same question."""
+    """Return the scorer's request. Two edits with equal requests ask the same question."""
     ask = scorer.ask(item, label_style)
     return ask.prompt, ask.continuations, ask.letters
 
@@ -350,7 +351,7 @@ def _take(
     seen: set[Request],
     replaced: Counter[str],
 ) -> tuple[Edit, ...]:
-    """Return the first `count` candidates that ask something new; the others are counted."""
+    """Return the first `count` candidates whose request is new. The others are counted."""
     taken: list[Edit] = []
     for edit in candidates:
         if len(taken) == count:
@@ -364,14 +365,14 @@ def _take(
     return tuple(taken)
 
 
-# These benchmarks hold slurs, stereotypes or unsafe requests.
+# benchmarks with slurs, stereotypes or unsafe requests
 MASKED = ("bbq", "crows_pairs", "toxigen", "xstest")
 
 
 def show(plan: Plan, benchmark: str, count: int = 10) -> Iterator[str]:
-    """Yield lines about a plan.
+    """Yield lines that describe a plan and show some of its items.
 
-    Items are taken evenly from the whole plan, so that each context is likely to appear.
+    The items are spread evenly over the plan, so that each context is likely to appear.
     """
     items = plan.items
     chosen = items[:: max(1, len(items) // count)][:count]
@@ -387,7 +388,7 @@ def show(plan: Plan, benchmark: str, count: int = 10) -> Iterator[str]:
             cell = f"{family} ({context})" if context else f"{family}"
             yield f"{cell}: {percent(share)} of the wanted edits exist"
     for name, count_ in plan.replaced.items():
-        yield f"{name}: {count_} would have changed nothing and were replaced or left out"
+        yield f"{name}: {count_} edits changed nothing, and were replaced or left out"
 
 
 def _item(planned: ItemPlan, *, masked: bool) -> Iterator[str]:
@@ -406,16 +407,16 @@ def _item(planned: ItemPlan, *, masked: bool) -> Iterator[str]:
 
 
 def text_of(item: Item, *, masked: bool = False) -> str:
-    """Return the words of an item in one line."""
+    """Return the text of an item in one line."""
     parts = (item.context, item.stem or " / ".join(item.options))
     text = " ".join(filter(None, parts))
     return mask(text) if masked else text
 
 
 def mask(text: str) -> str:
-    """Return a text with every letter as x or X.
+    """Replace every letter of a text by x or X, which hides the words.
 
-    Case, spaces, marks and lengths show, the words do not.
+    Case, spaces, marks and lengths remain.
 
     Examples
     --------

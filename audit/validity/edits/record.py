@@ -1,6 +1,6 @@
-"""Define an edit: an item as changed, its family, and what it should do to the answer.
+"""Define an edit: the changed item, its family, and what the edit should do to the answer.
 
-Contracts are declared here and in `plan`, before anything is run (the table of the
+The contracts are declared here and in `plan`, before the run (see the table of the
 construct-validity notes).
 """
 
@@ -11,15 +11,14 @@ from enum import StrEnum
 from audit.core.records import Item
 from audit.scoring.reference import ReferenceScorer
 
-PROMPT = "{prompt}"  # a template of prompts holds it once
-PLAIN_LABELS = "paren"  # options are lettered "(A)" unless an edit states otherwise
+PROMPT = "{prompt}"  # Every template of prompts contains this placeholder once.
+PLAIN_LABELS = "paren"  # Options are lettered "(A)" unless an edit changes this.
 
 
 class Family(StrEnum):
     """Name the paper's three families, and the placebo.
 
-    The placebo adds as many words as the attribute edit changes, and leaves the construct
-    untouched.
+    The placebo adds as many words as the attribute edit changes, and does not change the construct.
     """
 
     FORMAT = "format"
@@ -35,15 +34,15 @@ ARMS: tuple[str, ...] = (ORIGINAL, *Family)
 class Contract(StrEnum):
     """Name what an edit should do to the answer (Ribeiro et al. 2020, CheckList)."""
 
-    INVARIANT = "invariant"  # the response stays
-    DIRECTIONAL = "directional"  # the key moves, and the response with it
+    INVARIANT = "invariant"  # The response should stay.
+    DIRECTIONAL = "directional"  # The key moves, and the response should follow.
 
 
 class Archetype(StrEnum):
     """Name what attribute edits should do to a benchmark's answers in one context (li2026, G5)."""
 
-    DIAGNOSTIC = "diagnostic"  # every attribute edit is directional
-    INVARIANCE = "invariance"  # every attribute edit is invariant
+    DIAGNOSTIC = "diagnostic"  # Every attribute edit is directional.
+    INVARIANCE = "invariance"  # Every attribute edit is invariant.
     # Some attribute edits are directional and some invariant, so no single number has a meaning.
     MIXED = "mixed"
 
@@ -57,9 +56,9 @@ class Edit:
     name : str
         Name of the edit.
     family, contract : Family, Contract
-        What it changes, and what it should do.
+        The kind of change, and what it should do to the answer.
     item : Item
-        The edited item (its `key` is the key after).
+        The edited item, with the key after the edit.
     label_style : str
         Style of lettered options.
     """
@@ -71,13 +70,13 @@ class Edit:
     label_style: str = PLAIN_LABELS
 
 
-# Format edits in order of preference. Those after the wanted number replace an edit that changes
+# Format edits in order of preference. Edits beyond the wanted number replace those that change
 # nothing.
 _LETTERED = ("upper_case", "label_style", "option_order", "double_space", "quotes", "preamble")
 _STATEMENT = ("upper_case", "double_space", "quotes", "title_case", "preamble")
 _PLAIN = ("upper_case", "double_space", "preamble", "quotes", "title_case")
 _SPLIT = ("bbq", "contrast")
-STATEMENTS = ("toxigen", "crows_pairs")  # benchmarks of sentences that ask nothing
+STATEMENTS = ("toxigen", "crows_pairs")  # benchmarks of sentences without a question
 
 
 def formats_of(scorer: ReferenceScorer) -> tuple[str, ...]:
@@ -95,20 +94,21 @@ def context_of(item: Item, benchmark: str) -> str:
     item : Item
         The item.
     benchmark : str
-        The scorer's benchmark, whatever the run calls it.
+        The benchmark of the scorer, which may have another name in the run.
 
     Returns
     -------
     str
-        The condition, for benchmarks whose conditions have attribute edits of other contracts; else
-        "". Elsewhere the condition is the key itself (safe or unsafe), and a cell of one key has no
-        score above guessing.
+        The condition, if the benchmark's conditions have different contracts; else "". In other
+        benchmarks the condition is the key itself (safe or unsafe). A cell with only one key would
+        have no score above guessing.
     """
     return item.condition if benchmark in _SPLIT else ""
 
 
 def archetype_of(directional: Sequence[bool]) -> Archetype | None:
-    """Return the archetype of the attribute edits' contracts; None without edits."""
+    """Return the archetype that follows from the contracts of attribute edits; None without
+    edits."""
     if not directional:
         return None
     if all(directional):

@@ -1,4 +1,4 @@
-"""Make format edits, the placebo and semantic edits, which leave the construct untouched.
+"""Make format edits, the placebo and semantic edits, which do not change the construct.
 
 Format edits and the placebo keep the words, or add neutral ones. Semantic edits ask the same
 question in other words, from a library, from the item itself, or in a neutral frame. The module
@@ -15,8 +15,8 @@ from audit.core.records import Item
 from audit.validity.edits.record import PLAIN_LABELS, STATEMENTS, Contract, Edit, Family
 from audit.variants.record import Variant
 
-# A placebo starts with as many of these words as are wanted, then a comma. They state, ask and deny
-# nothing.
+# A placebo begins with the wanted number of these words and a comma. They are neutral: they state,
+# ask and deny nothing.
 _NEUTRAL = (
     "Now",
     "then",
@@ -71,9 +71,9 @@ PREAMBLE = "Please read the following and reply."
 
 
 def each_text(item: Item, change: Callable[[str], str]) -> Item:
-    """Return the item with every text that carries its content changed.
+    """Apply a change to every text of an item's content.
 
-    These are question and context, or both sentences of a pair.
+    These texts are question and context, or both sentences of a pair.
     """
     if not item.stem:
         return replace(item, options=tuple(change(text) for text in item.options))
@@ -93,16 +93,15 @@ def _in_front(item: Item, lead: str) -> Item:
 
 
 def _option_order(item: Item) -> Item:
-    """Return the options rotated by one place: every option moves, so that none keeps its
-    letter."""
+    """Rotate the options by one place, so that every option gets another letter."""
     options, shown = item.options, item.shown
     return replace(item, options=(*options[1:], options[0]), order=(*shown[1:], shown[0])).keyed(
         item.key
     )
 
 
-# name -> (change, label style of the options). "label_style" and "option_order" change nothing if
-# no option is shown.
+# The change and the label style of the options, by name. Without shown options, "label_style" and
+# "option_order" change nothing.
 FORMATS: dict[str, tuple[Callable[[Item], Item], str]] = {
     "upper_case": (lambda item: each_text(item, str.upper), PLAIN_LABELS),
     "title_case": (lambda item: each_text(item, _title), PLAIN_LABELS),
@@ -118,25 +117,25 @@ FORMATS: dict[str, tuple[Callable[[Item], Item], str]] = {
 
 
 def format_edit(name: str, item: Item) -> Edit:
-    """Return one format edit by its name in FORMATS."""
+    """Return the format edit with a name in FORMATS."""
     change, style = FORMATS[name]
     return Edit(name, Family.FORMAT, Contract.INVARIANT, change(item), style)
 
 
 def placebo_edit(item: Item, words: int) -> Edit:
-    """Return an edit with neutral words in front, as many as the attribute edits change.
+    """Return an edit that puts neutral words in front, as many as the attribute edits change.
 
     Parameters
     ----------
     item : Item
         The item.
     words : int
-        Number of words (1 to 48); each sentence of a pair gets half of them.
+        The number of words (1 to 48). Each sentence of a pair gets half of them.
 
     Returns
     -------
     Edit
-        The placebo, at the same distance in words.
+        The placebo. Its distance in words is that of the attribute edits.
     """
     sides = 1 if item.stem or item.context else len(item.options)
     count = min(max(round(words / sides), 1), len(_NEUTRAL))
@@ -144,8 +143,8 @@ def placebo_edit(item: Item, words: int) -> Edit:
     return Edit(f"placebo_{count}", Family.PLACEBO, Contract.INVARIANT, changed)
 
 
-# The "paraphrase templates" of li2026, appendix C, keep the question word for word. So they are the
-# weakest paraphrase.
+# The "paraphrase templates" of li2026, appendix C, do not change the words of the question. So they
+# are the weakest paraphrases.
 FRAMES = (
     "Let me ask you this. {}",
     "I would like to know the following. {}",
@@ -165,7 +164,7 @@ _MARKS = ".,;:!?"
 def wordings(
     item: Item, benchmark: str, library: Mapping[str, Sequence[Variant]] | None
 ) -> Iterator[Edit]:
-    """Yield semantic edits, best first.
+    """Yield semantic edits, the best first.
 
     Parameters
     ----------
@@ -174,7 +173,8 @@ def wordings(
     benchmark : str
         The scorer's benchmark.
     library : mapping or None
-        Accepted variants by item id; None uses the item's own paraphrases, or frames.
+        Accepted variants by item id. If None, the item's paraphrases are used, or neutral sentences
+        around it.
 
     Yields
     ------
@@ -196,14 +196,16 @@ def wordings(
     else:
         frames = STATEMENT_FRAMES if benchmark in STATEMENTS else FRAMES
         for number, frame in enumerate(frames, start=1):
-            if item.context:  # the question is framed; the passage stays as it is
+            if (
+                item.context
+            ):  # The sentence is put around the question only, not around the passage.
                 yield _edit(f"frame_{number}", replace(item, stem=frame.format(item.stem)))
             else:
                 yield _edit(f"frame_{number}", each_text(item, frame.format))
 
 
 def refilled(pair: tuple[str, ...], shared: str) -> tuple[str, str] | None:
-    """Return both sentences of a pair in the words of a rewording of what they share.
+    """Apply a rewording of the shared words of two sentences to both of them.
 
     Parameters
     ----------
@@ -215,13 +217,13 @@ def refilled(pair: tuple[str, ...], shared: str) -> tuple[str, str] | None:
     Returns
     -------
     tuple of str or None
-        The sentences, each with its own words in the blanks, in their order; None if the number of
-        blanks is another.
+        The reworded sentences. Each has its own words in the blanks, in the same order. None if the
+        number of blanks is wrong.
 
     Notes
     -----
-    The words in the blanks are not changed. A mark that ends them in both sentences is kept if the
-    same word follows as before, and at the end of a sentence.
+    The words in the blanks do not change. A punctuation mark after them, in both sentences, is kept
+    if the next word is the same as before, or at the end of a sentence.
 
     Examples
     --------
@@ -249,14 +251,14 @@ def _edit(name: str, changed: Item) -> Edit:
 
 
 def text_of(item: Item) -> str:
-    """Return what carries an item's content: context and question, or both sentences of a pair."""
+    """Return the text of an item's content: context and question, or both sentences of a pair."""
     return f"{item.context} {item.stem or ' '.join(item.options)}".strip()
 
 
 def differing(
     first: Sequence[Hashable], second: Sequence[Hashable]
 ) -> list[tuple[str, int, int, int, int]]:
-    """Return the opcodes of `SequenceMatcher` without the equal ones: (tag, i1, i2, j1, j2)."""
+    """Return the opcodes (tag, i1, i2, j1, j2) of `SequenceMatcher`, except the equal parts."""
     codes = SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
     return [code for code in codes if code[0] != "equal"]
 
@@ -272,10 +274,9 @@ def distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> tuple[int
     Returns
     -------
     changed : int
-        Sum of the longer side of every replaced, inserted or deleted run.
+        The total length of all replaced, inserted or deleted runs; the longer side counts.
     span : int
-        Length from the first such run to the end of the last, unchanged units between them
-        included.
+        The length from the first such run to the end of the last, with the unchanged units between.
 
     Examples
     --------

@@ -354,7 +354,7 @@ def test_a_file_without_a_line_of_names_is_told_so(
     for head, told in (("", True), ("q,w,x,y,z,k\n", False)):
         path.write_text(head + "What is 1 + 1?,1,2,3,4,B\nWhat is 2 + 2?,1,2,3,4,D\n")
         assert show(["show", str(path)]) == 1 or head
-        assert ("put such a line before it" in capsys.readouterr().out) is told
+        assert ("Expected the names of the columns" in capsys.readouterr().out) is told
 
 
 def test_a_file_with_nulls_and_objects_is_shown(

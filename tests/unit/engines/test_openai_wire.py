@@ -132,11 +132,15 @@ def test_an_error_nested_as_deep_as_json_is_read_is_told_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["1" + "0" * 400, "Infinity", "1e999", "NaN", "true", '"-1"', "null"]
+    "value", ["1" + "0" * 400, "Infinity", "1e999", "NaN", "true", '"-1"', "null", "0.5", "700"]
 )
-def test_what_is_no_logprob_is_not_taken_for_one(value: str) -> None:
+def test_a_letter_without_a_logprob_is_no_reply(value: str) -> None:
+    """B may be the answer, so A is not taken for it. Of a token that is no option nothing is
+    needed, and 1e-7 is 0 but for rounding."""
     body = json.dumps(letters_completion({"A": -1.5, "B": -2.25})).replace("-2.25", value)
-    assert generation(body, ("A", "B")).option_logprobs == (-1.5, None)
+    assert failure(body, ("A", "B")).kind is Kind.MALFORMED
+    assert generation(body, ("A", "C")).option_logprobs == (-1.5, None)
+    assert generation(body.replace(value, "1e-7"), ("A", "B")).option_logprobs == (-1.5, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +225,7 @@ def test_whatever_a_body_holds_nothing_is_raised(name: str, by: Any, wrong: bool
 @pytest.mark.parametrize("name", _FIELDS)
 def test_no_depth_that_json_is_read_at_is_too_deep_for_a_field(name: str) -> None:
     body = json.dumps(_spoilt({**letters_completion({"A": -1.5}), "error": None}, name, "HERE"))
-    for depth in range(850, 1000):
+    for depth in (*range(80, 105), *range(900, 1000)):
         assert isinstance(
             read(body.replace('"HERE"', "[" * depth + "]" * depth), ("A",)), Generation | Failure
         )

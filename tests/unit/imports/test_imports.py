@@ -371,11 +371,11 @@ def test_models_of_which_none_is_named_are_told_once_how_one_is_judged(
     words = [logs[0], "--held-out", logs[1], "--benchmark", "exam"]
     cells = imported(tmp_path / "run", *words)
     said = capsys.readouterr().out
-    assert len(cells) == 8 and said.count("--judge MODEL; the others become references") == 1
+    assert len(cells) == 8 and said.count("--judge MODEL: the other models become references") == 1
     n = sum(cell["verdict"] == "not_identified" for cell in cells.values())
     assert n and f"not_identified: {n} models" in said and "It needs reference models" not in said
     imported(tmp_path / "named", *words, "--judge", "clean")
-    assert "the others become references" not in capsys.readouterr().out
+    assert "the other models become references" not in capsys.readouterr().out
 
 
 @pytest.mark.long  # nine CPU seconds; test_reworded.py goes from two logs to a verdict
@@ -862,11 +862,19 @@ def packed(path: Path, members: dict[str, bytes]) -> Path:
     whole = bytearray(path.read_bytes())
     for place in places:
         whole[place + 8 : place + 10] = struct.pack("<H", 93)
-    for _ in members:
+    for data in members.values():
         whole[directory + 10 : directory + 12] = struct.pack("<H", 93)
+        whole[directory + 24 : directory + 28] = struct.pack("<I", unpacked(data))
         directory = whole.find(b"PK\1\2", directory + 46)
     path.write_bytes(whole)
     return path
+
+
+def unpacked(data: bytes) -> int:
+    try:
+        return len(pa.CompressedInputStream(pa.BufferReader(data), "zstd").read())
+    except OSError:
+        return len(data)
 
 
 def zstd(data: bytes) -> bytes:

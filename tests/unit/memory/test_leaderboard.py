@@ -228,3 +228,26 @@ def test_what_a_leaderboard_needs(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "--held-out" in capsys.readouterr().err
     assert leaderboard([str(log), *WORDS, "-o", str(tmp_path / "a")]) == 1
     assert "2" in capsys.readouterr().err and not (tmp_path / "a").exists()
+
+
+def test_too_few_references_and_a_missing_file_are_refused_before_anything_is_computed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, board = tmp_path / "log.csv", str(tmp_path / "board")
+    write_csv(log, outcomes(0.0))
+    named = ["--references", "amber-1", "beryl-1"]
+    assert leaderboard([str(log), *WORDS, *named, "-o", board]) == 1
+    assert "is 2 (amber-1, beryl-1). Expected 3" in capsys.readouterr().err
+    missing = [str(log), *WORDS[:4], "--held-out", "unsen.csv", "-o", board]
+    assert leaderboard(missing) == 1
+    assert "unsen.csv does not exist" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stated", [[], ["--options", "0"]])
+def test_a_stated_number_of_options_ends_the_note_that_asks_for_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], stated: list[str]
+) -> None:
+    log = tmp_path / "log.csv"
+    write_csv(log, outcomes(0.0))
+    assert leaderboard([str(log), *WORDS, *stated, "-o", str(tmp_path / "board")]) == 0
+    assert ("--options" in capsys.readouterr().err) == (not stated)

@@ -115,7 +115,7 @@ def test_unknown_and_missing_parts_of_a_protocol() -> None:
     renamed = mapping()
     renamed["templates"]["router_noisy"] = renamed["templates"].pop("router_noisy_rewrite")
     for bad, message in (
-        (renamed, r"no template 'router_noisy_rewrite'.*beside those asked for: router_noisy\."),
+        (renamed, r"no template 'router_noisy_rewrite'.*these other templates: router_noisy\."),
         ({"name": "x", "version": "1"}, "no templates"),
         ({**mapping(), "version": 1}, "version"),
         ({**mapping(), "template": {}}, "key of a protocol"),
@@ -149,7 +149,7 @@ def test_a_cloze_shows_no_options_and_refuses_letters() -> None:
     check_reading(protocol, Reading.OPTION_TEXT)
     for reading in (Reading.LETTER, Reading.LETTER_LOGPROB):
         check_reading(load_protocol(mapping()), reading)
-        with pytest.raises(ConfigError, match=r"shows no options.*reading=option_text"):
+        with pytest.raises(ConfigError, match=r"does not show the options.*reading=option_text"):
             check_reading(protocol, reading)
 
 

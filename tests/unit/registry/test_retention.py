@@ -127,7 +127,7 @@ def test_a_directory_with_something_else_or_none_stays(registry: Registry, run: 
         verdict.write(" ")
     assert stays(registry) == ["its directory holds another result now"]
     shutil.move(run, run.with_name("moved"))
-    assert stays(registry) == ["its directory cannot be reached from here"]
+    assert stays(registry) == ["its directory cannot be reached from this machine"]
 
 
 def test_a_run_judged_again_goes_with_the_newest_judgement(
@@ -137,7 +137,7 @@ def test_a_run_judged_again_goes_with_the_newest_judgement(
         "again", cell={"verdict": "no_excess_detected", "reasons": ["judged again"]}
     )  # of no suite: kept
     add(registry, read_entry(again), NOW + timedelta(days=1))
-    assert stays(registry) == ["judged again since, in a run that is kept"]
+    assert stays(registry) == ["the same answers were judged again, in a run that is kept"]
     set_hold(registry, read_entry(again).key, "case 8")
     assert stays(registry) == ["on hold: case 8"]
 

@@ -97,9 +97,9 @@ def test_the_numbers_are_those_of_the_answers(
         for one in shipped_table(JUDGE.shipped)["designs"]
         if not one["design"]["score_alone"]
     }
-    for share, models in ((design[1000, 5]["half"], 20), (design[3000, 8]["clean_cleared"], 40)):
+    for share, models in ((design[1000, 5]["half"], 50), (design[3000, 8]["clean_cleared"], 100)):
         assert f" {share * models:.0f} of {models} models" in page
-    asked = demo.ten(run_dir, verdict)
+    asked = demo.remembered_questions(run_dir, verdict)
     assert len(asked) == 10
     assert all(
         one.answers[demo.TAUGHT][1] == (one.answers[demo.TAUGHT][0] == one.gold) for one in asked

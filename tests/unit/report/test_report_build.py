@@ -309,7 +309,7 @@ def test_models_stand_worst_first_with_the_gates_that_block_alone(tmp_path: Path
         == ranked
         != [model for _, model in cells]
     )
-    tones = re.findall(r'<a class="t-(\w+)" href="#cell-\d"><strong>', table)
+    tones = re.findall(r'<a class="t-(\w+)" data-grade="\w+" href="#cell-\d"><strong>', table)
     assert tones == [
         VERDICTS[found].tone for verdict in VERDICTS for found, _ in cells if found is verdict
     ]

@@ -412,7 +412,7 @@ def test_the_strip_says_that_a_run_is_incomplete_and_a_pass_what_not_examined_me
     clean = page(
         joined({"sweep": sweep("no_excess_detected"), "perturb": perturb("no_drop_detected")})
     )
-    assert "Not examined: " in clean
+    assert "Not examined means " in clean
 
 
 def test_a_second_joint_report_leaves_no_part_of_the_first(

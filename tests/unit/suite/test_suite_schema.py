@@ -343,9 +343,9 @@ def test_words_are_checked_by_each_audits_own_command(
         ),
         (["sweep.r=9..1"], "sweep: Invalid r"),
         (["sweep.rr=1"], "sweep: Unknown key: 'rr'"),
-        (["validity.n=3"], "this suite runs sweep, memory, not validity"),
+        (["validity.n=3"], "Expected an audit of this suite: sweep, memory"),
         (["orders=3"], "sweep: Unknown key: 'orders'"),  # of every audit, and the sweep has none
-        (["plan=perhaps"], "expected plan=true"),
+        (["plan=perhaps"], "Example: plan=true"),
         (["plan"], "Expected key=value"),
         (["dataset_config.path=[1"], "cannot be read"),
         (

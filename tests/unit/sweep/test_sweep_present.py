@@ -128,7 +128,7 @@ def test_a_cloze_transmits_the_stem_and_scores_the_options_unseen() -> None:
         assert QUESTION.text in prompt
         assert not any(option in prompt for option in QUESTION.options)
     for asked, content in ((direct_prompt, (QUESTION,)), (worker_prompt, (["m"], 4))):
-        with pytest.raises(ConfigError, match="shows no options"):
+        with pytest.raises(ConfigError, match="does not show the options"):
             asked(cloze, *content, Reading.LETTER)
 
 

@@ -69,11 +69,11 @@ def test_logprobs_responses_and_empty_cells(crows: Benchmark, tmp_path: Path) ->
         ([{"id": "crows_pairs/0", "logprobs": "many"}], "line 1: "),
         (
             [{"id": "crows_pairs/0", "answer": 0}],
-            "line 1: none of completion, response, logprobs; expected exactly",
+            "none of completion, response, logprobs. Expected exactly",
         ),
         ([{"id": "crows_pairs/0", "response": 0, "logprobs": []}], "response and logprobs of"),
         ([{"item": "crows_pairs/0", "response": 0}], "line 1: no column id"),
-        ([], "no row of an item that can be scored"),
+        ([], "no row belongs to an item that can be scored"),
     ],
 )
 def test_what_is_refused(

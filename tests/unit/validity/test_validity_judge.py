@@ -205,7 +205,7 @@ def test_labels_validate_a_rule_for_a_family_or_do_not(tmp_path: Path) -> None:
     few = rule_agreement(SCORERS["xstest_strmatch"], read_labels(path)[:50])
     assert not few.validated and few != found
     for text, message in (
-        ("prompt,completion,human\nHow?,Sure.,fine\n", "'fine' is no label"),
+        ("prompt,completion,human\nHow?,Sure.,fine\n", "'fine' is not a label"),
         (
             "prompt,human\nHow?,1_full_compliance\n",
             "Expected the columns prompt, completion, human or final_label",

@@ -1,0 +1,118 @@
+"""`--held-out-date FROM..TO`: the held-out items of a table that are dated inside it, and no others."""
+
+import csv
+import json
+import runpy
+import shutil
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+from commands_here import import_logs, leaderboard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from audit.benchmarks.fresh import is_newer, within
+from audit.core.errors import DataError
+from audit.imports.record import Wanted
+from audit.imports.table import read_table
+
+ROOT = Path(__file__).parents[3]
+DATA = ROOT.parent / "shared" / "data" / "livecodebench" / "performances_generation_2024-04-17.json"
+MONTHS = [f"2023-{month:02}" for month in range(1, 13)]
+DAYS = st.integers(0, 364).map(lambda k: (date(2023, 1, 1) + timedelta(days=k)).isoformat())
+
+
+def write(path: Path, rows: list[tuple[str, ...]], *more: str) -> Path:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([("model", "item", "correct", "benchmark", *more), *rows])
+    return path
+
+
+@given(st.lists(DAYS, min_size=1, max_size=12), st.sampled_from(MONTHS), st.sampled_from(MONTHS))
+def test_rows_of_the_held_out_set_are_kept_by_their_day_and_others_whatever_theirs(
+    tmp_path_factory: pytest.TempPathFactory, days: list[str], one: str, other: str
+) -> None:
+    first, last = sorted((one, other))
+    rows = []
+    for k, day in enumerate(days):
+        rows += [("m", f"q{k}", str(k % 2), name, day) for name in ("new", "seen")]
+    path = write(tmp_path_factory.mktemp("w") / "log.csv", rows, "date")
+    log = read_table(path, "csv", Wanted(window=("new", f"{first}..{last}")))
+    kept = [(one.benchmark, one.sample) for one in log.outcomes]
+    inside = [k for k, day in enumerate(days) if first <= day[: len("2023-01")] <= last]
+    assert [item for name, item in kept if name == "new"] == [f"q{k}" for k in inside]
+    assert [item for name, item in kept if name == "seen"] == [f"q{k}" for k in range(len(days))]
+    noted = [int(note.split()[0]) for note in log.notes]
+    assert sum(noted) == len(days) - len(inside)
+
+
+@given(DAYS, DAYS, DAYS)
+def test_a_day_is_within_a_span_that_begins_no_later_and_ends_no_earlier(
+    day: str, first: str, last: str
+) -> None:
+    first, last = sorted((first, last))
+    inside = not is_newer(first, day) and not is_newer(day, last)
+    assert within(day, f"{first}..{last}") == inside
+
+
+def test_a_table_without_dates_is_whole_and_a_cell_that_holds_none_is_refused(
+    tmp_path: Path,
+) -> None:
+    wanted = Wanted(window=("new", "2023-09..2023-11"))
+    bare = write(tmp_path / "bare.csv", [("m", "q", "1", "new")])
+    assert len(list(read_table(bare, "csv", wanted).outcomes)) == 1  # the user states the dates
+    odd = write(tmp_path / "odd.csv", [("m", "q", "1", "new", "last autumn")], "date")
+    with pytest.raises(DataError, match="last autum"):
+        list(read_table(odd, "csv", wanted).outcomes)
+    seen = write(tmp_path / "seen.csv", [("m", "q", "1", "seen", "")], "date")
+    assert len(list(read_table(seen, "csv", wanted).outcomes)) == 1
+
+
+def test_an_import_keeps_the_window_and_its_end_is_the_date(tmp_path: Path) -> None:
+    rows = []
+    for k in range(40):
+        day = f"2023-{9 + k % 4:02}-15"
+        rows += [("m", f"{name}{k}", str(k % 2), name, day) for name in ("seen", "new")]
+    log = write(tmp_path / "log.csv", rows, "date")
+    words = [str(log), "-o", str(tmp_path / "run"), "--benchmark", "seen", "--held-out", "new"]
+    assert import_logs([*words, "--held-out-date", "2023-09..2023-11"]) == 0
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert manifest["benchmark"]["new"]["n"] == 30  # September, October, November of four months
+    assert manifest["benchmark"]["seen"]["n"] == 40
+    assert "2023-09" in json.dumps(manifest["config"])
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not DATA.exists(), reason="LiveCodeBench's answers are not here")
+def test_livecodebenchs_items_that_are_no_newer_than_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The figures of docs/findings/livecodebench.md on this window, with its own references."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(DATA, "performances_generation.json")
+    runpy.run_path(str(ROOT / "docs/do/livecodebench_tables.py"), run_name="__main__")
+    page = (ROOT / "docs/findings/livecodebench.md").read_text()
+    (command,) = (line for line in page.splitlines() if line.startswith("audit leaderboard"))
+    references = command.partition("--references ")[2].split()
+    names = ("33b-Base", "33b-Ins", "6.7b-Base", "6.7b-Ins")
+    dates = [f"DSCoder-{name}=2023-11" for name in names]
+    words = ["leetcode.csv", "-o", "board", "--map", "correct=right,of=n", "--benchmark", "before"]
+    words += ["--held-out", "after", "--held-out-date", "2023-09..2023-11"]
+    words += ["--released", *dates, "WCoder-33B-V1.1=2024-01", "--references", *references]
+    assert leaderboard(words) == 0
+    board = json.loads(Path("board/leaderboard.json").read_text())
+    assert board["n_held_out"] == 50
+    rows = {row["model"]: row for row in board["models"]}
+    found = [name for name, row in rows.items() if row["verdict"] == "gap_to_fresh_items"]
+    assert set(found) == {
+        "DSCoder-33b-Base",
+        "DSCoder-33b-Ins",
+        "DSCoder-6.7b-Base",
+        "WCoder-33B-V1.1",
+    }
+    judged = rows["DSCoder-33b-Ins"]
+    keys = ("without_memory", "without_low", "without_high")
+    figures = [round(100 * judged[key], 1) for key in keys]
+    assert figures == [22.0, 8.8, 36.6]
+    assert "22.0 % [8.8, 36.6]" in page

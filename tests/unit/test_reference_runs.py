@@ -289,6 +289,6 @@ def test_held_out_items_that_suit_one_model_are_refused_or_named(tmp_path):
         manifest, config={**manifest.config, "control_benchmark": control, "model": theirs}
     ).save(run)
     with pytest.raises(
-        ConfigError, match=r"fresh \(2026-05\) is newer than .* not than reference peer \(2026-07\)"
+        ConfigError, match=r"fresh \(2026-05\) .* scripted .* reference peer \(2026-07\)"
     ):
         resolve_memory(memory(*words, *known, f"references=[{run}]"))

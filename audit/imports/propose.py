@@ -50,6 +50,9 @@ def propose(row: Record, has_model: bool) -> str:
     found = dict(some_paths(row))
     scalars = {path: value for path, value in found.items() if isinstance(value, str | int | float)}
     fields = {"item": _first(scalars, _ITEM) or _COLUMN, **_scored(scalars)}
+    if "correct" not in fields and scalars.get("correct", "") != "":
+        # A column named "correct" is read beside answer and key, and its value is no score.
+        fields["correct"] = _COLUMN
     scored = fields.get("correct", _COLUMN)
     if "of" in row and scored != _COLUMN and not _is_count(scalars[scored], row["of"]):
         fields["correct"] = _COLUMN  # a column named "of" is read, and this score is not of it

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from commands_here import import_logs as main
 from governed import Capsys
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from audit.commands.again import pair_of
@@ -534,6 +534,7 @@ ROWS = st.recursive(
 
 
 @given(row=ROWS, has_model=st.booleans())
+@example({"id": 0, "gold": 0, "doc": {"answer": 0}, "correct": 2}, True)
 def test_what_is_proposed_reads_the_row(
     tmp_path_factory: pytest.TempPathFactory, row: Any, has_model: bool
 ) -> None:

@@ -168,7 +168,13 @@ class Ruling:
 
 
 def words() -> dict[str, VerdictWord]:
-    """Return every audit's verdicts, by the word in verdict.json."""
+    """Return the verdicts of all audits.
+
+    Returns
+    -------
+    dict
+        {word in verdict.json: words of the verdict}.
+    """
     by_verdict: dict[str, VerdictWord] = {}
     for name in every_audit():
         by_verdict |= words_of(name)
@@ -176,7 +182,18 @@ def words() -> dict[str, VerdictWord]:
 
 
 def words_of(audit: str) -> Mapping[str, VerdictWord]:
-    """Return the verdicts of an audit, by the word that verdict.json has."""
+    """Return the verdicts of an audit.
+
+    Parameters
+    ----------
+    audit : str
+        Name of the audit.
+
+    Returns
+    -------
+    mapping
+        {word in verdict.json: words of the verdict}.
+    """
     verdicts: Mapping[str, VerdictWord] = part_of(audit, "vocabulary").VERDICTS
     return verdicts
 
@@ -219,9 +236,24 @@ def document_of(plain: Any, what: str = "verdict.json") -> Document:
 
 
 def verdict_of(plain: Any, what: str = "verdict.json") -> AuditVerdict[Any]:
-    """Return the verdict of one audit, such as `JudgedRun.to_dict` gives it.
+    """Return the verdict of one audit as a typed model.
 
-    Raises ConfigError as `document_of`, and if it is a verdict of several audits.
+    Parameters
+    ----------
+    plain : object
+        The JSON value, such as `JudgedRun.to_dict` returns it.
+    what : str
+        Name of the file, for messages.
+
+    Returns
+    -------
+    AuditVerdict
+        The verdict.
+
+    Raises
+    ------
+    ConfigError
+        As `document_of`, and if the value is a verdict of several audits.
     """
     document = document_of(plain, what)
     if isinstance(document, JointVerdict):
@@ -232,14 +264,48 @@ def verdict_of(plain: Any, what: str = "verdict.json") -> AuditVerdict[Any]:
 
 
 def read_document(path: Path) -> Document:
-    """Return what a verdict.json says. Raises OSError if there is no such file, ConfigError as
-    `document_of`."""
+    """Return a verdict.json as a typed model.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    Document
+        The verdict of one audit or of several.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    ConfigError
+        As `document_of`.
+    """
     return document_of(_json(path), str(path))
 
 
 def read_verdict(path: Path) -> AuditVerdict[Any]:
-    """Return the verdict.json of one audit. Raises as `read_document`, and ConfigError if it is of
-    several audits."""
+    """Return the verdict.json of one audit.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    AuditVerdict
+        The verdict.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    ConfigError
+        As `document_of`, and if the file is a verdict of several audits.
+    """
     return verdict_of(_json(path), str(path))
 
 
@@ -288,8 +354,21 @@ def _renamed_cell(cell: Any, known: Mapping[str, VerdictWord]) -> Any:
 
 
 def rule(document: Document, run: str = "") -> Ruling:
-    """Return the ruling on a verdict.json; a panel is ruled by its worst cell. It has failed if
-    rows are missing, or an audit measured nothing."""
+    """Return the ruling on a verdict.json.
+
+    Parameters
+    ----------
+    document : Document
+        The verdict.
+    run : str
+        Name of the run, for the ruling.
+
+    Returns
+    -------
+    Ruling
+        The worst cell decides. The ruling is a failed one if rows are missing, or an audit measured
+        nothing.
+    """
     parts = parts_of(document)
     joint, suite = (
         (document.joint, document.suite) if isinstance(document, JointVerdict) else ((), None)
@@ -334,8 +413,18 @@ def rule(document: Document, run: str = "") -> Ruling:
 
 
 def shipped_alone(ruling: Ruling) -> Ruling:
-    """Return the ruling, failed if it was reached with other thresholds than those that ship
-    (pure)."""
+    """Return a ruling that holds only with the shipped thresholds.
+
+    Parameters
+    ----------
+    ruling : Ruling
+        Any ruling.
+
+    Returns
+    -------
+    Ruling
+        The same, or a failed one if it was reached with other thresholds.
+    """
     if ruling.problem or not ruling.own_thresholds:
         return ruling
     thresholds = " ".join(ruling.own_thresholds)
@@ -384,10 +473,25 @@ def _scoped(
 
 
 def gated(cell: CellRuling, suite: SuiteRules | None) -> CellRuling:
-    """Return the cell as the suite has it gated.
+    """Return a cell as the gate of the suite rules it.
 
-    If `gate` is "source", the source's thresholds decide; but they pass nothing that could not be
-    measured (withheld): of no right answer at all their score is 0."""
+    Parameters
+    ----------
+    cell : CellRuling
+        The ruling by our thresholds.
+    suite : SuiteRules or None
+        The suite, if the run belongs to one.
+
+    Returns
+    -------
+    CellRuling
+        The ruling by the suite's thresholds.
+
+    Notes
+    -----
+    If `gate` is "source", the source's thresholds decide. They pass no withheld cell: their score of a
+    model without a right answer is 0.
+    """
     if suite is None or suite.gate != "source":
         return cell
     own = (cell.audit, cell.model, cell.benchmark)
@@ -403,7 +507,20 @@ def gated(cell: CellRuling, suite: SuiteRules | None) -> CellRuling:
 
 
 def failed(run: str, problem: str) -> Ruling:
-    """Return the ruling on a run without a verdict: never a pass, whatever people decided."""
+    """Return the ruling on a run without a verdict. People's decisions cannot make it a pass.
+
+    Parameters
+    ----------
+    run : str
+        Name of the run.
+    problem : str
+        Why there is no verdict.
+
+    Returns
+    -------
+    Ruling
+        A failed ruling.
+    """
     return Ruling(run, Decision.NO_DECISION, FAILED, Decision.NO_DECISION, problem=problem)
 
 

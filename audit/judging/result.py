@@ -63,24 +63,66 @@ class Calibration:
 
 
 def rounded(value: float) -> float | None:
-    """Return a float as verdict.json prints it: SIGNIFICANT_DIGITS digits, no negative zero, None
-    if not finite.
+    """Return a float as verdict.json prints it.
+
+    Parameters
+    ----------
+    value : float
+        Any float.
+
+    Returns
+    -------
+    float or None
+        The value with SIGNIFICANT_DIGITS digits and no negative zero; None if it is not finite.
     """
     return plain(float(value), SIGNIFICANT_DIGITS)
 
 
 def finite(value: float) -> float | None:
-    """Return a float, or None for NaN or infinity."""
+    """Return a float if it is finite.
+
+    Parameters
+    ----------
+    value : float
+        Any float.
+
+    Returns
+    -------
+    float or None
+        None for NaN or infinity.
+    """
     return float(value) if math.isfinite(value) else None
 
 
 def json_text(value: Any) -> str:
-    """Return JSON types as the text of a file: sorted keys, two spaces, a final newline."""
+    """Return JSON types as the text of a file.
+
+    Parameters
+    ----------
+    value : object
+        JSON types.
+
+    Returns
+    -------
+    str
+        Sorted keys, an indent of two spaces, a final newline.
+    """
     return json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def json_ready(value: Any) -> Any:
-    """Return a value as JSON types, with floats as verdict.json prints them."""
+    """Return a value as JSON types.
+
+    Parameters
+    ----------
+    value : object
+        Numbers, texts, sequences and mappings.
+
+    Returns
+    -------
+    object
+        The value with floats as verdict.json prints them.
+    """
     return plain(value, SIGNIFICANT_DIGITS)
 
 
@@ -175,7 +217,18 @@ def sentences(reasons: Iterable[Reason], texts: Texts) -> tuple[str, ...]:
 
 
 def advice_of(gates: Sequence[Gate]) -> tuple[Reason, ...]:
-    """Return the advice of failed gates."""
+    """Return the advice of failed gates.
+
+    Parameters
+    ----------
+    gates : sequence of Gate
+        All gates of a cell.
+
+    Returns
+    -------
+    tuple of Reason
+        The advice, each once.
+    """
     advice = []
     for g in gates:
         if g.advice:
@@ -276,7 +329,20 @@ class Rule:
         )
 
     def absent(self, detail: str, *, withholds: bool = True) -> Gate:
-        """Return a gate that does not apply to these data. `detail` is the reason."""
+        """Return a gate that does not apply to these data.
+
+        Parameters
+        ----------
+        detail : str
+            The reason.
+        withholds : bool
+            Whether the gate would withhold the verdict if it failed.
+
+        Returns
+        -------
+        Gate
+            A gate without a result.
+        """
         status = Status.NOT_APPLICABLE
         return Gate(
             self.name, status, None, float(self.threshold), self.source, detail, withholds=withholds
@@ -284,7 +350,18 @@ class Rule:
 
 
 def failed(gates: Sequence[Gate]) -> tuple[Gate, ...]:
-    """Return the failed gates that withhold the verdict."""
+    """Return the failed gates that withhold the verdict.
+
+    Parameters
+    ----------
+    gates : sequence of Gate
+        All gates of a cell.
+
+    Returns
+    -------
+    tuple of Gate
+        The failed ones.
+    """
     return tuple(g for g in gates if g.status == Status.FAIL and g.withholds)
 
 

@@ -207,7 +207,18 @@ def _marked(result: Result, watermark: str) -> Result:
 
 
 def cell_head(result: CellResult) -> dict[str, Any]:
-    """Return the fields of a cell that all audits share."""
+    """Return the fields of a cell that all audits share.
+
+    Parameters
+    ----------
+    result : CellResult
+        The result of a cell.
+
+    Returns
+    -------
+    dict
+        Fields of verdict.json.
+    """
     return {
         **attributes(
             result,

@@ -58,5 +58,18 @@ def nearest_design(
 
 
 def apart(one: float, other: float, least: float = 1) -> float:
-    """Return the |log| of the ratio of two sizes. A size below `least` counts as `least`."""
+    """Return the distance of two sizes on a log scale.
+
+    Parameters
+    ----------
+    one, other : float
+        The sizes.
+    least : float
+        A smaller size counts as this one.
+
+    Returns
+    -------
+    float
+        |log| of their ratio.
+    """
     return abs(log(max(one, least) / max(other, least)))

@@ -74,12 +74,42 @@ class Procedure:
 
 
 def seed_of(seed: int, case: Any) -> tuple[int, int]:
-    """Return the seed of a case's generator, which depends on the case and on `seed` alone."""
+    """Return the seed of a case's generator.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the calibration.
+    case : object
+        What is simulated, with a `repr` that identifies it.
+
+    Returns
+    -------
+    tuple of int
+        A seed that depends on the two arguments alone.
+    """
     return seed, zlib.crc32(repr(case).encode())
 
 
 def streams(seed: int, design: Any, name: str, models: int) -> list[Stream]:
-    """Return the streams of so many models in a world: every CHUNK of them has a seed."""
+    """Return the streams of the simulated models of a world.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the calibration.
+    design : object
+        The design.
+    name : str
+        Name of the world.
+    models : int
+        Number of models.
+
+    Returns
+    -------
+    list of Stream
+        A seed for every CHUNK models, and their number.
+    """
     key = seed_of(seed, (design, name))
     return [((*key, k), min(CHUNK, models - at)) for k, at in enumerate(range(0, models, CHUNK))]
 
@@ -153,8 +183,19 @@ def rate(name: str, values: NDArray[np.float64]) -> dict[str, float | None]:
 
 
 def rates(names: Sequence[str], streams: Sequence[Sequence[Any]]) -> dict[str, float | None]:
-    """Return the `rate` of each name over all models, without names that are undefined (NaN) in
-    this world.
+    """Return the `rate` of each name over all models.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the counts, in the order of a model's counts.
+    streams : sequence of sequence
+        Counts of each model, by stream.
+
+    Returns
+    -------
+    dict
+        Rates with their standard errors. Names that are undefined (NaN) in this world are left out.
     """
     found: dict[str, float | None] = {}
     for name, values in zip(
@@ -166,10 +207,18 @@ def rates(names: Sequence[str], streams: Sequence[Sequence[Any]]) -> dict[str, f
 
 
 def by_world(names: Sequence[str]) -> Callable[[Case, Sequence[Sequence[Any]]], list[Entry]]:
-    """Return the entries of a section with one entry a design: its rates are named WORLD + name,
-    such as "clean_found".
+    """Return the function that makes one entry for each design.
 
-    WORLD_simulations is the number of models.
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the counts.
+
+    Returns
+    -------
+    callable
+        The `entries` of a `Procedure`. A rate is named by world and count, such as "clean_found", and
+        WORLD_simulations is the number of models.
     """
 
     def entries(case: Case, streams: Sequence[Sequence[Any]]) -> list[Entry]:
@@ -181,7 +230,18 @@ def by_world(names: Sequence[str]) -> Callable[[Case, Sequence[Sequence[Any]]], 
 
 
 def by_name(names: Sequence[str]) -> Callable[[Case, Sequence[Sequence[Any]]], list[Entry]]:
-    """Return the entries of a section with one entry a world, each with a design of its own."""
+    """Return the function that makes one entry for each world, with a design of its own.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the counts.
+
+    Returns
+    -------
+    callable
+        The `entries` of a `Procedure`.
+    """
 
     def entries(case: Case, streams: Sequence[Sequence[Any]]) -> list[Entry]:
         measured = {"simulations": sum(map(len, streams)), **rates(names, streams)}
@@ -192,13 +252,39 @@ def by_name(names: Sequence[str]) -> Callable[[Case, Sequence[Sequence[Any]]], l
 
 
 def shown(rates: Rates, name: str) -> str:
-    """Return a rate for a table: per cent with its error."""
+    """Return a rate for a table.
+
+    Parameters
+    ----------
+    rates : mapping
+        Rates of an entry.
+    name : str
+        Name of the rate.
+
+    Returns
+    -------
+    str
+        Per cent with its standard error; "-" if the rate was not measured.
+    """
     value, error = rates.get(name), rates.get(f"{name}_se")
     return "-" if value is None or error is None else f"{100 * value:.1f} ± {100 * error:.1f}"
 
 
 def rate_text(rates: Rates, name: str) -> str:
-    """Return a rate for a sentence."""
+    """Return a rate for a sentence.
+
+    Parameters
+    ----------
+    rates : mapping
+        Rates of an entry.
+    name : str
+        Name of the rate.
+
+    Returns
+    -------
+    str
+        Per cent, with the standard error in brackets if it is known.
+    """
     value, error = rates.get(name), rates.get(f"{name}_se")
     if value is None:
         return "an unmeasured share"
@@ -206,7 +292,20 @@ def rate_text(rates: Rates, name: str) -> str:
 
 
 def table_text(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table in markdown."""
+    """Return a table in markdown.
+
+    Parameters
+    ----------
+    head : sequence of str
+        Names of the columns.
+    rows : sequence of sequence of str
+        The cells.
+
+    Returns
+    -------
+    str
+        One line for each row, below the head.
+    """
     lines = [" | ".join(head), " | ".join(["---"] * len(head)), *(" | ".join(row) for row in rows)]
     return "\n".join(f"| {line} |" for line in lines) + "\n"
 
@@ -214,7 +313,12 @@ def table_text(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def add_arguments(parser: argparse.ArgumentParser, audit: Any) -> None:
     """Add the options of a calibration to a parser.
 
-    `audit` is the audit's module `calibrate`. Its function `add_options`, if it has one, adds more.
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser
+        The parser.
+    audit : module
+        The audit's module `calibrate`. Its function `add_options`, if it has one, adds more.
     """
     parser.description = audit.__doc__.split("\n")[0]
     parser.add_argument(

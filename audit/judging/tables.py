@@ -32,7 +32,20 @@ def csv_text(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
 
 
 def csv_pieces(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> Iterator[str]:
-    """Yield a csv document in pieces of several lines; see `csv_text`."""
+    """Yield a csv document in pieces of several lines.
+
+    Parameters
+    ----------
+    header : sequence of str
+        Names of the columns.
+    rows : iterable of iterable
+        The cells; see `csv_text`.
+
+    Yields
+    ------
+    str
+        A piece of the document.
+    """
     rest = chain((header,), rows)
     lines = list(islice(rest, _LINES_AT_ONCE))
     while lines:
@@ -87,9 +100,20 @@ def _plain(value: Any) -> Any:
 
 
 def safe(text: str) -> str:
-    """Return an untrusted text that no spreadsheet runs as a formula (OWASP, "CSV injection");
-    numbers stay numbers.
+    """Return an untrusted text that no spreadsheet runs as a formula (OWASP, "CSV injection").
 
+    Parameters
+    ----------
+    text : str
+        Any text.
+
+    Returns
+    -------
+    str
+        The text with a quotation mark before it, if it could be a formula. Numbers stay numbers.
+
+    Examples
+    --------
     >>> safe("=HYPERLINK(1)")
     "'=HYPERLINK(1)"
     """
@@ -99,5 +123,16 @@ def safe(text: str) -> str:
 
 
 def digits(value: float | None) -> str:
-    """Return a number with six digits; empty if it was not computed."""
+    """Return a number for a csv cell.
+
+    Parameters
+    ----------
+    value : float or None
+        The number.
+
+    Returns
+    -------
+    str
+        Six significant digits; empty if the number was not computed.
+    """
     return "" if value is None or not math.isfinite(value) else f"{value:.6g}"

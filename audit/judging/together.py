@@ -108,7 +108,18 @@ def parts_of(document: Document) -> list[tuple[str, AuditVerdict[Any]]]:
 
 
 def suite_of(document: Document) -> SuiteRules | None:
-    """Return the suite's decision on the verdicts; None without a suite."""
+    """Return the suite's decision on the verdicts.
+
+    Parameters
+    ----------
+    document : Document
+        Any verdict.json.
+
+    Returns
+    -------
+    SuiteRules or None
+        None if the run belongs to no suite.
+    """
     return document.suite if isinstance(document, JointVerdict) else None
 
 

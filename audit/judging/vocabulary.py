@@ -57,7 +57,18 @@ class VerdictWord:
         return _SHOWN[self.grade][1]
 
     def of(self, archetype: str | None) -> VerdictWord:
-        """Return the words for an archetype."""
+        """Return the words of the verdict for a kind of item.
+
+        Parameters
+        ----------
+        archetype : str or None
+            The kind of item; None if words depend on no kind.
+
+        Returns
+        -------
+        VerdictWord
+            The words.
+        """
         return self.where.get(archetype or "", self)
 
 
@@ -111,8 +122,17 @@ def word_of(words: Mapping[Any, VerdictWord], cell: Cell) -> VerdictWord:
 
 
 def sizes_of(cell: Cell) -> tuple[float | None, float | None]:
-    """Return the questions asked and the questions that the plan needs; None if the cell does not
-    state them.
+    """Return how many questions were asked, and how many the plan needs.
+
+    Parameters
+    ----------
+    cell : Cell
+        A cell of verdict.json.
+
+    Returns
+    -------
+    tuple of float or None
+        The two numbers; None if the cell does not state one.
     """
     numbers = next((gate.numbers for gate in cell.gates if gate.name == "enough_data"), {})
     return numbers.get("asked"), numbers.get("needed")

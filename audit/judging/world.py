@@ -222,7 +222,20 @@ class World:
         return {name: value for name, value, default in values if value != default}
 
     def known(self, n: int, rng: np.random.Generator) -> Known:
-        """Draw which of n published items the tested model remembers."""
+        """Draw which published items the tested model remembers.
+
+        Parameters
+        ----------
+        n : int
+            Number of published items.
+        rng : numpy.random.Generator
+            The generator.
+
+        Returns
+        -------
+        Known
+            The remembered items.
+        """
         rank = ranks(n, rng, self.group)
         published = max(self.answers, self.wording)
         return Known(rank < self.answers, rank < published, rank < self.text)

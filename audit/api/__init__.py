@@ -440,7 +440,7 @@ class ImportOptions(TypedDict, total=False):
     held_out : sequence of Path or str
         Logs of held-out items, or the name of a benchmark of the logs.
     reworded : sequence of Path or str
-        Logs of the same items in other words.
+        Logs of the same items, reworded.
     judge, references : sequence of str
         Models to judge, and models that serve as references.
     family : str

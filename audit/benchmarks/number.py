@@ -46,7 +46,9 @@ _MAGNITUDES = {
     "bn": 9,
 }
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
-_MARKS = {  # one character for each meaning: "'" separates groups, "-" is a hyphen or minus, "−" a minus
+# Marks that look alike become one character: "'" separates groups of digits, "−" is a minus, and "-"
+# may be a hyphen or a minus.
+_MARKS = {
     **dict.fromkeys("\u00a0\u2007\u2009\u202f\u2008\u200a", "\u202f"),
     **dict.fromkeys("’‘ʼ´", "'"),
     **dict.fromkeys("‐‑–﹣－", "-"),

@@ -40,7 +40,7 @@ _SUMMARIES = {
     "init": "write audit.yaml: the model, questions, references of this folder",
     "plan": "calls, tokens, time and power of an audit (audit=NAME); starts nothing",
     "sweep": "router-worker audit: gains where noise should cost",
-    "perturb": "the same questions in other words",
+    "perturb": "the same questions, reworded",
     "memory": "has the model read the benchmark? likelihoods, held-out items",
     "validity": "construct validity: edits that move answers, or should not",
     "suite": "several audits of one pinned model, on one engine; one decision",

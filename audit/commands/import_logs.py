@@ -236,7 +236,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="LOG",
-        help="logs of the same items in other words",
+        help="logs of the same items, reworded",
     )
     judge = "the models to judge (default: every model that is not a reference)"
     add("--judge", nargs="+", default=[], metavar="MODEL", help=judge)

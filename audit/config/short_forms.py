@@ -94,7 +94,7 @@ def expand(words: Sequence[str], audit: str) -> tuple[list[str], list[str]]:
     for word in words:
         expanded += _expanded(word, given, notes)
     expanded = _changed(expanded)
-    # A configuration file of the user has another default benchmark.
+    # A configuration file of the user may set another default benchmark.
     has_file = any(word.startswith(("-c", "--config")) for word in words)
     has_benchmark = has_file or "benchmark" in given or "data" in given
     if audit in PUBLIC and not has_benchmark and _is_real(expanded):

@@ -281,8 +281,8 @@ class OpenAIEngine:
     async def _others_are_answered(self, kind: Kind, started: float, failed_before: float) -> bool:
         """Return whether other requests are answered while this one keeps failing.
 
-        A maintenance page arrives at once and for every request. So after such a reply only answers
-        since the last failure count.
+        A maintenance page answers every request at once. So after such a reply, only answers that
+        came after the last failure are counted.
         """
         if kind not in BAD_REPLY:
             return self._last_answer > started

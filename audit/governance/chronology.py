@@ -50,7 +50,7 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class ChronologyEntry:
-    """Hold one fault under the file's names.
+    """Hold one fault. Its fields have the names of the chronology file.
 
     `test` is `test_file.py::test_name`, empty if no test can fail on the fault.
     """

@@ -78,7 +78,7 @@ def _check(joined: Joined, benchmark: str, names: Sequence[str]) -> None:
                 same += words == text_key(after.text, after.options)
         if same > PerturbThresholds().noop_share_max * with_text:
             found = f"{same:,} of the {with_text:,} items of {name} have the words of {benchmark}"
-            raise DataError(f"{found}. Expected a log of the same items in other words.")
+            raise DataError(f"{found}. Expected a log of the same items, reworded.")
 
 
 def _library(

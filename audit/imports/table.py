@@ -237,7 +237,7 @@ class _Marks:
 
 
 def _short_answer(value: Any) -> str:
-    """Return an answer as a word if it is short, else "long"."""
+    """Return a short answer without its marks and in lower case, and "long" for a longer one."""
     answer = "" if value is None else str(value)
     if len(answer) >= _SHORT:
         return "long"

@@ -25,7 +25,7 @@ from audit.core.number_text import percent
 from audit.judging.tables import csv_text
 from audit.papers import ALPHA, print_json, write_all
 
-if TYPE_CHECKING:  # The option --help loads neither arrays nor statistics.
+if TYPE_CHECKING:  # These imports are for types only, so that --help starts quickly.
     from matplotlib.figure import Figure
     from rich.console import Console
     from rich.table import Table

@@ -158,7 +158,7 @@ def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
             _codes([batch.column(name) for name in schema.key[3:]], settings).astype(np.int16)
         )
         questions.append(_names(batch.column("question_id")))
-        # Then they are encoded once.
+        # Each question is usually its own group, and the names are then encoded once.
         same_groups = batch.column("group").equals(batch.column("question_id"))
         groups.append(questions[-1] if same_groups else _names(batch.column("group")))
         parts["n_options"].append(np.asarray(batch.column(N_OPTIONS).cast(pa.int16())))

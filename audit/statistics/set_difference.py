@@ -361,7 +361,7 @@ def _kept(models: Asked) -> Asked:
     compared = ~np.isnan(item_means(original, variants)[0])
     if np.unique(cluster[compared]).size < 2:
         raise DataError(
-            f"A set needs two items that share no cluster, with an answer to the original and to a variant; found "
-            f"{int(compared.sum())}."
+            f"A set needs two items that share no cluster, with an answer to the original and to a variant. "
+            f"It has {int(compared.sum())} such items."
         )
     return original[:, compared], variants[:, compared], chance[compared], cluster[compared]

@@ -14,7 +14,8 @@ import scipy
 
 from audit.core.errors import DataError
 
-# The article's column "Statistical Confidence", by rewordings an item: 1x, 3x, 5x and 10x calls.
+# The article's column "Statistical Confidence", by the number of rewordings of an item. The article
+# counts calls: 1x, 3x, 5x and 10x.
 ARTICLE_CLAIMS = {
     0: "None (no contamination signal)",
     2: "Moderate (p < 0.10 achievable)",

@@ -1,6 +1,6 @@
 """Define the construct-validity audit for the pipeline.
 
-The reference scorer decides the request of each edit, and the meaning of a reply. The canonical
+The reference scorer determines what is asked for each edit, and how a reply is read. The canonical
 response of a row is the published position of the chosen option, `option_order[answer]`.
 """
 

@@ -74,7 +74,8 @@ class EditFile:
     edits : mapping
         The edits by (question id, arm, level).
     about : mapping
-        The scorer, the replaced edits, and the share of edits that exist, by family.
+        The scorer, the replaced edits, and, for each family, the share of planned edits that could
+        be made.
     """
 
     items: Mapping[str, Item]

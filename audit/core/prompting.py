@@ -315,8 +315,9 @@ _END_TOKEN = re.compile(r"<\|(?:end|return|start|call|im_end|eot_id|endoftext)\|
 
 
 class Visible(NamedTuple):
-    """A reply without thinking. closed: False if the text ended while the model was still
-    thinking."""
+    """Hold a reply without thinking. `closed` is False if the text ended while the model was
+    thinking.
+    """
 
     text: str
     closed: bool

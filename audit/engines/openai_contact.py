@@ -37,7 +37,7 @@ def shown(config: EndpointConfig) -> str:
 
 @dataclass(frozen=True)
 class Finding:
-    """Hold what a check found of an endpoint; failure: None if it serves its model."""
+    """Hold the result of the check of an endpoint. `failure` is None if it serves its model."""
 
     config: EndpointConfig
     key_is_set: bool

@@ -70,7 +70,7 @@ analyse = partial(judge_cells, JUDGE)  # The argument is cells that passed `gate
 
 @dataclass(frozen=True, kw_only=True)
 class RunVerdict(JudgedRun[MemoryCell, MemoryResult]):
-    """Hold all judged cells of a run. orders: the options that made the orders."""
+    """Hold all judged cells of a run. `orders` are the options that made the orders."""
 
     audit = "memory"
     schema_version = "2.2"

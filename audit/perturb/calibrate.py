@@ -113,11 +113,13 @@ RATES = (
 
 
 def judge(design: PerturbDesign, world: World, rng: np.random.Generator) -> tuple[float, ...]:
-    """One model, 1 or 0 for each of RATES: its verdict, whether it is beyond reference and cleared
-    as one of a panel, beyond reference by the rule without a prior, the article's block at over 5 %
-    of items (NaN but for clean models), whether ConStat's curve alone rejects (NaN with too few
-    references), whether held-out items alone do, and whether it is beyond reference but for them
-    (both NaN without)."""
+    """Return what is counted of one simulated model, for each of RATES.
+
+    The values are 1 or 0: the verdict of the model alone and as one of a panel; the verdict by the
+    rule without a prior; the article's block at over 5 % of items (NaN but for clean models);
+    whether ConStat's curve alone rejects (NaN with too few references); whether held-out items
+    alone reject, and whether the references alone do (both NaN without held-out items).
+    """
     limits = PerturbThresholds()
     cell = simulate(design, world, rng)
     found = measured(cell, limits, rng)
@@ -177,12 +179,13 @@ def procedures(
     designs: Sequence[PerturbDesign] | None = None,
     worlds: Mapping[str, World] | None = None,
 ) -> tuple[Procedure, ...]:
-    """The rates of each world W: for each R of RATES the share (0-1) of models W_R with its
-    Monte-Carlo standard error W_R_se.
+    """Return the section of the rates of each world W.
 
-    Clean models are drawn in the same number from every seed; two thirds as many of each world with
-    memory. worlds: by default every one in the designs of EVERYWHERE, and CORE with half as many
-    models in others; those of references only where there are some."""
+    For each R of RATES, W_R is a share (0-1) of models and W_R_se its Monte-Carlo standard error.
+    Clean models are drawn in the same number from every seed, and two thirds as many of each world
+    with memory. By default `worlds` are all worlds in the designs of EVERYWHERE, and CORE with half
+    as many models in the others. Worlds about references are left out if a design has none.
+    """
     shipped, table = (WITH_CONTROL, control_markdown) if options.control else (SHIPPED, markdown)
     own = CONTROL_WORLDS if options.control and worlds is None else worlds
     seeds = [options.seed + k for k in range(SEEDS)]
@@ -218,8 +221,11 @@ _DESIGN = ("n", "variants", "references", "replicates")
 
 
 def markdown(entries: Entries) -> str:
-    """The first table of the documentation: per cent called beyond reference, or of unknown cause
-    without references, in the worlds of CORE, and by design."""
+    """Return the first table of the documentation.
+
+    It has the worlds of CORE by design, in per cent called beyond reference, or of unknown cause
+    without references.
+    """
     head = [
         "n",
         "variants",
@@ -237,8 +243,11 @@ def markdown(entries: Entries) -> str:
 
 
 def worlds_markdown(entries: Entries) -> str:
-    """The second table: every world, in the designs of EVERYWHERE. Per cent called beyond
-    reference; in brackets as one of a panel of twelve."""
+    """Return the second table of the documentation.
+
+    It has every world in the designs of EVERYWHERE, in per cent called beyond reference; in
+    brackets as one of a panel of twelve.
+    """
     found = [e for e in entries if "logit_beyond" in e["rates"]]
     head = ["world", *("{n} items, {references} references".format(**e["design"]) for e in found)]
     rows = []
@@ -252,8 +261,9 @@ def worlds_markdown(entries: Entries) -> str:
 
 
 def cleared_markdown(entries: Entries) -> str:
-    """The table of clearances: per cent of models for which no drop is detected; of a panel those
-    with a drop."""
+    """Return the table of clearances: the per cent of models for which no drop is detected, and for
+    models with a drop also as one of a panel.
+    """
     head = ["n", "variants", "references", "runs of the original"]
     head += [name.replace("_", " ") for name in CLEARED] + ["harder, panel", "memorised 5, panel"]
     columns = [f"{name}_cleared" for name in CLEARED] + [
@@ -268,8 +278,11 @@ def cleared_markdown(entries: Entries) -> str:
 
 
 def control_markdown(entries: Entries) -> str:
-    """The table of designs with held-out items: per cent called beyond reference by both, by the
-    references without held-out items, and what held-out items alone would call so."""
+    """Return the table of designs with held-out items.
+
+    It has the per cent called beyond reference by both controls, by the references alone, and by
+    the held-out items alone.
+    """
     head = [
         "n",
         "references",

@@ -190,7 +190,7 @@ def _contrast(
     beyond_p: float | None,
     few: Sequence[Gate],
 ) -> Contrast:
-    """Return the drop as a contrast of the ladder. few: the check of enough data, if it failed."""
+    """Return the drop as a contrast of the ladder. `few` is the check of enough data, if it failed."""
     guards = (
         Guard("beyond_references", excluded=verdict == V.DROP_BEYOND_REFERENCE),
         Guard("hard_items", excluded=strong(evidence.tests, limits.alpha, beyond_p), stated=True),

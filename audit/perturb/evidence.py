@@ -498,8 +498,8 @@ def _tests(
     n_draws: int,
     as_read: FreshControl | None = None,
 ) -> Tests:
-    """Run the tests of one reading of the answers, against every reference. as_read: of
-    `fresh_control`.
+    """Run the tests of one reading of the answers against every reference. `as_read` is the
+    argument of `fresh_control`.
     """
     pair, chance, cluster = cell.tested.pair, cell.chance_items, cell.cluster
     exchange = exchange_test(*pair, cluster if cell.clustered else None, rng=rng)

@@ -427,7 +427,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class PageItem:
-    """Hold one item of one judged model. marks: values of the page's filters. drop: 0-1."""
+    """Hold one item of one judged model. `marks` holds values of the page's filters; `drop` is 0-1."""
 
     model: str
     benchmark: str

@@ -40,12 +40,18 @@ _STANDARD_ERRORS = (
 
 @dataclass(frozen=True)
 class Wordings:
-    """One model's answers to n items. original: (K, n) replicates; variants: (N, n). 1 right, 0
-    wrong, NaN no answer.
+    """Hold one model's answers to n items: 1 right, 0 wrong, NaN no answer.
 
-    asked: (N, n), false if the library has no such variant of the item, or if the model was not
-    asked the item; None if it was asked all. An asked wording with NaN was unread, cut off or
-    failed.
+    Attributes
+    ----------
+    original : array, shape (K, n)
+        Answers to the original in K replicates.
+    variants : array, shape (N, n)
+        Answers to N variants of each item.
+    asked : array of bool, shape (N, n), or None
+        False where the library lacks the variant, or the model was not asked the item; None if the
+        model was asked everything. NaN under a true value is an answer that was unread, cut off or
+        failed.
     """
 
     model: str
@@ -208,8 +214,8 @@ class PerturbCell:
 
 @dataclass(frozen=True)
 class ArmRead:
-    """Counts of one arm, a replicate of the original or one rank of variant. unread: (n,) asked and
-    not read.
+    """Hold the counts of one arm, for a replicate of the original or one rank of variants. `unread`
+    (n,) marks items that were asked and not read.
     """
 
     name: str

@@ -251,7 +251,9 @@ def cell_of(
     benchmark: str = "simulated",
     group: int = 1,
 ) -> PerturbCell:
-    """Return a cell. models: the tested model first. group: the number of items in a cluster."""
+    """Return a cell. `models` begins with the tested model. `group` is the number of items in a
+    cluster.
+    """
     n = models[0].variants.shape[1]
     return PerturbCell(
         benchmark=benchmark,

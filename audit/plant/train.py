@@ -274,7 +274,7 @@ def _prepared(model: Any, job: Job) -> Any:
 
 
 def _save(model: Any, tokenizer: Any, job: Job, dose: int, losses: Sequence[float]) -> None:
-    """Save the weights of a dose; a half-written folder is never served."""
+    """Save the weights of a dose. A folder that was not written completely is never served."""
     lora = job.method == Method.LORA
     about = {
         **(job.facts or {}),

@@ -417,8 +417,9 @@ class EnginePool:
         return replace(total, done=max(0, total.done - before))  # a restarted engine counts from 0
 
     def ask_of(self, questions_path: str) -> None:
-        """Prepare for another run's questions (`EngineActor.ask_of`). Raises EngineError if an
-        engine died."""
+        """Prepare for the questions of another run (`EngineActor.ask_of`). Raises EngineError if an
+        engine died.
+        """
         try:
             ray.get([actor.ask_of.remote(questions_path) for actor in self.actors])
         except ray.exceptions.RayError as error:

@@ -174,10 +174,10 @@ class Run:
         )
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot the accuracy of each setting with its 95 % interval (1.96 standard errors), a line
-        each.
+        """Plot the accuracy of each setting with its 95 % interval (1.96 standard errors), each on
+        a line.
 
-        ax: the axes; without, those of a new figure. Settings without an accuracy are left out.
+        `ax` are the axes; None makes a new figure. Settings without an accuracy are left out.
         """
         rows = []
         for row in self.settings().to_pylist():

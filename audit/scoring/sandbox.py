@@ -175,7 +175,7 @@ def sandbox_python() -> str:
 
 @dataclass
 class _Half:
-    """Hold one of the two sandboxes. info: file in which bwrap writes which process is inside."""
+    """Hold one of the two sandboxes. `info` is a file in which bwrap names the process inside."""
 
     process: subprocess.Popen[bytes]
     info: IO[bytes]

@@ -105,7 +105,7 @@ def predictive(
     errors = np.sqrt(items_se**2 + tau**2 * (1 + 1 / references) + prior.between_sets**2)
 
     def beyond(x: float) -> float:
-        """P(a clean model's difference > x)."""
+        """Return the probability that a clean model's difference is above x."""
         return float(weight @ scipy.special.stdtr(items_df, -x / errors))
 
     half = _root(lambda x: beyond(x) - (1 - level) / 2, float(errors.max()))

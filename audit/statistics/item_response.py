@@ -176,7 +176,9 @@ class Logistic:
         return np.asarray(np.interp(known, _accuracies(self.spread), _ABILITIES))
 
     def chances(self, ability: FloatArray | float, taste: FloatArray) -> FloatArray:
-        """Return the chances of right answers; taste: standard normal, larger if easier."""
+        """Return the chances of right answers. `taste` is standard normal, and larger values are
+        easier.
+        """
         known = scipy.special.expit(ability + self.spread * taste)
         return np.asarray(self.guess + (1 - self.guess) * known)
 

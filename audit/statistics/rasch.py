@@ -230,7 +230,9 @@ def rasch_gap(
 def _error(
     difference: SetDifference, slope: float, references: int, prior: TauPrior | None
 ) -> dict[str, float]:
-    """Return se, tau, p and limits in logits; slope: points a logit, as the prior is in points."""
+    """Return the standard error, tau, p and limits in logits. `slope` is points a logit, because
+    the prior is in points.
+    """
     if prior is None:
         return attributes(difference, "se", "tau", "pvalue", "low", "high")
     told = predictive(

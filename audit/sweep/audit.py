@@ -147,7 +147,9 @@ def present(
 def _present(
     work: Work, item: Item, part: Part, routers: int, used: Sequence[Generation]
 ) -> Presentation:
-    """Return the presentation at one r. used: its messages, then their summary if there is one."""
+    """Return the presentation at one r. `used` holds the messages, then their summary if there is
+    one.
+    """
     summary_or_messages = used[routers:] or used
     prompts = _prompts(work, item, part, routers, [m.text for m in summary_or_messages])
     voting = work.own.aggregator == Aggregator.VOTE and part.arm not in WITHOUT_ROUTER

@@ -70,7 +70,7 @@ def decided(
     rng: np.random.Generator,
     n_resamples: int = RESAMPLES,
 ) -> tuple[list[Evidence], list[Decision]]:
-    """What is measured of each model of a panel, and its decision; gates are passed by."""
+    """Return what is measured of each model of a panel, with its decision. Gates are not applied."""
     thresholds = SweepThresholds()
     shifts = run_shifts([m.cell for m in models], thresholds.run_sd_plausible)
     permutations = enough_permutations(routers * len(models), thresholds.alpha, n_resamples)
@@ -91,11 +91,13 @@ def decided(
 
 
 def judge(design: Design, world: World, rng: np.random.Generator) -> FloatArray:
-    """One model (or panel): a number for each of NAMES.
+    """Return a number for each of NAMES, for one model or panel.
 
-    Verdicts are shares of the panel's cells; any_excess: of one of them. paper_*: settings with a
-    gain above zero and models with any, of replicate 0. coverage_*: of intervals against the true
-    gain (NaN where there is no single one): share of r, the mean over r, and all r at once."""
+    Verdicts are shares of the panel's cells, and any_excess is 1 if one cell has an excess. The
+    paper_* numbers are of replicate 0: settings with a gain above zero, and models with any. The
+    coverage_* numbers are shares of intervals that hold the true gain: over r, of the mean over r,
+    and at all r at once. They are NaN if there is no single true gain.
+    """
     models = [simulate(design, world, rng) for _ in range(design.panel)]
     found, decisions = decided(models, design.routers, rng)
     verdicts = [one.verdict for one in decisions]
@@ -126,7 +128,9 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def procedures(options: Namespace) -> tuple[Procedure, ...]:
-    """The designs that were asked for; with those that ship, their worlds, too."""
+    """Return the section of the designs that the user named. The shipped designs also have their
+    worlds.
+    """
     designs = _designs(options)
     total = options.simulations
     half = SIMULATIONS // 2 if total is None else max(total // 2, FEWEST)
@@ -137,11 +141,13 @@ def procedures(options: Namespace) -> tuple[Procedure, ...]:
 
 
 def of_designs(designs: Sequence[Design], clean: int, other: int, seed: int) -> Procedure:
-    """The rates `<truth>_<name>` for each of TRUTHS, 0-1, with their standard errors.
+    """Return the section of the rates `<truth>_<name>` (0-1) of each of TRUTHS, with their standard
+    errors.
 
-    clean_any_excess is the rate of false positives, gain_one_r_cleared and gain_5_cleared that of
-    false negatives. paper_*: the paper's rule on clean models. clean, other: models of the clean
-    truth, and of each other."""
+    The rate clean_any_excess is that of false positives. gain_one_r_cleared and gain_5_cleared are
+    rates of false negatives. The paper_* rates apply the paper's rule to clean models. `clean` and
+    `other` are the numbers of models of the clean truth, and of each other truth.
+    """
 
     def case(design: Design, truth: str, world: World) -> Case:
         return _case(design, truth, world, clean if truth == "clean" else other, seed)
@@ -152,8 +158,9 @@ def of_designs(designs: Sequence[Design], clean: int, other: int, seed: int) -> 
 
 
 def of_worlds(worlds: Sequence[tuple[str, Design, World]], models: int, seed: int) -> Procedure:
-    """The rates of NAMES in worlds in which something other than memory acts, each with a design of
-    its own."""
+    """Return the section of worlds in which an effect other than memory acts, each with a design of
+    its own.
+    """
 
     cases = [_case(design, name, world, models, seed) for name, design, world in worlds]
     return Procedure(cases, judge, by_name(NAMES), worlds_markdown, section="worlds")
@@ -187,8 +194,9 @@ def _whole(text: str) -> int:
 
 
 def observed_design(run_dir: Path) -> Iterator[Design]:
-    """One design a cell of a finished run: sizes and draws, with accuracy and discordance as
-    observed."""
+    """Return a design for each cell of a finished run, with its sizes and draws, and with accuracy
+    and discordance as observed.
+    """
     from audit.shards.read import load_cells  # Arrow is needed for this option only
     from audit.sweep.audit import SCHEMA
 
@@ -238,7 +246,7 @@ _OF_WORLDS = ("any_excess", "uncontrolled", "cleared", "explained", "withheld")
 
 
 def markdown(entries: Entries) -> str:
-    """The table of designs: one row each, per cent."""
+    """Return the table of designs in per cent, one row for each."""
     rows = []
     for e in entries:
         models = [f"{e['rates'][f'{truth}_simulations']:g}" for truth in ("clean", "gain_5")]
@@ -250,7 +258,9 @@ def markdown(entries: Entries) -> str:
 
 
 def worlds_markdown(entries: Entries) -> str:
-    """The table of worlds: one row each, per cent of models (any excess: of panels)."""
+    """Return the table of worlds, one row for each, in per cent of models. The column "any excess"
+    is in per cent of panels.
+    """
     design = ("n", "r", "clean runs", "noisy runs", "panel")
     rows = []
     for e in entries:

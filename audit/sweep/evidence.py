@@ -170,8 +170,8 @@ _SIGN = np.array([1.0, -1.0, -1.0, 1.0])
 
 
 def _gain_p(gains: FloatArray, cluster: IntArray, shift: float) -> float:
-    """Return the one-sided p for a mean gain above zero, over clusters. shift: variance of whole
-    runs.
+    """Return the one-sided p for a mean gain above zero, over clusters. `shift` is the variance of
+    whole runs.
     """
     answered = ~np.isnan(gains)
     x = gains[answered]
@@ -474,8 +474,8 @@ def _reading(
     noisy_values: FloatArray | None,
     control_values: FloatArray | None,
 ) -> Reading:
-    """Compare noisy with each control. noisy_values, control_values: imputed values in place of the
-    replies.
+    """Compare noisy with each control. `noisy_values` and `control_values` are imputed values that
+    replace the replies.
     """
     noisy = runs_of(cell, Arm.NOISY_REWRITE, routers, noisy_values)
     noisy = noisy if keep is None else np.where(keep, noisy, np.nan)

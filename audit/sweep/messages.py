@@ -590,7 +590,7 @@ def _count_clean(row: TextRow, tally: _Tally) -> None:
 def _count_noisy(
     row: TextRow, sent: str, question: _Question, tally: _Tally, clean: _Clean
 ) -> float:
-    """Return the share of the question's words that arrived. sent: the prompt, normalised."""
+    """Return the share of the question's words that arrived. `sent` is the normalised prompt."""
     messages = question.read(row.seen)
     arrived = []
     for m in messages:
@@ -648,9 +648,7 @@ def _views(row: TextRow, messages: Sequence[_Message]) -> list[Sequence[_Message
 
 
 def _count_information(row: TextRow, question: _Question, kept: float, tally: _Tally) -> None:
-    """Count the pairs of words and the score by what arrived. kept: share of the question's words
-    that arrived.
-    """
+    """Count the pairs of words, and the score by the share of words that arrived (`kept`)."""
     sums, n_pairs = tally.by_routers[row.routers], max(len(question.pairs), 1)
     pair_counts = []
     for messages in _views(row, question.read(row.seen)):

@@ -272,8 +272,9 @@ ALPHA = 0.05
 
 @dataclass(frozen=True)
 class HypothesisResult:
-    """The result of a test; each test documents its effect. reason: a code of
-    `audit.sweep.texts`."""
+    """Hold the result of a test. Each test documents its effect, and `reason` is a code of
+    `audit.sweep.texts`.
+    """
 
     pvalue: float
     effect: float
@@ -540,11 +541,10 @@ def _item_trends(sweep: Sweep) -> FloatArray:
 
 
 def _by_item(values: Sequence[FloatArray], sweeps: Sequence[Sweep]) -> tuple[FloatArray, IntArray]:
-    """Line up per-item values of several cells: (K, N) over the union of their items, and clusters
-    (N,).
+    """Line up the per-item values of several cells over the union of their items.
 
-    Items are the same if benchmark and id are equal; absent items are NaN. Two items share a
-    cluster if any cell says so.
+    Returns values (K, N) and clusters (N,). Items with equal benchmark and id are the same, and
+    absent items are NaN. Two items share a cluster if they share one in any cell.
     """
     item_keys = set()
     for s in sweeps:

@@ -49,7 +49,7 @@ def make_plan(
     groups: int | None = None,
     panel: int = 1,
 ) -> Plan:
-    """Return what a sweep can detect. groups: None if every question is a group."""
+    """Return what a sweep can detect. `groups` is None if every question is a group."""
     n, counts, runs = asked.questions, router_counts(design), runs_of(design.settings)
     groups = n if groups is None else groups
     possible = can_reject(groups, thresholds.alpha / SIDES / panel)
@@ -111,8 +111,9 @@ def _sizes(asked: CallCounts, design: Design) -> dict[str, int]:
 def describe(
     asked: CallCounts, plan: Plan, design: Design, thresholds: SweepThresholds, there: int
 ) -> list[str]:
-    """Return the lines of the plan, the warning last. there: the benchmark's number of
-    questions."""
+    """Return the lines of the plan, the warning last. `there` is the benchmark's number of
+    questions.
+    """
     saved = {"router_calls": " (draws=nested would reuse router messages across r)"}
     more = saved if design.kind == Draws.INDEPENDENT else {}
     sizes = _sizes(asked, design).items()

@@ -25,11 +25,12 @@ N_OPTIONS = 4
 
 @dataclass(frozen=True)
 class Design:
-    """What is run. routers: how many router counts (1..routers); accuracies, discordance and
-    correlation 0-1.
+    """Describe a simulated sweep.
 
-    correlation: of the noisy arm over r, on the latent normal scale; nested draws only. panel:
-    models judged together."""
+    Router counts are 1 to `routers`. Accuracies, discordance and correlation are 0-1. `correlation`
+    is that of the noisy arm over r on the latent normal scale, for nested draws only. `panel` is
+    the number of models that are judged together.
+    """
 
     n: int
     routers: int
@@ -173,7 +174,7 @@ class Simulated:
 
 
 def design_of(cell: CellOutcomes, clean_accuracy: float, discordance: float, panel: int) -> Design:
-    """The design under which a cell was run."""
+    """Return the design of a cell."""
     routers = levels_of(cell, Arm.NOISY_REWRITE)
     return Design(
         n=cell.n,
@@ -203,8 +204,10 @@ def settings_of(design: Design) -> tuple[Setting, ...]:
 
 
 def simulate(design: Design, world: World, rng: Generator) -> Simulated:
-    """One model's outcomes under every setting, and its hint reference's: no memory, and the same
-    messages."""
+    """Draw the outcomes of one model and of its hint reference under every setting.
+
+    The reference has no memory and gets the same messages.
+    """
     # The model's own outcomes must not depend on whether there is a reference.
     (other_rng,) = rng.spawn(1)
     told = ranks(design.n, other_rng) < world.hints
@@ -252,7 +255,9 @@ class Luck:
 def _simulate(
     design: Design, world: World, told: BoolArray, rng: Generator, stated: BoolArray | None = None
 ) -> Simulated:
-    """stated: where the messages state the answer, drawn where None."""
+    """Draw the outcomes of one model. `stated` marks where the messages state the answer; it is
+    drawn if None.
+    """
     n, accuracy = design.n, design.clean_accuracy
     theta = draw_difficulties(n, accuracy, design.discordance, rng)
     group = np.arange(n) // world.group
@@ -287,14 +292,14 @@ def _simulate(
 
 
 def answers(chance: FloatArray, luck: FloatArray) -> BoolArray:
-    """Return right answers. luck: standard normal, smaller if better."""
+    """Return right answers. `luck` is standard normal, and smaller values are better."""
     return np.asarray(scipy.special.ndtr(luck) < chance)
 
 
 def cell_of(
     settings: Sequence[Setting], scores: Sequence[FloatArray], draws: str, cluster: IntArray
 ) -> CellOutcomes:
-    """Return a cell. scores: of each setting (n,), 1 right, 0 wrong, NaN unparsed."""
+    """Return a cell. `scores` has n values for each setting: 1 right, 0 wrong, NaN unparsed."""
     table = np.stack(scores)
     state = np.where(table > 0, State.CORRECT, State.WRONG)
     return CellOutcomes(
@@ -311,7 +316,7 @@ def cell_of(
 
 
 def _shocked(chance: FloatArray, s: Setting, world: World, rng: Generator) -> FloatArray:
-    """The chances in one run, which shifts as a whole."""
+    """Return the chances in one run, which shifts as a whole."""
     own = s.arm == Arm.NOISY_REWRITE and world.noisy_shock is not None
     shock = world.noisy_shock if own else world.shock
     if not shock:
@@ -320,8 +325,9 @@ def _shocked(chance: FloatArray, s: Setting, world: World, rng: Generator) -> Fl
 
 
 def _chances(theta: FloatArray, s: Setting, world: World, accuracy: float) -> FloatArray:
-    """Chances of a right answer under one setting. What the clean router loses, the noisy arm does
-    not."""
+    """Return the chances of a right answer under one setting. The noisy arm does not lose what the
+    clean router loses.
+    """
     lossy = s.arm == Arm.FORWARD_FULL and (s.level == 1 or not world.lossy_alone)
     gain = -world.clean_loss if lossy else 0.0
     gain += world.repetition if s.level > 1 else 0.0

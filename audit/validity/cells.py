@@ -166,7 +166,7 @@ def response_of(row: Row) -> int | None:
 
 
 def _batches(run_dir: Path, keys: Collection[Key] | None = None) -> Iterator[list[Row]]:
-    """Yield batches of rows. keys: the items to read; None for all."""
+    """Yield batches of rows. `keys` are the items to read; None reads all."""
     judge = read_judgements(run_dir)
     for rows in iter_rows(run_dir, SCHEMA, _COLUMNS, KEY, keys):
         if judge is not None:

@@ -241,7 +241,7 @@ def measure(
 def _pvalues(
     cell: Cell, used: Mapping[Family, Block], primary: Selectivity | None, margin: float | None
 ) -> tuple[float | None, float | None]:
-    """Return `selective_p` and `non_selective_p`. margin: None if an edit is directional.
+    """Return `selective_p` and `non_selective_p`. `margin` is None if an edit is directional.
 
     The unparsed answers may be those that were most likely to move, or to stay.
     """

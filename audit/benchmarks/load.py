@@ -256,7 +256,7 @@ def _local_files(config: BenchmarkConfig, format_: Format) -> tuple[DataFile, ..
     root = Path(str(config.path)).expanduser()
     if not root.exists():
         raise BenchmarkError(
-            f"benchmark.path={config.path}: no such file or folder (looked from {Path.cwd()}). "
+            f"{config.path}: no such file or folder (looked from {Path.cwd()}). "
             f"Expected a file ({', '.join(SUFFIXES)}) or a folder of them."
         )
     if root.is_file():

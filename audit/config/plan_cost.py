@@ -135,15 +135,20 @@ def in_one_line(every: Sequence[tuple[PlannedCalls, float]]) -> str:
         return summed
 
     hours, money = total("cost.hours"), total("cost.money")
+    unpriced = sorted({plan.model for plan, _ in every if plan.cost.money is None})
+    known = sum(plan.cost.money * share for plan, share in every if plan.cost.money is not None)
     parts = [
         f"about {total('calls'):,.0f} calls",
         f"about {total('tokens.prompt'):,.0f} prompt tokens",
     ]
     parts.append(f"at most {total('tokens.generated'):,.0f} generated")
     parts += [] if hours is None else [f"{_few(hours)} hours"]
-    parts.append(
-        "cost not known" if money is None else f"at most {money:,.2f} {every[0][0].cost.currency}"
-    )
+    currency = every[0][0].cost.currency
+    if money is None:
+        priced = f"at most {known:,.2f} {currency}, " if known else ""
+        parts.append(f"{priced}no price of {' and '.join(unpriced)}")
+    else:
+        parts.append(f"at most {money:,.2f} {currency}")
     return ", ".join(parts)
 
 

@@ -19,7 +19,7 @@ SAME = ("seed", "n", "shard_items", "orders", "option_orders", "control_benchmar
 
 ALONE = (
     "Only the score is measured, against held-out items. Left out: the likelihood of the text, the order of items and "
-    "that of options. So no model is cleared."
+    "that of options. So memory of the text is not cleared."
 )
 
 

@@ -5,6 +5,7 @@ detects, and the table of the article.
 """
 
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,11 +15,13 @@ from audit.benchmarks.fresh import check_fresh
 from audit.benchmarks.load import open_benchmark
 from audit.config.dry_run import CallCounts, Planned, planned_facts, reach
 from audit.config.plain_words import benchmark_words
+from audit.config.plan_cost import in_one_line
 from audit.config.references import judged, reference_runs
 from audit.config.resolve import ResolvedRun, resolve_run, sized
 from audit.core.errors import ConfigError, LibraryError
 from audit.core.number_text import percent
 from audit.core.package_data import shipped_table
+from audit.engines.openai_config import safe_url
 from audit.perturb.audit import CONTROL_FILE, PERTURB
 from audit.perturb.config import SAME, PerturbConfig
 from audit.perturb.design import Arm, PerturbThresholds
@@ -154,8 +157,17 @@ def _library(config: PerturbConfig) -> Library:
         words = " ".join(benchmark_words(config.benchmark))
         raise LibraryError(
             f"{name} has no rewordings yet. {error}\nBuild them, then type the same command again: "
-            f"audit variants build {words} name={name} strategy=paraphrase_llm model=llama3_8b judge=qwen3_8b"
+            f"audit variants build {words} name={name} strategy=paraphrase_llm {_writers(config)}"
         ) from error
+
+
+def _writers(config: PerturbConfig) -> str:
+    """Return the words that name a writer and a judge of rewordings, on the run's endpoint if it
+    has one."""
+    for name in judged(config):
+        for endpoint in config.model[name].endpoints:
+            return f"endpoint={shlex.quote(safe_url(endpoint.url))} model_id=WRITER judge=JUDGE"
+    return "model=llama3_8b judge=qwen3_8b"
 
 
 def _control_library(config: PerturbConfig, name: str) -> Library:
@@ -271,4 +283,7 @@ def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[CallCounts]
     ):
         lines.append(f"  {row.relative_cost:>2}x  {row.calls:>9,} calls  it says: {row.article}")
         lines.append(f"       holds: {row.valid}")
-    return lines + reach(run.resolved, asked, run.needed)
+    lines += reach(run.resolved, asked, run.needed)
+    plans = [(one.planned, 1.0) for one in asked]
+    priced = any(plan.cost.money for plan, _ in plans)
+    return [*lines, f"in all: {in_one_line(plans)}"] if priced else lines

@@ -253,6 +253,9 @@ def test_a_price_is_scaled_to_another_number_of_questions() -> None:
         "at most 40.00 USD",
     ]
     unknown = PlannedCalls(
-        "big", "b", 1000, ASKED["big"], planned_cost(CostConfig(), ASKED, {"big": BIG})
+        "small", "b", 1000, ASKED["big"], planned_cost(CostConfig(), ASKED, {"big": BIG})
     )
-    assert in_one_line([(plan, 1.0), (unknown, 1.0)]).endswith("cost not known")
+    assert in_one_line([(plan, 1.0), (unknown, 1.0)]).endswith(
+        "at most 16.00 USD, no price of small"
+    )
+    assert in_one_line([(unknown, 1.0)]).endswith("generated, no price of small")

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from audit.config.audits import part_of
-from audit.config.base import RunConfig, described_models, known_models, load_group
+from audit.config.base import RunConfig, described_models, known_models, load_group, options_of
 from audit.config.command_line import configured
 from audit.config.plan_cost import PlannedCalls
 from audit.config.short_forms import HF, hub_name, quoted, safe_name
 from audit.core.errors import ConfigError, unknown_name
 from audit.engines.config import WEIGHED, ModelConfig
 from audit.suite.read import commit_of
-from audit.suite.schema import DOMAINS, SCRIPTED, DomainThresholds, Suite
+from audit.suite.schema import DOMAINS, SCRIPTED, DataPin, DomainThresholds, Suite
 
 # The suite decides these options, so the arguments of an audit may not set them.
 _DECIDED = {
@@ -272,9 +272,11 @@ def _words(suite: Suite, audit: str) -> list[str]:
     model = [f"model={name if known else HF + pin.model_id}"]
     if pin.endpoint is not None:
         model = [f"endpoint={pin.endpoint}", f"model_id={pin.model_id}"]
+    # An audit that names its own benchmark does not get the fields of the suite's benchmark.
+    own_benchmark = "benchmark" in map(key_of, suite.audits[audit])
     words = [
         *model,
-        f"benchmark={data.benchmark_name}",
+        *([] if own_benchmark else _benchmark_words(data)),
         f"n={data.sample_size}",
         f"seed={data.sampling_seed}",
     ]
@@ -284,9 +286,7 @@ def _words(suite: Suite, audit: str) -> list[str]:
     effect = domain_thresholds(suite).effect_of_interest
     if effect is not None and audit != "validity":
         words.append(f"verdict.effect_of_interest={effect:g}")
-    # An audit that names its own benchmark does not get the fields of the suite's benchmark.
-    if "benchmark" in map(key_of, suite.audits[audit]):
-        words.remove(f"benchmark={data.benchmark_name}")
+    if own_benchmark:
         return words
     if data.path is not None:
         words.append(f"benchmark.path={quoted(data.path)}")
@@ -297,6 +297,13 @@ def _words(suite: Suite, audit: str) -> list[str]:
     if audit == "perturb":
         words.append(f"num_variants={suite.perturbation_config.num_variants_per_item}")
     return words
+
+
+def _benchmark_words(data: DataPin) -> list[str]:
+    """Return the arguments that select a benchmark. A file of the user's own may have any name."""
+    if data.path is not None and data.benchmark_name not in options_of("benchmark"):
+        return ["benchmark=mcq_file", f"benchmark.name={quoted(data.benchmark_name)}"]
+    return [f"benchmark={data.benchmark_name}"]
 
 
 def _check_pinned(suite: Suite, config: RunConfig, audit: str) -> None:

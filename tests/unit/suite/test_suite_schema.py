@@ -272,6 +272,15 @@ def test_a_model_is_found_by_its_name_or_hub_id() -> None:
     assert f"model.qwen3_8b.revision={COMMIT}" in audit_words(pinned)["perturb"]
 
 
+def test_a_file_of_ones_own_may_have_any_name() -> None:
+    own = small(audits={"sweep": []})
+    own["dataset_config"] |= {"benchmark_name": "exam", "path": "exam.csv"}
+    words = audit_words(suite_of(own))["sweep"]
+    assert {"benchmark=mcq_file", 'benchmark.name="exam"', 'benchmark.path="exam.csv"'} <= set(
+        words
+    )
+
+
 def test_the_domain_sets_what_our_verdicts_have_to_exclude() -> None:
     audits = {"sweep": [], "validity": ["benchmark=contrast"]}
     plain = small(audits=audits, domains={"general": {"effect_of_interest": 0.1}})

@@ -238,15 +238,17 @@ def markdown(entries: Entries) -> str:
 
 def worlds_markdown(entries: Entries) -> str:
     """The second table: every world, in the designs of EVERYWHERE. Per cent called beyond
-    reference; in brackets as one of a panel of twelve."""
+    reference; in brackets strong ones, and as one of a panel of twelve."""
     found = [e for e in entries if "logit_beyond" in e["rates"]]
     head = ["world", *("{n} items, {references} references".format(**e["design"]) for e in found)]
     rows = []
     for name in EVERY:
         cells = []
         for e in found:
-            panel = 100 * (e["rates"].get(f"{name}_panel") or 0)
-            cells.append(f"{shown(e['rates'], f'{name}_beyond')} ({panel:.1f})")
+            strong, panel = (
+                100 * (e["rates"].get(f"{name}_{one}") or 0) for one in ("strong", "panel")
+            )
+            cells.append(f"{shown(e['rates'], f'{name}_beyond')} ({strong:.1f}; {panel:.1f})")
         rows.append([name.replace("_", " "), *cells])
     return table_text(head, rows)
 

@@ -262,6 +262,9 @@ def rates_sentence(entry: Mapping[str, Any]) -> str:
     )
     if many:
         text += (
+            f" Strong findings, which block by default, are {rate_text(r, 'clean_strong')} of clean models, "
+            f"{rate_text(r, 'memorised_strong')} of those that remember 15 %, "
+            f"{rate_text(r, 'memorised_half_strong')} of those that remember half."
             " Where models differ by 2 points in what rewording costs them, "
             f"{rate_text(r, 'uneven_beyond')} of clean models are called so"
         )

@@ -245,8 +245,8 @@ def markdown(entries: Entries) -> str:
 def worlds_markdown(entries: Entries) -> str:
     """Return the second table of the documentation.
 
-    It has every world in the designs of EVERYWHERE, in per cent called beyond reference; in
-    brackets as one of a panel of twelve.
+    It has every world in the designs of EVERYWHERE, in per cent called beyond reference. In
+    brackets are the per cent of strong findings, and the per cent as one of a panel of twelve.
     """
     found = [e for e in entries if "logit_beyond" in e["rates"]]
     head = ["world", *("{n} items, {references} references".format(**e["design"]) for e in found)]
@@ -254,8 +254,10 @@ def worlds_markdown(entries: Entries) -> str:
     for name in EVERY:
         cells = []
         for e in found:
-            panel = 100 * (e["rates"].get(f"{name}_panel") or 0)
-            cells.append(f"{shown(e['rates'], f'{name}_beyond')} ({panel:.1f})")
+            strong, panel = (
+                100 * (e["rates"].get(f"{name}_{one}") or 0) for one in ("strong", "panel")
+            )
+            cells.append(f"{shown(e['rates'], f'{name}_beyond')} ({strong:.1f}; {panel:.1f})")
         rows.append([name.replace("_", " "), *cells])
     return table_text(head, rows)
 

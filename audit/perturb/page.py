@@ -41,8 +41,10 @@ from audit.variants.record import Library
 
 ERRORS = {
     "clean_beyond": "A clean model is called a drop beyond reference (false positive)",
+    "clean_strong": "A clean model is a strong finding, which blocks (false positive)",
     "clean_unknown": "A clean model is reported to lose points, cause unknown (false positive)",
     "memorised_beyond": "A model that remembers 15 % of the items is found",
+    "memorised_half_strong": "A model that remembers half of the items is a strong finding",
     "memorised_unknown": "A model that remembers 15 % of the items is reported to lose points, "
     "cause unknown",
     "memorised_5_cleared": "A model that loses 5 points by memory is cleared (false negative)",

@@ -175,6 +175,13 @@ def test_the_table_that_ships_holds_what_is_claimed():
             for name in clean
             if rates[f"{name}_beyond"] > level or rates[f"{name}_panel"] > 0.02
         ]
+    for entry in table["designs"]:  # a strong finding blocks: in no clean world above the level
+        rates = entry["rates"]
+        names = [key.removesuffix("_simulations") for key in rates if key.endswith("_simulations")]
+        assert all(rates[f"{name}_strong"] <= rates[f"{name}_beyond"] for name in names)
+        strong = [rates[f"{name}_strong"] for name in names if name in clean]
+        assert max(strong) <= 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / rates["clean_simulations"])
+    assert designs[1000, 3, 3, 1]["memorised_half_strong"] >= 0.9
     missed = set()
     for (n, variants, references, _), rates in designs.items():
         level = 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / rates["clean_simulations"])
@@ -225,6 +232,7 @@ def test_the_nearest_design_is_printed():
     )
     for rate in (
         "clean_cleared",
+        "memorised_half_strong",
         "memorised_5_cleared",
         "memorised_5_cleared_panel",
     ):  # both errors, beside each other

@@ -152,9 +152,10 @@ def load_identity(path: Path) -> Identity:
     """
     try:
         fields = read_json(path, 1 << 16, follow=True)
-        texts = [value for value in fields.values() if isinstance(value, str) and value]
-        if set(fields) != {"identity", "issuer"} or len(texts) < len(fields):
+        if not isinstance(fields, dict) or set(fields) != {"identity", "issuer"}:
             raise ValueError("it has other fields")
+        if not all(isinstance(value, str) and value for value in fields.values()):
+            raise ValueError("a field is empty or no text")
     except (OSError, ValueError, TypeError) as error:
         raise ConfigError(
             f"{path} names no sigstore identity ({error}). Expected {_EXAMPLE}"

@@ -218,7 +218,7 @@ def test_the_command_counts_the_models_and_the_groups_of_the_sample(tmp_path: Pa
         "model.openai_compatible.endpoints=[{url: 'http://127.0.0.1:8000/v1', model: m}]",
     )
     assert done.code == 0, done.err
-    assert done.out.count("come in 12 groups (") == 2  # once a model
+    assert done.out.count("form 12 groups (") == 2  # once a model
     assert done.out.count("x 2 cells)") == 2
 
 

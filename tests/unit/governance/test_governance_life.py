@@ -226,7 +226,7 @@ def test_the_whole_life(
 
     # Retention: what counts stays; later answers and pages go, figures and hashes and decisions
     # stay.
-    assert "0 of 0 past" in said(registry, "expire", "--dry-run", *place, after=29 * day)
+    assert "0 of 0 runs past" in said(registry, "expire", "--dry-run", *place, after=29 * day)
     key = key_of(second / "sweep")
     said(registry, "hold", key, "--reason", "case 7", *place)
     listed = said(registry, "expire", "--dry-run", *place, after=40 * day)

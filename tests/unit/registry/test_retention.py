@@ -275,7 +275,7 @@ def test_a_draw_leaves_out_what_runs_asked_and_is_a_benchmark(
         main(["draw", str(tmp_path / "exam.jsonl"), "--n", "4", "--out", str(out), *place], NOW)
         == 0
     )
-    assert "1 never asked" in capsys.readouterr().out
+    assert "1 questions remain that were never asked" in capsys.readouterr().out
     config = BenchmarkConfig(
         name="exam_2026_Q4",
         format="mcq_file",

@@ -439,6 +439,8 @@ class ImportOptions(TypedDict, total=False):
     ----------
     held_out : sequence of Path or str
         Logs of held-out items, or the name of a benchmark of the logs.
+    split : str
+        "COLUMN=DATE": rows of a table from this date on are the held-out items.
     reworded : sequence of Path or str
         Logs of the same items, reworded.
     judge, references : sequence of str
@@ -468,6 +470,7 @@ class ImportOptions(TypedDict, total=False):
     """
 
     held_out: Sequence[Path | str]
+    split: str
     reworded: Sequence[Path | str]
     judge: Sequence[str]
     references: Sequence[str]

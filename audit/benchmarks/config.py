@@ -6,6 +6,10 @@ and every key can be overridden, such as `benchmark=mmlu benchmark.path=~/mmlu
 """
 
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from audit.core.errors import BenchmarkError
+from audit.core.guarded_files import nearest
 
 # Suffixes of files that can be read.
 SUFFIXES = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".arrow")
@@ -64,3 +68,14 @@ class BenchmarkConfig:
     )
     context_column: str | None = None  # a passage that belongs to the question; "": ignore it
     delimiter: str | None = None  # separates the fields of a csv; null: a comma, in a .tsv a tab
+
+
+def check_path(path: str) -> Path:
+    """Return the path of a benchmark's file or folder. Raises BenchmarkError if it is not there."""
+    root = Path(path).expanduser()
+    if not root.exists():
+        raise BenchmarkError(
+            f"{path}: no such file or folder (looked from {Path.cwd()}).{nearest(path)} "
+            f"Expected a file ({', '.join(SUFFIXES)}) or a folder of them."
+        )
+    return root

@@ -18,7 +18,7 @@ from securesystemslib.signer import Signer
 from audit.config.audits import audit_of
 from audit.core.errors import AuditError, ConfigError, RegistryError
 from audit.core.exits import FAILED
-from audit.core.guarded_files import read_text
+from audit.core.guarded_files import nearest, read_text
 from audit.governance import reviews
 from audit.governance.formats import as_sentences
 from audit.governance.keys import (
@@ -144,7 +144,10 @@ def rule_run(run_dir: Path, recompute: Recompute | None = None) -> Ruling:
             "" if ruling.cells else f"{path} holds no cell: nothing was measured."
         )
     except FileNotFoundError:
-        problem = f"{run_dir} does not exist. Expected a run directory. Example: outputs/my_run"
+        near = nearest(run_dir)
+        problem = (
+            f"{run_dir} does not exist.{near} Expected a run directory, such as outputs/my_run."
+        )
         if (run_dir / PANEL).is_file():
             problem = f"{path} is missing: {_progress(run_dir)}. Type the command that made it again to continue."
         elif inside := _runs_inside(run_dir):
@@ -595,6 +598,6 @@ def queue(folder: Path) -> list[Path]:
     runs = sorted({*panels, *alone} - removed)
     if not runs:
         raise ConfigError(
-            f"{folder} holds no run. Expected a folder of run directories. Example: outputs"
+            f"{folder} holds no run.{nearest(folder)} Expected a folder of run directories. Example: outputs"
         )
     return runs

@@ -167,10 +167,12 @@ class Joined:
 
 def _filled(known: Imported, one: Imported) -> Imported:
     """Return what is known of an item, with what another log adds: its options and key, its
-    stratum."""
+    stratum, its date."""
     more: dict[str, Any] = {}
     if one.stratum and not known.stratum:
         more["stratum"] = one.stratum
+    if one.date and not known.date:
+        more["date"] = one.date
     if one.options and not known.options:
         more |= {"options": one.options, "gold": one.gold}
     if one.target and not known.target:

@@ -2,14 +2,16 @@
 
 import json
 import re
+import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from audit.benchmarks.answers import LETTERS
-from audit.benchmarks.fresh import within
+from audit.benchmarks.fresh import is_from, within
 from audit.benchmarks.latex import boxed
 from audit.benchmarks.rows import text_key
 from audit.core.errors import ConfigError, DataError
@@ -113,16 +115,18 @@ def _outcomes(
     """Yield the outcomes, then note how many answers are neither clearly the key nor clearly
     another."""
     table = _surveyed(path, rows, wanted)
-    number = unclear = outside = 0
+    number = unclear = 0
     example = ""
+    left_out = Counter[str]()
     judge = lru_cache(maxsize=1 << 11)(table.typing.judge)
     for where, row in rows():
         found = {name: at(row, column) for name, column in table.columns.items()}
         one = _outcome(
             path, {"options": wanted.columns.get("options")} | found, where, wanted, table, judge
         )
-        if not _in_window(found, one.benchmark, where, wanted):
-            outside += 1
+        placed = _placed(one, found, where, wanted)
+        if isinstance(placed, str):
+            left_out[placed] += 1
             continue
         number += 1
         if (
@@ -133,11 +137,9 @@ def _outcomes(
         ):
             unclear += 1
             example = example or f"{one.answer[:40]!r} beside {str(found['gold'])[:40]!r}"
-        yield one
-    if outside and wanted.window is not None:
-        notes.append(
-            f"{outside} rows of {path.name} are dated outside {wanted.window[1]}: left out"
-        )
+        yield placed
+    for why, n in left_out.items():
+        notes.append(f"{n} rows of {path.name} are {why}: left out")
     if unclear:
         notes.append(
             f"{unclear} of {number} answers of {path.name} are neither clearly the key nor clearly another, such as "
@@ -145,18 +147,29 @@ def _outcomes(
         )
 
 
-def _in_window(found: Mapping[str, Any], benchmark: str, where: str, wanted: Wanted) -> bool:
-    """Return whether a row is of another benchmark than the window's, undated, or dated inside it.
+def _placed(one: Imported, found: Mapping[str, Any], where: str, wanted: Wanted) -> Imported | str:
+    """Return an outcome with its date, or why its row is left out.
 
-    Raises DataError if a cell of the column of dates holds no date.
+    In a table that is split, an outcome from the split's date on gets the held-out benchmark.
+    Raises DataError if the cell of a row that needs a date holds none.
     """
-    if wanted.window is None or benchmark != wanted.window[0] or "date" not in found:
-        return True
+    named = found.get("benchmark")
+    if wanted.split and wanted.benchmark and named not in (None, "", wanted.benchmark):
+        return "of other benchmarks"
+    if wanted.window is None or "date" not in found:
+        return one
+    held_out, dates = wanted.window
+    if not wanted.split and one.benchmark != held_out:
+        return one
     day = str(found["date"])[: len("2023-09-01")]
     try:
-        return within(day, wanted.window[1])
+        benchmark = one.benchmark
+        if wanted.split and is_from(day, wanted.split):
+            benchmark = held_out
+        inside = benchmark != held_out or within(day, dates)
     except ConfigError as error:
         raise DataError(f"{where}: {error}") from error
+    return replace(one, benchmark=benchmark, date=day) if inside else f"dated outside {dates}"
 
 
 def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table:
@@ -167,8 +180,10 @@ def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table
     columns = _columns(path, names, wanted)
     _check_no_wrong(path, columns)
     cells, marks = Columns(), _Marks()
+    benchmarks: set[str] = set()
     for where, row in rows():
         found = {name: at(row, column) for name, column in columns.items()}
+        benchmarks.add(str(found.get("benchmark") or ""))
         if _failed(found, where):
             continue
         options = _options(found.get("options", wanted.columns.get("options")), where)
@@ -177,6 +192,11 @@ def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table
         else:
             cells.add(*_cells(found, where, wanted), options)
     marks.check_wrong_ones(path)
+    if wanted.split and not wanted.benchmark and len(benchmarks) > 1:
+        raise ConfigError(
+            f"{path} has the benchmarks {', '.join(sorted(benchmarks)[:6])}. Expected the name of "
+            f"the one to split. Example: --benchmark {shlex.quote(max(benchmarks))}"
+        )
     _check_no_key(path, marks.answers - {""}, marks.words, columns, wanted)
     typing = _typed(path, cells, columns, wanted)
     return _Table(columns, typing, _is_no(path, marks.words), marks.blank and marks.answered)

@@ -1,7 +1,7 @@
 """How often is this audit itself wrong? Models of known truth through the tests of the real
 verdict.
 
-    audit calibrate audit=memory --out audit/data/calibration_memory.json      # the table that ships, minutes
+    audit calibrate audit=memory --out audit/data/calibration_memory.json --force      # the table that ships, minutes
 
 The models are those of `audit.memory.worlds`. Two errors are counted: memory found where there is
 none, and the clearance (`nothing_seen_by_this_instrument`) of a model that has memory. Each model

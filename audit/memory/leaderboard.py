@@ -21,6 +21,7 @@ from audit.memory.vocabulary import VERDICTS, MemoryResult, MemoryVerdict
 from audit.statistics.chance import Limits
 from audit.statistics.order_test import N_RESAMPLES
 
+NAMED_MAX = 3  # models that the sentence names
 _NOT_JUDGED = (Grade.CHECK_FAILED, Grade.NOT_IDENTIFIED)
 _FOUND = (Grade.FOUND_STRONG, Grade.FOUND_SUGGESTIVE)
 # No verdict rests on what `describe` adds, and its cost grows with the square of the number of
@@ -253,9 +254,9 @@ def sentence(board: Leaderboard) -> str:
     Returns
     -------
     str
-        Names the model that falls furthest without memory if its gap stands out. If every other
-        model is a reference and most models have no decision, their number and its cause come
-        first.
+        Names the models whose gaps stand out; if they are more than NAMED_MAX, the one that falls
+        furthest without memory. If every other model is a reference and most models have no
+        decision, their number and its cause come first.
     """
     n, on = len(board.judged), board.benchmark
     if not n:
@@ -275,17 +276,24 @@ def sentence(board: Leaderboard) -> str:
     if open_gaps:
         counts.append(f"in {open_gaps} a gap stands out whose cause is unknown")
     summary = f"{first}{'; '.join(counts)}."
-    row = max(
-        board.found or board.doubtful,
-        key=lambda candidate: (candidate.moved or 0, candidate.gap or (0.0,)),
-    )
+    named = board.found or board.doubtful
+    if len(named) <= NAMED_MAX:
+        return f"{summary} {'; '.join(map(_figures, named))}."
+    row = max(named, key=lambda candidate: (candidate.moved or 0, candidate.gap or (0.0,)))
+    which = "falls furthest" if (row.moved or 0) > 0 else "has the largest gap"
+    return f"{summary} Of them {row.model} {which}: {_figures(row)}."
+
+
+def _figures(row: Row) -> str:
+    """Return the model with its score, its score without memory, and the ranks if it falls."""
     if row.score is None or row.without is None:
-        return summary
-    falls = f" and falls from rank {row.rank} to {row.rank_without}" if (row.moved or 0) > 0 else ""
-    known = f"{percent(row.without.estimate)} ({percent(row.without.low)} to {percent(row.without.high)})"
+        return row.model
+    low, high = percent(row.without.low), percent(row.without.high)
+    without = f"{percent(row.without.estimate)} ({low} to {high})"
     if row.at_most:
-        known = f"at most {percent(row.without.high)}"
-    return f"{summary} {row.model} scores {percent(row.score.estimate)}, {known} without memory{falls}."
+        without = f"at most {high}"
+    falls = f", rank {row.rank} to {row.rank_without}" if (row.moved or 0) > 0 else ""
+    return f"{row.model} scores {percent(row.score.estimate)}, {without} without memory{falls}"
 
 
 def cautions(board: Leaderboard) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """How often is this audit itself wrong? Models of known truth through the tests of the real
 verdict.
 
-    audit calibrate audit=perturb --out audit/data/calibration_perturb.json      # the table that ships
+    audit calibrate audit=perturb --out audit/data/calibration_perturb.json --force      # the table that ships
     audit calibrate audit=perturb --control      # with held-out items as a control, in worlds of their own
 
 The models are those of `audit.perturb.worlds`. Two errors are counted: a finding where there is

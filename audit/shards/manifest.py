@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.core.errors import ConfigError, ShardError
-from audit.core.guarded_files import read_json
+from audit.core.guarded_files import nearest, read_json
 from audit.core.json_types import plain
 from audit.shards.attempt import RunLock, as_attempt, check_stored_attempt, now, start_attempt
 from audit.shards.files import SHARDS, file_sha256, make_folder, write_file
@@ -252,7 +252,8 @@ class Manifest:
             return cls.of(read_json(path))
         except FileNotFoundError as error:
             text = (
-                f"{path} does not exist. Expected the directory of a run, such as outputs/my_run."
+                f"{path} does not exist.{nearest(run_dir)} Expected "
+                "the directory of a run, such as outputs/my_run."
             )
             raise ConfigError(text) from error
         except (OSError, ValueError, TypeError, AttributeError) as error:

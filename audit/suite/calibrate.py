@@ -1,6 +1,6 @@
 """Simulate how often a whole suite is wrong.
 
-    audit calibrate audit=suite --out audit/data/calibration_suite.json      # the table that ships
+    audit calibrate audit=suite --out audit/data/calibration_suite.json --force      # the table that ships
 
 Each simulated model goes through all audits of the suite, with their real decisions. The verdicts
 of one model are counted together, so the rates of any suite of these audits follow

@@ -27,7 +27,7 @@ SHOWN = 10  # models of a table
 DRAWN = 14  # models of a picture, beside those with a gap
 BOARD = (
     "Black: the score. Square and line: the score without memory with its 95 % interval; a diamond if a gap is found. "
-    "Dotted: guessing."
+    "Grey bar: from one to the other. Dotted: guessing."
 )
 
 
@@ -123,8 +123,8 @@ def livecodebench_page(data: Path) -> Finding:
             "LiveCodeBench's authors named the DeepSeek-Coder models before; CodeQwen15-7B they did not.",
         ),
         "python livecodebench_tables.py   # docs/do; beside performances_generation.json it writes the tables\n"
-        "audit leaderboard leetcode.csv -o outputs/board --map correct=right,of=n --benchmark before --held-out after "
-        f"--facts dates.csv --held-out-date 2023-09..2024-03 --references {names}",
+        "audit leaderboard leetcode.csv -o outputs/board --benchmark before --split date=2023-09 "
+        f"--facts dates.csv --references {names}",
         BOARD,
     )
 

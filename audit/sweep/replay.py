@@ -166,8 +166,8 @@ def _messages(run_dir: Path, model_name: str | None, resolved: ResolvedRun) -> p
     for sample in resolved.samples:
         questions |= {(q.benchmark, q.id): (list(q.options), q.gold) for q in sample.questions()}
     needed = []
-    for question, router_set in product(questions, _router_sets(resolved)):
-        needed.append(question + router_set)
+    for question_key, router_set in product(questions, _router_sets(resolved)):
+        needed.append(question_key + router_set)
     wanted = frozenset(needed)
     models: set[str] = set()
     kept: dict[tuple[Any, ...], list[str]] = {}

@@ -158,7 +158,8 @@ class DrillRows:
                 messages = [message or "" for message in row_messages or []]
                 self._columns["router_messages"].append(messages)
                 cut = pieces(prompt or "", messages)
-                self._columns["pieces"].append(list(map(self._shared.setdefault, cut, cut)))
+                shared = [self._shared.setdefault(piece, piece) for piece in cut]
+                self._columns["pieces"].append(shared)
 
     def in_order(self) -> dict[str, list[Any]]:
         """Return the columns with the rows sorted by question, model and setting."""

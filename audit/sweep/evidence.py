@@ -344,7 +344,8 @@ class Evidence:
     @property
     def clean(self) -> Comparison:
         """Return the comparison of noisy with the clean baseline, on the replies as read."""
-        assert self.plain.clean is not None  # noqa: S101 - `measure` raises where it could not be made
+        # `measure` raises if this comparison cannot be made.
+        assert self.plain.clean is not None  # noqa: S101
         return self.plain.clean
 
     @property

@@ -571,7 +571,7 @@ def noise_floor(
 
 
 def _complete_clean(cell: CellOutcomes) -> tuple[FloatArray, IntArray]:
-    """Return outcomes (K, m) and clusters (m,) of the m questions that all K replicates answered."""
+    """Return outcomes (K, m) and clusters (m,) of m questions that all K replicates answered."""
     runs = runs_of(cell, Arm.FORWARD_FULL, (1,))[:, 0]
     complete = ~np.isnan(runs).any(axis=0)
     return runs[:, complete], cell.cluster[complete]

@@ -23,7 +23,7 @@ from audit.statistics.without_memory import score_of
 from external import answers, livecodebench, tables
 from external.judged import Set, answers_of, items_of
 
-SHOWN = 10  # models of a table
+SHOWN = 5  # models of a table
 DRAWN = 14  # models of a picture, beside those with a gap
 BOARD = (
     "A black mark is a model's score. A square with a line is its score without memory with the "
@@ -355,8 +355,7 @@ def page(name: str, one: Finding) -> str:
     caption = f"{one.caption}\n\n" if one.caption else ""
     return (
         f"# {one.title}\n\n**{one.sentence}**\n\n![{one.title}]({name}.svg)\n\n{caption}{table}\n\n"
-        f"## What it does not say\n\n{silent}\n\n## The command\n\n```\n{one.command}\n```\n\n"
-        f"`make findings ARGS='--page {name}'` writes this page.\n"
+        f"## What it does not say\n\n{silent}\n\n## The command\n\n```\n{one.command}\n```\n"
     )
 
 

@@ -230,7 +230,7 @@ def was_read(name: str, cell: MemoryCell, limits: MemoryThresholds, *, withholds
                 reference_shares.append(reads.share)
     beside = ""
     if reference_shares:
-        beside = f" References there: {percent(min(reference_shares))} or more."
+        beside = f" Every reference has {percent(min(reference_shares))} or more there."
     shares = {}
     for items, arm, reads in rows:
         shares[f"{items}, {arm}"] = reads.share
@@ -238,7 +238,7 @@ def was_read(name: str, cell: MemoryCell, limits: MemoryThresholds, *, withholds
         passed=not any(_surely_below(reads, limit) for *_, reads in rows),
         number=worst.share,
         detail=f"{percent(worst.share)} (95 % interval {percent(low)} to {percent(high)}) {what}: "
-        f"{worst_set}, {worst_arm}, the lowest of {len(rows)}.{beside}{out}",
+        f"{worst_set} ({worst_arm}), the lowest of {len(rows)} shares.{beside}{out}",
         advice=advice,
         withholds=withholds,
         numbers=shares,

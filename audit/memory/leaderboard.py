@@ -243,7 +243,7 @@ def _ranks(rows: Sequence[Row], of: Callable[[Row], Limits | None]) -> Mapping[s
 
 
 def sentence(board: Leaderboard) -> str:
-    """Return the result of the leaderboard in at most three sentences with their numbers.
+    """Return the result of the leaderboard in a few sentences with their numbers.
 
     Parameters
     ----------
@@ -281,40 +281,47 @@ def sentence(board: Leaderboard) -> str:
     )
     if row.score is None or row.without is None:
         return summary
-    falls = f" and falls from rank {row.rank} to {row.rank_without}" if (row.moved or 0) > 0 else ""
+    falls = f" and fall from rank {row.rank} to {row.rank_without}" if (row.moved or 0) > 0 else ""
     known = f"{percent(row.without.estimate)} ({percent(row.without.low)} to {percent(row.without.high)})"
     if row.at_most:
         known = f"at most {percent(row.without.high)}"
-    return f"{summary} {row.model} scores {percent(row.score.estimate)}, {known} without memory{falls}."
+    score = f"{row.model} scores {percent(row.score.estimate)}."
+    return f"{summary} {score} Without memory it would score {known}{falls}."
 
 
 def cautions(board: Leaderboard) -> tuple[str, ...]:
     """Return what the leaderboard cannot show; the first sentence is about its references."""
     spoilt = listed(row.model for row in board.spoilt)
     first = (
-        "Every other model served as a reference. Contaminated ones among them hide the memory of the rest; "
-        "--references names clean ones."
+        "Every other model served as a reference. A contaminated reference hides the memory of "
+        "other models; --references names clean ones."
     )
     if board.blind_below is not None:
         first = f"Low power: a gap below {board.blind_below:.1f} points does not stand out in half of the "
         first += (
-            "models, before the correction over all of them. Every other model served as a reference, and contaminated "
-            "ones among them hide the memory of the rest. --references names clean ones."
+            "models, before the correction for the number of models. Every other model served as a "
+            "reference, and a contaminated reference hides the memory of other models. "
+            "--references names clean ones."
         )
     if board.chosen:
-        first = "The named references are taken as clean. A contaminated one among them hides the memory of the rest."
+        first = (
+            "The named references are assumed to be clean. A contaminated reference hides the "
+            "memory of other models."
+        )
     if spoilt:
         first += f" References with a gap of their own: {spoilt}. Name clean references, and judge again."
     why: tuple[str, ...] = ()
     if board.doubtful:
         why = (
-            "A gap of unknown cause may be that the held-out items are newer, and so harder for this model alone; its "
-            "p is that of the gap. Dates can exclude this. Example: --held-out-date 2026-05 --released MODEL=2025-12",
+            "A gap of unknown cause may come from held-out items that are newer, and so harder for "
+            "this model alone. Its p is the p of the gap. Dates can exclude this cause. Example: "
+            "--held-out-date 2026-05 --released MODEL=2025-12",
         )
     return (
         first,
         *why,
         "A gap can have another cause than memory, such as training on items of the benchmark's kind.",
-        "A rank is of the estimate. If two intervals overlap, the order of the two models is not known.",
-        "A model without a finding is not clean: its interval shows how much memory is still possible.",
+        "Ranks compare the estimates. If the intervals of two models overlap, the order of these "
+        "models is not known.",
+        "A model without a finding may still have memory: its interval shows how much.",
     )

@@ -206,7 +206,7 @@ def logprobs(generation: Generation, expected: int) -> Sequence[float | None]:
     if len(values) != expected:
         engine = generation.engine_id
         raise DataError(
-            f"The number of logprobs from engine {engine!r} is {len(values)}. Expected {expected}, one for each text."
+            f"Engine {engine!r} returned {len(values)} logprobs for {expected} texts. Expected one for each text."
         )
     return values
 

@@ -26,7 +26,7 @@ _SEQUENCES: dict[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozens
 
 
 class Foreign:
-    """Replace a value that is not plain data, and equal no other value."""
+    """Represent a value that is not plain data. An instance equals only itself."""
 
 
 class NoReply(BaseException):

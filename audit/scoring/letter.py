@@ -1,9 +1,9 @@
 r"""Read which option a generated text gives as its answer (reading `letter`).
 
 In the form `strict`, the reply is only a letter: `B`, `(B)`, `**B**`, `Answer: B`, `\boxed{B}`. In
-the form `lenient`, the reply states exactly one option in another way. It declares a letter ("...
-so the answer is B."), begins or ends with a line that is only a letter, names one option, gives a
-letter with its option's text, or quotes exactly one option. Every other reply is unparsed.
+the form `lenient`, the reply states exactly one option in another way. It may declare a letter ("so
+the answer is B."), or begin or end with a line that is only a letter. It may also name one option,
+give a letter with its option's text, or quote exactly one option. Every other reply is unparsed.
 
 If two ways to read a reply disagree, the reply is unparsed and not guessed. The statistics count
 unparsed replies and impute them, but they cannot detect a wrong letter.

@@ -29,7 +29,7 @@ from typing import IO, NamedTuple
 from audit.core.errors import ConfigError
 from audit.scoring.seccomp import seccomp_filter
 
-WALL_S = 300.0  # the limit of a whole test, which is long since a machine may be busy
+WALL_S = 300.0  # the limit of a whole test; it is long because a machine may be busy
 IDLE_S = 10  # the seconds for which code may sleep while the tests wait, checked each second
 ENDING_S = 10.0  # the seconds in which code must end after its pipe is closed
 LIMITS = {

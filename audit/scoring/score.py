@@ -56,8 +56,9 @@ def read_logprobs(
     Returns
     -------
     Answer
-        The option. The answer is unparsed (form "none") and not guessed if there is no value, a
-        value is NaN or +inf (an engine fault), the best value is -inf, or two options share it.
+        The option. The answer is unparsed (form "none") and not guessed if there is no value, or a
+        value is NaN or +inf, which is a fault of the engine. It is also unparsed if the best value
+        is -inf, or if two options share it.
 
     Raises
     ------

@@ -1,12 +1,13 @@
 """Find the audits, readers of benchmarks and reference scorers of other packages by entry point.
 
-    [project.entry-points."benchmark_audit.audits"] shouting = "shouting" # a package with the files
-    of an audit, and its conf/shouting.yaml [project.entry-points."benchmark_audit.readers"] riddles
-    = "shouting.riddles:FORMAT" # a `benchmarks.registry.Format`
-    [project.entry-points."benchmark_audit.scorers"] exact = "shouting.riddles:SCORER" # a
-    `scoring.reference.ReferenceScorer`
+    [project.entry-points."benchmark_audit.audits"]
+    shouting = "shouting"  # a package with the files of an audit, and its conf/shouting.yaml
+    [project.entry-points."benchmark_audit.readers"]
+    riddles = "shouting.riddles:FORMAT"  # a `benchmarks.registry.Format`
+    [project.entry-points."benchmark_audit.scorers"]
+    exact = "shouting.riddles:SCORER"  # a `scoring.reference.ReferenceScorer`
 
-A name that this program itself uses cannot be replaced. CONTRIBUTING.md lists the files of an
+A package cannot replace a name that this program uses. CONTRIBUTING.md lists the files of an
 audit's package.
 """
 

@@ -30,7 +30,7 @@ _OBEYED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u
 def one_line(text: object) -> str:
     """Return text as one printable line that is valid in XML.
 
-    The line has no control characters, no line breaks and no changes of direction.
+    The line has no control characters, no line breaks, and no characters that change its direction.
 
     >>> one_line("a\\n::error::b\\x1b[2J")
     'a ::error::b\\ufffd[2J'
@@ -65,7 +65,7 @@ def lines(text: object) -> str:
 
 
 def printable(text: str) -> str:
-    """Remove control characters and changes of direction from a whole page or table.
+    """Remove control characters, and characters that change the text's direction, from a page.
 
     >>> printable("<p>a\\x1b[2J</p>\\n")
     '<p>a\\ufffd[2J</p>\\n'
@@ -79,7 +79,7 @@ OK, FAILED, USAGE = 0, 1, 2  # Gates have further codes: `audit.judging.ladder.D
 INTERRUPTED = 130  # 128 + SIGINT, as in shells
 TERMINATED = 143  # 128 + SIGTERM
 BROKEN_PIPE = 141  # 128 + SIGPIPE, for example after `| head`
-# Packages that the core does not need, and the extra that installs each.
+# Maps each package that the core does not need to the extra that installs it.
 EXTRAS = {
     **dict.fromkeys(("sqlalchemy", "alembic", "apprise"), "registry"),
     **dict.fromkeys(("starlette", "uvicorn"), "review"),
@@ -107,8 +107,9 @@ def heed_sigterm() -> None:
 
 
 def refused(error: object, shown: Callable[[object], str] = one_line) -> int:
-    """Print why a command failed, and return its exit code. All errors for people are printed
-    here."""
+    """Print why a command failed, and return its exit code. This function prints all errors for
+    people here.
+    """
     print(shown(f"error: {named(error)}"), file=sys.stderr, flush=True)
     return USAGE if isinstance(error, UsageError) else FAILED
 
@@ -131,9 +132,9 @@ def plainly(
 def run_command(main: Callable[[], int | None]) -> NoReturn:
     """Run a command and exit with its code.
 
-    Ctrl-C and SIGTERM end the command with a sentence, which the KeyboardInterrupt may hold. A
-    closed pipe ends it silently. Hydra jobs use this function too, since Hydra prints a traceback
-    for every exception.
+    Ctrl-C and SIGTERM end the command with the sentence of the KeyboardInterrupt, or else with
+    "Interrupted." A closed pipe ends the command silently. Hydra jobs use this function too, since
+    Hydra prints a traceback for every exception.
     """
     heed_sigterm()
     try:

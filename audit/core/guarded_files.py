@@ -2,7 +2,7 @@
 
 Reading a pipe would block, and a device never ends. A sparse file can be larger than memory. A link
 can lead to a file that only this user may read. All checks use the open file, so nobody can replace
-it between the check and the reading.
+the file between the check and the reading.
 """
 
 import errno
@@ -18,8 +18,8 @@ from typing import Any
 
 MAX_BYTES = 64 << 20
 MAX_DEPTH = 100  # deepest nesting of lists and objects in a JSON document
-# A document may have one list or object for so many bytes of the limit. An empty Python list takes 4
-# times as many bytes.
+# A document may have at most one list or object for each so many bytes of the limit. An empty Python
+# list takes 4 times as many bytes.
 _BYTES_A_VALUE = 16
 
 
@@ -157,8 +157,9 @@ def read_json(path: Path, limit: int = MAX_BYTES, *, follow: bool = False) -> An
 def parse_json(data: bytes, limit: int = MAX_BYTES) -> Any:
     """Return the JSON value in some bytes.
 
-    Raises ValueError if they are not JSON, or are nested more than MAX_DEPTH deep. Also raises it
-    for so many lists and objects that the value would need many times the memory of its bytes.
+    Raises ValueError if the bytes are not JSON, or are nested more than MAX_DEPTH deep. Also raises
+    ValueError for so many lists and objects that the value would need many times the memory of its
+    bytes.
     """
     values = data.count(b"[") + data.count(b"{")
     if values > limit // _BYTES_A_VALUE:

@@ -22,7 +22,7 @@ def plain(value: Any, digits: int | None = None) -> Any:
         Enums become their value, and dataclasses their `to_dict` or fields. Arrays become lists,
         and sets sorted lists. NaN and infinities become null.
     digits : int, optional
-        The number of significant digits of floats; all if None.
+        The number of significant digits of floats; None keeps all digits.
 
     Returns
     -------

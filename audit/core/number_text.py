@@ -94,7 +94,7 @@ def percent(share: float | None, *, whole: bool = True) -> str:
     share : float or None
         0-1.
     whole : bool
-        Whether a decimal of 0 is left out. Columns of numbers keep it.
+        Whether a decimal of 0 is left out. Columns of numbers keep this decimal.
 
     Returns
     -------

@@ -109,7 +109,7 @@ def check_reading(protocol: Protocol, reading: Reading) -> None:
 
 
 def shows_options(protocol: Protocol) -> bool:
-    """Return whether the model sees the options. It does not see those of a cloze."""
+    """Return whether the model sees the options. With a cloze it does not see them."""
     return "options" in _fields(protocol.templates["question"])
 
 
@@ -201,7 +201,7 @@ def letters_of(n_options: int) -> tuple[str, ...]:
     Raises
     ------
     BenchmarkError
-        For another number.
+        If there are fewer or more options.
     """
     if not 2 <= n_options <= MAX_OPTIONS:
         raise BenchmarkError(
@@ -339,9 +339,10 @@ def strip_thinking(text: str) -> Visible:
 
     Notes
     -----
-    A closing tag without an opening one ends a block that the chat template opened: the text before
-    it is removed. An opening tag without a closing one was cut off: the text after it is removed,
-    and `closed` is False. Tags do not nest. The run time is linear in the length of the text.
+    A closing tag without an opening tag ends a block that the chat template opened, so the text
+    before the tag is removed. An opening tag without a closing tag belongs to a reply that was cut
+    off, so the text after the tag is removed, and `closed` is False. Tags do not nest. The run time
+    is linear in the length of the text.
 
     Examples
     --------

@@ -1,6 +1,7 @@
 """Check the run directory and the endpoints before the benchmark is read.
 
-Reading and resolving load scipy and more, which takes many times longer than a refusal may take.
+Reading and resolving load scipy and other packages. This takes many times longer than a refusal
+should.
 """
 
 from contextlib import suppress
@@ -24,7 +25,7 @@ from audit.shards.object_store import is_url
 
 
 def check_start(audit: Audit, config: RunConfig) -> None:
-    """Refuse a start whose run directory or endpoints cannot serve.
+    """Refuse to start a run whose directory or endpoints cannot be used.
 
     Parameters
     ----------
@@ -36,12 +37,12 @@ def check_start(audit: Audit, config: RunConfig) -> None:
     Raises
     ------
     ConfigError
-        If the run directory cannot be written, or is that of other models.
+        If the run directory cannot be written, or belongs to a run of other models.
     BenchmarkError
         If a file of questions does not exist.
     EngineError
-        If a new run has no model that can be asked. A run with stored rows may have no question
-        left for its endpoints, so they are checked once these are counted.
+        If a new run has no model that can be asked. A run with stored rows may have no questions
+        left for its endpoints, so these endpoints are checked after the missing rows are counted.
     """
     check_files(config)
     answering = {name: audit.answering(config, model) for name, model in config.model.items()}
@@ -89,7 +90,7 @@ def check_files(config: RunConfig) -> None:
 
 
 def _check_writable(run_dir: Path) -> None:
-    """Write a file into the directory. Folders that were missing are removed again."""
+    """Check that a file can be written into the directory. Folders made for this check are removed."""
     missing = [folder for folder in (run_dir, *run_dir.parents) if not folder.exists()]
     try:
         make_folder(run_dir)

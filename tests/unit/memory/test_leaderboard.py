@@ -143,7 +143,7 @@ def test_the_page_explains_every_mark_of_its_figure() -> None:
     html = page(
         board, {"leaderboard": "<svg></svg>"}, references=(), families=False, files=(), command=""
     )
-    marks = ("Round", "Square", "Grey bar", "Diamond", "triangle", "Hollow")
+    marks = ("Circles", "hollow", "Square", "Grey bar", "Diamond", "Triangle")
     assert [mark for mark in marks if mark not in html] == []
 
 

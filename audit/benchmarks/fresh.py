@@ -56,8 +56,9 @@ def check_origin(
         newer than a tested model but not than a reference (they are harder for the tested model
         alone, which makes a gap). If a date is invalid.
     """
+    models = {**tested, **references}
     check_date(date)
-    for model in (*tested.values(), *references.values()):
+    for model in models.values():
         check_date(model.released)
     notes = []
     if date is None:
@@ -82,19 +83,14 @@ def check_origin(
             notes.append(
                 f"{items} was written by {written_by}, the family of reference {name}, and may suit it."
             )
-    unknown = []
-    if date is not None:
-        models = {**tested, **references}
-        unknown = [name for name, model in models.items() if not model.released]
-    if unknown:
+    unreleased = [name for name, model in models.items() if not model.released]
+    if unreleased and date is not None:
         notes.append(
-            f"It is not known when {', '.join(unknown)} was released (model.{unknown[0]}.released), so not whether "
-            f"{items} is as new to all models."
+            f"It is not known when {', '.join(unreleased)} was released (model.{unreleased[0]}.released), "
+            f"so not whether {items} is as new to all models."
         )
-    nameless = []
-    if written_by not in (None, "people"):
-        nameless = [name for name, model in tested.items() if not model.family]
-    if nameless:
+    nameless = [name for name, model in tested.items() if not model.family]
+    if nameless and written_by not in (None, "people"):
         notes.append(
             f"It is not known of which family {', '.join(nameless)} is (model.{nameless[0]}.family)."
         )

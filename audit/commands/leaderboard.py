@@ -98,13 +98,11 @@ def run(arguments: Namespace) -> int:
 
 def _judged(arguments: Namespace, panel: Panel) -> tuple[Leaderboard, Sequence[str], bool]:
     """Return the leaderboard, the named references, and whether families are known."""
-    from audit.benchmarks.fresh import Origin
     from audit.commands.import_logs import print_read
     from audit.imports.chance import check_above_guessing
     from audit.imports.checks import check_logs
     from audit.imports.join import lacking, only, shares
-    from audit.imports.sets import facts_of
-    from audit.imports.write import question
+    from audit.imports.write import questions_of
     from audit.memory.cells import score_cells
     from audit.memory.design import MemoryThresholds
     from audit.memory.leaderboard import Row, leaderboard
@@ -122,11 +120,7 @@ def _judged(arguments: Namespace, panel: Panel) -> tuple[Leaderboard, Sequence[s
     checks = tuple(check_logs(joined, names, arguments.options))
     if not arguments.below_chance_is_real:
         check_above_guessing(joined, names)
-    dated = {name: panel.released.get(name, panel.released.get("")) for name in models}
-    origins = {name: panel.known.get(name, Origin(dated[name], None)) for name in models}
-    for name, facts in facts_of(arguments.facts, joined.models).items():
-        known = {key: value for key, value in facts.items() if value}
-        origins[name] = replace(origins[name], **known)
+    origins = _origins(arguments.facts, panel, models)
     chosen = [name for name in arguments.references if name in models]
     least = MemoryThresholds().references_min
     if chosen and len(chosen) < least:
@@ -138,10 +132,8 @@ def _judged(arguments: Namespace, panel: Panel) -> tuple[Leaderboard, Sequence[s
     references = {name: _references(name, chosen or models, origins, date) for name in models}
     questions, scores = {}, {}
     for benchmark in names:
-        items = joined.items[benchmark].items()
-        questions[benchmark] = [question(benchmark, key, item) for key, item in items]
-    for model in models:
-        for benchmark in names:
+        questions[benchmark] = questions_of(joined, benchmark)
+        for model in models:
             scores[model, benchmark] = shares(joined, model, benchmark)
     cells = []
     for cell in score_cells(questions, scores, references, arguments.seed):
@@ -149,6 +141,21 @@ def _judged(arguments: Namespace, panel: Panel) -> tuple[Leaderboard, Sequence[s
     missing = [Row(model, None, why=f"{why}.") for model, why in short.items()]
     board = leaderboard(cells, seed=arguments.seed, chosen=bool(chosen), unjudged=missing)
     return board, chosen, any(origin.family for origin in origins.values())
+
+
+def _origins(facts: Path | None, panel: Panel, models: Sequence[str]) -> dict[str, Origin]:
+    """Return the date and family of each model: those of --facts, else of its set, else
+    --released."""
+    from audit.benchmarks.fresh import Origin
+    from audit.imports.sets import facts_of
+
+    origins = {}
+    for name, stated in facts_of(facts, models).items():
+        released = panel.released.get(name, panel.released.get(""))
+        origin = panel.known.get(name, Origin(released, None))
+        known = {key: value for key, value in stated.items() if value}
+        origins[name] = replace(origin, **known)
+    return origins
 
 
 def _references(
@@ -169,8 +176,12 @@ def _references(
             kept.append(name)
     if date is None or origin.released is None or not has_newer(date, origin.released):
         return kept
-    released = [(name, origins[name].released) for name in kept]
-    return [name for name, when in released if when is None or is_newer(date, when)]
+    older = []
+    for name in kept:
+        released = origins[name].released
+        if released is None or is_newer(date, released):
+            older.append(name)
+    return older
 
 
 def _with_origin(

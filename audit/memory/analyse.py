@@ -177,7 +177,7 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
 # Largest distance of a near design. An example is twice the items with half the held-out items.
 NEAR = 1.5
 # Models in these worlds have no memory, but the sets or the models differ. The worst rate is quoted.
-_DIFFER = (
+DIFFER = (
     "abler",
     "weaker",
     "spread_wider",
@@ -266,7 +266,7 @@ def rates_sentence(entry: Mapping[str, Any]) -> str:
             "Without references it finds no memory, and without held-out items it clears no model."
         )
     simulated = []
-    for name in _DIFFER:
+    for name in DIFFER:
         if r.get(name) is not None:
             simulated.append(name)
     worst = max(simulated, key=lambda name: r[name], default=None)

@@ -237,7 +237,7 @@ def test_runs_that_were_judged_differently_are_no_panel_by_accident(tmp_path):
         )
     runs = [tmp_path / "a", tmp_path / "b"]
     assert analysis_options(runs[:1], {"seed": None}).keys() == {"seed", "thresholds"}
-    with pytest.raises(ConfigError, match="The thresholds of these runs differ"):
+    with pytest.raises(ConfigError, match="values of thresholds of these runs differ"):
         analysis_options(runs, {"seed": None})
 
 

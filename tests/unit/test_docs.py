@@ -78,6 +78,8 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "site/reference/commands.html").read_text()
     assert "audit perturb" in page and "https://fonts" not in page
+    columns = (tmp_path / "site/reference/columns.html").read_text()
+    assert "<code>router_calls</code>" in columns
     rates = (tmp_path / "site/findings/memory_calibration.html").read_text()
     assert (
         rates.count("1000 / 500, R=8") >= 5

@@ -484,23 +484,6 @@ def test_cluster_configs(path: Path) -> None:
 # --------------------------------------------------------------------------------------------------------
 
 
-def test_the_shard_columns_are_described_as_the_schema_has_them() -> None:
-    from audit.sweep.audit import SCHEMA
-
-    expected = "| column | type | meaning |\n|---|---|---|\n"
-    columns = (
-        (field.name, field.type, field.metadata[b"doc"].decode()) for field in SCHEMA.columns
-    )
-    expected += "".join(f"| `{name}` | {kind} | {doc} |\n" for name, kind, doc in columns)
-    table = (
-        (ROOT / "docs/reference/columns.md")
-        .read_text()
-        .split("<!-- columns:", 1)[1]
-        .split("-->\n", 1)[1]
-    )
-    assert table == expected, f"Put this into docs/reference/columns.md:\n{expected}"
-
-
 def test_every_verdict_is_documented() -> None:
     from audit.sweep.vocabulary import Verdict
 

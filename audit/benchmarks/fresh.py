@@ -2,7 +2,7 @@
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from audit.benchmarks.rows import words_alone
@@ -60,17 +60,7 @@ def check_origin(
     check_date(date)
     for model in models.values():
         check_date(model.released)
-    notes = []
-    if date is None:
-        notes.append(
-            f"It is not known when the items of {items} were written (control_benchmark.date): "
-            "items that are newer than a tested model alone make a gap without memory."
-        )
-    if written_by is None:
-        notes.append(
-            f"It is not known who wrote {items} (control_benchmark.written_by): items that the tested model's family "
-            "wrote suit it, and hide a gap."
-        )
+    notes = _unknown(items, date, written_by)
     for name, model in tested.items():
         if _wrote(written_by, name, model):
             raise ConfigError(
@@ -95,11 +85,40 @@ def check_origin(
             f"It is not known of which family {', '.join(nameless)} is (model.{nameless[0]}.family)."
         )
     undated = _undated(date, tested, references)
-    missing = [""] if undated and date is None else []
-    for name, model in {**tested, **references}.items():
-        if model.released is None and (name in undated or (undated and name in references)):
-            missing.append(name)
+    missing = _missing(date, undated, tested, references)
     return {"held_out": notes, "undated": undated, "dates_missing": missing}
+
+
+def _unknown(items: str, date: str | None, written_by: str | None) -> list[str]:
+    """Return a sentence for each fact on held-out items that is not stated."""
+    notes = []
+    if date is None:
+        notes.append(
+            f"It is not known when the items of {items} were written (control_benchmark.date): "
+            "items that are newer than a tested model alone make a gap without memory."
+        )
+    if written_by is None:
+        notes.append(
+            f"It is not known who wrote {items} (control_benchmark.written_by): items that the tested model's family "
+            "wrote suit it, and hide a gap."
+        )
+    return notes
+
+
+def _missing(
+    date: str | None,
+    undated: Sequence[str],
+    tested: Mapping[str, Origin],
+    references: Mapping[str, Origin],
+) -> list[str]:
+    """Return the models whose release dates are missing, after "" for the items' own date."""
+    if not undated:
+        return []
+    missing = [""] if date is None else []
+    for name, model in {**tested, **references}.items():
+        if model.released is None and (name in undated or name in references):
+            missing.append(name)
+    return missing
 
 
 def _ages(

@@ -172,7 +172,7 @@ def test_an_answer_with_two_meanings_is_refused_until_the_form_is_given() -> Non
         (json.dumps({**TWO, "choices": ["3"], "answer": 0}), "at least two"),
         (json.dumps({**TWO, "choices": ["3", " "]}), "option 2 of 2 is empty"),
         (json.dumps({**TWO, "choices": ["3", None]}), "option 2 is None"),
-        (json.dumps({**TWO, "choices": "3 or 4"}), "no list"),
+        (json.dumps({**TWO, "choices": "3 or 4"}), "not a list"),
         (json.dumps({**TWO, "question": "  "}), "question is empty"),
         (json.dumps({**TWO, "question": None}), "question is null"),
         (
@@ -298,7 +298,7 @@ def test_what_is_known_is_listed() -> None:
         open_benchmark(replace(MCQ, format="arc_esy"))
     with pytest.raises(ConfigError, match="no subjects"):
         open_benchmark(replace(MCQ, subjects=["x"]))
-    with pytest.raises(ConfigError, match="such as my_exam"):
+    with pytest.raises(ConfigError, match="Example: my_exam"):
         open_benchmark(replace(MCQ, name="../x"))
 
 

@@ -422,8 +422,8 @@ PLAIN = {"question": "What barks?", "choices": ["a cat", "a dog"], "answer": 1}
         ({"Figure URL": "anything"}, "'Figure URL'"),
         ({"attachment": "data:image/png;base64,AAAA"}, "'attachment'"),
         ({"media": "pictures/q1.JPEG"}, "'media'"),
-        ({"question": "Look at the figure. What barks?"}, "point to a figure"),
-        ({"question": "What barks in the diagram below?"}, "point to a figure"),
+        ({"question": "Look at the figure. What barks?"}, "refer to a figure"),
+        ({"question": "What barks in the diagram below?"}, "refer to a figure"),
     ],
 )
 def test_images_are_told_since_questions_are_sent_as_text(

@@ -72,7 +72,7 @@ def test_a_run_is_never_called_finished_before_it_is_complete(tmp_path: Path) ->
         store(run, most)
         with pytest.raises(
             ShardError,
-            match=f"holds {len(most)} rows where {len(most) + 1} were expected: 1 missing",
+            match=f"has {len(most)} rows, and {len(most) + 1} were expected. Missing rows: 1",
         ):
             finish(resolved, run)
         assert (

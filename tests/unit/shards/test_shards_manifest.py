@@ -157,7 +157,7 @@ def test_another_configuration_is_refused_with_the_differing_keys(tmp_path: Path
     assert "  seed: <absent> there, 7 now\n" in text
     assert "num_cpus" not in text  # it decides no row
     assert f"{tmp_path}_2" in text and "model.m.worker.max_tokens=16" in text
-    with pytest.raises(ConfigError, match="read alike, but what they point to changed: prompts"):
+    with pytest.raises(ConfigError, match="are equal, but what they refer to has changed: prompts"):
         open_run_dir(tmp_path, SCHEMA, fingerprint(CONFIG, SCHEMA, prompts="b"), CONFIG)
     open_run_dir(
         tmp_path, SCHEMA, fingerprint(CONFIG, SCHEMA), CONFIG
@@ -171,7 +171,7 @@ def test_directories_that_are_no_run_are_refused(tmp_path: Path) -> None:
     (tmp_path / "foreign" / "shards").mkdir(parents=True)
     (tmp_path / "foreign" / "shards" / "x.arrow").write_text("x")
     for place, text in [
-        ("file", "is a file; a folder is needed"),
+        ("file", "is a file. Expected a folder"),
         ("file/below", "a part of this path is a file"),
         ("broken", "is not the manifest of a run"),
         ("foreign", "holds shards but no manifest.json"),

@@ -20,6 +20,7 @@ from audit.core.errors import AuditError, ConfigError, RegistryError
 from audit.core.exits import FAILED
 from audit.core.guarded_files import read_text
 from audit.governance import reviews
+from audit.governance.archive import SUITES
 from audit.governance.formats import as_sentences
 from audit.governance.keys import (
     DECISION,
@@ -86,7 +87,7 @@ def approvals_required(run_dir: Path) -> int:
     needed = 1
     for folder in (run_dir, *(panel_runs(run_dir) or [])):
         suites = []
-        for name in reviews.SUITES:
+        for name in SUITES:
             if (folder / name).is_file():
                 suites.append(folder / name)
         for path in suites:
@@ -266,9 +267,7 @@ def bound_to(run_dir: Path, ruling: Ruling) -> Bound:
         runs[Path(os.path.relpath(run, run_dir)).as_posix()] = run
     places = {"": run_dir} | {f"{name}/": run for name, run in runs.items()}
     for below, run in places.items():
-        files = [run / name for name in (MANIFEST, *reviews.SUITES, SEAL)] + sorted(
-            run.glob("*.arrow")
-        )
+        files = [run / name for name in (MANIFEST, *SUITES, SEAL)] + sorted(run.glob("*.arrow"))
         for path in files:
             if path.is_file():
                 bound[f"{below}{path.name}"] = path
@@ -279,7 +278,7 @@ def bound_to(run_dir: Path, ruling: Ruling) -> Bound:
         fingerprints, models = zip(*map(_run_facts, runs.values()), strict=True)
         run_facts = dict(zip(runs, fingerprints, strict=True)), dict(zip(runs, models, strict=True))
     suites = []
-    for name in reviews.SUITES:
+    for name in SUITES:
         if (run_dir / name).is_file():
             suites.append(name)
     libraries = {}

@@ -26,7 +26,7 @@ def typed_index(value: object) -> int:
         return int(value)
     if isinstance(value, str) and value.strip().removeprefix("-").isdecimal():
         return int(value.strip())
-    raise BenchmarkError(f"The value is {value!r}. Expected a whole number, such as 2.")
+    raise BenchmarkError(f"{value!r} is not a whole number; expected an index such as 2.")
 
 
 def letter_index(value: object, count: int) -> int:

@@ -274,5 +274,5 @@ def _check_unique(benchmark: Source, ids: Sequence[str]) -> None:
         where for where, question in benchmark.iter_located() if question.id == repeated
     )
     raise BenchmarkError(
-        f"{second}: the id {repeated!r} already occurs in {first}. Ids must be unique."
+        f"{second}: id {repeated!r} was already used in {first}. Ids must be unique."
     )

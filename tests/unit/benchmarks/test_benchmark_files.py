@@ -273,7 +273,7 @@ def test_missing_and_unreadable_files(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkError, match=r"no such file or folder.*Expected a file"):
         opened(tmp_path / "nowhere.jsonl")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(BenchmarkError, match="Data files in it: none"):
+    with pytest.raises(BenchmarkError, match="Its data files: none"):
         opened(tmp_path / "empty")
     for name, content in (("none.jsonl", "\n"), ("none.csv", ""), ("none.json", "[]")):
         with pytest.raises(BenchmarkError, match=rf"{name}: no rows \({len(content)} bytes\)"):
@@ -328,7 +328,7 @@ BBQ |= {"ans2": "c"}
             "mmlu",
             "law_test.csv",
             "question,choice0,choice1,answer\n",
-            "4 fields; the MMLU csv has 6 and no header",
+            "4 fields; expected 6 fields of the MMLU csv without header",
         ),
         (
             "arc_easy",
@@ -340,13 +340,13 @@ BBQ |= {"ans2": "c"}
             "truthfulqa_mc1",
             "mc.json",
             json.dumps([TRUTHFUL]),
-            "item 1: mc1_targets has labels [1, 1]; expected one 1",
+            "item 1: mc1_targets has the labels [1, 1]; expected one 1",
         ),
         (
             "mmlu_pro",
             "p.jsonl",
             lines(PRO),
-            "line 1: answer A and answer_index 1 name different options",
+            "line 1: answer is A and answer_index is 1, which are different options",
         ),
         ("bbq", "Age.jsonl", lines(BBQ), "line 1: gold index 3 is outside the 3 options"),
     ],

@@ -89,7 +89,7 @@ def test_bbq_does_not_guess_the_stereotyped_answer(groups: list[str]) -> None:
         ({"question_polarity": "?"}, "expected neg or nonneg"),
         (
             {"answer_info": {f"ans{i}": ["x", "y"] for i in range(3)}},
-            "0 answers are of the group 'unknown'",
+            "0 answers have the group 'unknown'",
         ),
         ({"answer_info": {f"ans{i}": "x" for i in range(3)}}, r"expected \[name, group\]"),
     ],

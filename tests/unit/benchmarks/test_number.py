@@ -215,7 +215,7 @@ def test_a_row_has_a_target_and_no_options() -> None:
 @pytest.mark.parametrize(
     ("change", "found"),
     [
-        ({"answer": "so 18"}, "names no number after '####'"),
+        ({"answer": "so 18"}, "has no number after '####'"),
         ({"answer": "#### none"}, "has no number"),
         *(
             ({"answer": odd}, "has no number")

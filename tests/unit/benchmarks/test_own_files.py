@@ -190,7 +190,7 @@ def test_a_folder_of_two_kinds_of_file_is_not_read_by_half(tmp_path: Path) -> No
     assert len(questions(tmp_path)) == 1
     (tmp_path / "two.csv").write_text("question,choices,answer\n")
     with pytest.raises(
-        BenchmarkError, match=r"one\.jsonl and two\.csv are of several kinds.*Name one file"
+        BenchmarkError, match=r"several kinds of files: one\.jsonl and two\.csv.*Name one file"
     ):
         opened(tmp_path)
 

@@ -99,9 +99,8 @@ class ModelConfig:
     # Share of one GPU for each replica; below 1, several small engines share a GPU.
     gpu_share: float = 1.0
     accelerator_type: str | None = None  # Ray's name of the GPU type, such as H100
-    on_cpus: bool | None = (
-        None  # without GPUs: true allows CPUs, false refuses them, null allows them up to 4 GB of weights
-    )
+    # without GPUs: true allows CPUs, false refuses them, null allows them up to 4 GB of weights
+    on_cpus: bool | None = None
     replicas: int = 1
     dtype: str = "auto"
     max_model_len: int | None = None

@@ -4,13 +4,14 @@ I/O.
 An endpoint is ready if it has a free slot, is in service, is not pausing (Retry-After), and its
 limits of requests and tokens a minute allow another request (`pace`).
 
-Smooth weighted round robin chooses among ready endpoints. Each affinity has a home endpoint (weighted
-rendezvous hashing). The home is preferred, unless it would get more than `AFFINITY_SLACK_PICKS`
-requests beyond its share. So a server-side prefix cache receives the requests of one question
-together.
+Smooth weighted round robin chooses among ready endpoints. Each affinity has a home endpoint
+(weighted rendezvous hashing). The home is preferred, unless it would get more than
+`AFFINITY_SLACK_PICKS` requests beyond its share. So a server-side prefix cache receives the
+requests of one question together.
 
-After `failures` failures in a row an endpoint is out of service. After each `cooldown_s` one request
-probes the endpoint: an answer puts it back into service, a failure starts the next cooldown.
+After `failures` failures in a row an endpoint is out of service. After each `cooldown_s` one
+request probes the endpoint: an answer puts it back into service, a failure starts the next
+cooldown.
 """
 
 import asyncio

@@ -173,8 +173,8 @@ class Pooling:
             raise EngineLoadError(
                 f"{label} adapter vllm needs vLLM. Use {label}.adapter=transformers."
             ) from error
-        # An encoder has no cache, so vLLM only checks that this share of the memory is free. vLLM refuses its
-        # default (.92), and half of it, if another program uses the GPU.
+        # An encoder has no cache, so vLLM only checks that this share of the memory is free. vLLM
+        # refuses its default (.92), and half of it, if another program uses the GPU.
         arguments = {"dtype": "float32", "gpu_memory_utilization": 0.1, **engine_args}
         if pool is not None:
             arguments["pooler_config"] = PoolerConfig(seq_pooling_type=pool)

@@ -1,8 +1,8 @@
 """Check endpoints with the standard library alone, and describe why endpoints cannot serve.
 
-The client of the `openai` engine takes two CPU seconds to import. A single GET /models works without
-this client, and decides the common cases: no server answers, the key is wrong, or the model is
-listed.
+The client of the `openai` engine takes two CPU seconds to import. A single GET /models works
+without this client, and decides the common cases: no server answers, the key is wrong, or the model
+is listed.
 """
 
 import http.client

@@ -291,8 +291,8 @@ class OpenAIEngine:
             return self._last_answer > started
         if self._last_answer > failed_before:
             return True
-        # For the last row of a run there is no other request. So a health check shows whether the row or the
-        # endpoint is at fault. A refusal counts as an answer.
+        # For the last row of a run there is no other request. So a health check shows whether the
+        # row or the endpoint is at fault. A refusal counts as an answer.
         lease, endpoint, result = await self._ask(HELLO)
         if isinstance(result, Generation):
             self._note_alive(lease, endpoint)

@@ -351,7 +351,8 @@ def _malformed(problem: str, redactor: Redactor) -> Failure:
 def _body(text: str, redactor: Redactor) -> dict[str, Any] | Failure:
     """Return the JSON object in a body, or a Failure.
 
-    Gateways report the errors of other servers with status 200, so an error in the body is a Failure too.
+    Gateways report the errors of other servers with status 200, so an error in the body is a
+    Failure too.
     """
     try:
         body = parse_json(text.encode(errors="surrogatepass"), REPLY_LIMIT_BYTES)

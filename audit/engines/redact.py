@@ -127,7 +127,8 @@ class Redactor:
 class RedactingFilter(logging.Filter):
     """Rewrite log records that contain a secret.
 
-    The filter is added to every logger, because a parent's filter does not see the records of its children.
+    The filter is added to every logger, because a parent's filter does not see the records of its
+    children.
     """
 
     def __init__(self, redactor: Redactor) -> None:

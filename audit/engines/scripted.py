@@ -79,7 +79,8 @@ class ScriptedEngine:
     def _given_text(self, request: Request) -> Generation:
         """Score a text with one token for each word.
 
-        A word's logprob depends on the word and its predecessor, so that the order of texts matters too.
+        A word's logprob depends on the word and its predecessor, so that the order of texts matters
+        too.
         """
         added = self._config.likelihood.get(request.label, 0.0)
         words: list[str] = []

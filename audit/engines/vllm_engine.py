@@ -1,11 +1,11 @@
 """Serve requests with vLLM's AsyncLLM behind the engine port. vllm is imported when an engine
 starts.
 
-Options are scored by the logprobs of exactly their tokens, as next tokens (`logprob_token_ids`) or as
-part of the prompt (`prompt_logprobs`). Both ways return the logprob of a token of any rank (top-k
-truncation is failure F3c of li2026), and use the prefix cache. The log-likelihood of a given text
-also comes from `prompt_logprobs`, but without the prefix cache: with cached positions, the values
-depend on earlier requests (vllm #42019).
+Options are scored by the logprobs of exactly their tokens, as next tokens (`logprob_token_ids`) or
+as part of the prompt (`prompt_logprobs`). Both ways return the logprob of a token of any rank
+(top-k truncation is failure F3c of li2026), and use the prefix cache. The log-likelihood of a given
+text also comes from `prompt_logprobs`, but without the prefix cache: with cached positions, the
+values depend on earlier requests (vllm #42019).
 """
 
 from __future__ import annotations

@@ -274,7 +274,8 @@ _RETRIES = {
     "total": 2,
     "backoff_factor": 0.5,
     "status_forcelist": range(500, 600),
-    "allowed_methods": None,  # calls of all HTTP methods are repeated, since writing a tag or a file twice is harmless
+    # Calls of all HTTP methods are repeated, since writing a tag or a file twice is harmless.
+    "allowed_methods": None,
     "raise_on_status": False,
     "respect_retry_after_header": False,  # A server may ask for a wait of an hour.
 }

@@ -19,8 +19,8 @@ def _required(name: str, kind: Any, **more: Any) -> sa.Column[Any]:
     return sa.Column(name, kind, nullable=False, **more)
 
 
-# A row is one judgement of a run's answers. The key is a hash over the question, the answers and the
-# verdict (`entry.content_key`).
+# A row is one judgement of a run's answers. The key is a hash over the question, the answers and
+# the verdict (`entry.content_key`).
 runs = sa.Table(
     "runs",
     metadata,

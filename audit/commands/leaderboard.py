@@ -173,12 +173,11 @@ def _outcomes(
 ) -> tuple[dict[str, list[Item]], dict[tuple[str, str], dict[str, list[float | None]]]]:
     """Return the questions of each set, and the scores of each model on it."""
     from audit.imports.join import shares
-    from audit.imports.write import question
+    from audit.imports.write import questions_of
 
     questions = {}
     for benchmark in names:
-        items = joined.items[benchmark].items()
-        questions[benchmark] = [question(benchmark, key, item) for key, item in items]
+        questions[benchmark] = questions_of(joined, benchmark)
     scores = {}
     for model in models:
         for benchmark in names:
@@ -204,8 +203,12 @@ def _references(
             kept.append(name)
     if date is None or origin.released is None or not has_newer(date, origin.released):
         return kept
-    released = [(name, origins[name].released) for name in kept]
-    return [name for name, when in released if when is None or is_newer(date, when)]
+    older = []
+    for name in kept:
+        released = origins[name].released
+        if released is None or is_newer(date, released):
+            older.append(name)
+    return older
 
 
 def _with_origin(

@@ -282,7 +282,7 @@ class ImputedGap:
     Attributes
     ----------
     gamma : float
-        Odds ratio between unparsed and expected answers.
+        Odds ratio of the imputation, between the benchmark and the held-out items.
     pvalue : float
         One-sided p-value.
     low, high : float

@@ -499,7 +499,7 @@ def _slope(case: _CellAnalysis) -> Slope | None:
 
 
 def _paper(cells: Sequence[CellOutcomes], results: Sequence[SweepResult]) -> dict[str, list[Any]]:
-    """Return the paper's own tables over the compared cells."""
+    """Return the tables of the paper over the compared cells."""
     rows: list[paper.SettingRow] = []
     for cell, result in zip(cells, results, strict=True):
         if result.evidence is not None:

@@ -298,8 +298,8 @@ def observed_design(run_dir: Path) -> Iterator[Design]:
         sweep = sweep_of(cell)
         accuracy = float(np.clip(np.nanmean(sweep.clean), 0.02, 0.98))
         ceiling = 2 * accuracy * (1 - accuracy)
-        # Two clean replicates show the discordance without an effect. Without replicates, noisy is
-        # compared with clean, and a true effect then makes the discordance larger.
+        # Two clean replicates show the discordance without an effect. Without replicates, the noisy
+        # arm is compared with the clean arm, and a true effect makes the discordance larger.
         pair = clean[:2] if len(clean) > 1 else (sweep.clean, sweep.noisy)
         observed = discordance_of(*pair)
         discordance = round(float(np.clip(observed, 0.02 * ceiling, 0.98 * ceiling)), 4)

@@ -310,7 +310,8 @@ def _bootstrapped(
     se = (mean.high - mean.low) / (2 * scipy.stats.norm.ppf((1 + CONFIDENCE) / 2))
     if se > 0:
         fall_p = float(scipy.stats.norm.cdf(mean.estimate / se))
-    # Without a standard error, the test is exact. Without an answered pair, it has no p-value.
+    # With a standard error of 0, this is the p-value of a sign test. Without an answered pair, the
+    # p-value remains NaN.
     elif np.isfinite(mean.estimate):
         fall_p = 1.0 if mean.estimate >= 0 else 2.0**-units
     low, high = simultaneous(draws.gain, units)

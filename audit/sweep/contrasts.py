@@ -1,9 +1,9 @@
 """Compare two conditions of a cell, or two benchmarks, and make the report's table of comparisons.
 
 The `noisy_vs_*` comparisons answer two questions that the paper's gain leaves open. The first is
-whether noisy beats the original question (`direct`), or only a clean router that loses part of it.
-The second is whether noisy beats as many routers that delete nothing (the ensemble control), or
-whether repetition causes the gain.
+whether the noisy arm beats the original question (`direct`), or only a clean router that loses part
+of it. The second is whether the noisy arm beats as many routers that delete nothing (the ensemble
+control), or whether repetition causes the gain.
 """
 
 import math
@@ -419,7 +419,10 @@ def contrast_rows(
 
 
 def _reading_rows(reading: Reading | None, suffix: str, words: str) -> list[Contrast]:
-    """Return the rows of noisy against each control that was run; empty if the reading is None."""
+    """Return rows that compare the noisy arm with each control that was run.
+
+    There are no rows if the reading is None.
+    """
     if reading is None:
         return []
     comparisons = {

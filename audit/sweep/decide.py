@@ -31,7 +31,7 @@ class Corrected:
     excess : float or None
         The corrected `Evidence.p_value`; None if the cell could not be compared.
     fall : float or None
-        The corrected p-value of "noisy is below clean".
+        The corrected p-value of "the noisy arm is below the clean baseline".
     cells : int
         The number of cells of the panel that could be compared.
     """
@@ -119,9 +119,9 @@ def decide(
 
     Notes
     -----
-    If, in every cell of the panel, noisy does not truly beat one of the controls, the probability
-    that any cell is called an excess is at most alpha. Statements about one control are tested at
-    alpha / cells. Noisy beats a control if the test rejects. Against the clean baseline, the
+    Suppose that no model of the panel truly gains over every control. Then the probability that any
+    cell is called an excess is at most alpha. Statements about one control are tested at alpha /
+    cells. The noisy arm beats a control if the test rejects. Against the clean baseline, the
     simultaneous interval must also be above zero.
 
     A cell is cleared if the upper limit of the gain is at most the smallest effect that matters
@@ -259,7 +259,7 @@ def _bounded(
 ) -> Claim:
     """Return the claim that the gain is at most the smallest effect that matters.
 
-    The limit is usually that of the gain over the clean baseline. If noisy beats the clean
+    The limit is usually that of the gain over the clean baseline. If the noisy arm beats the clean
     baseline, the limit may be of the gain over the ensemble control or over the original question.
     """
     over_base: frozenset[int] = frozenset()
@@ -308,7 +308,7 @@ def _bounded(
 def _over_ensemble(
     e: Evidence, routers: frozenset[int], level: float
 ) -> tuple[float, list[Reason]]:
-    """Return the upper limit of noisy minus the ensemble control, with the reasons."""
+    """Return the upper limit of the gain over the ensemble control, with the reasons."""
     control, gain = e.plain.ensemble, e.ensemble_gain
     assert control is not None  # noqa: S101 - the caller compared with it
     mean = control.mean
@@ -338,7 +338,7 @@ def _fallen(e: Evidence, t: SweepThresholds, corrected: Corrected | None) -> Rea
 
 
 def _beats_controls(e: Evidence, routers: Collection[int], names: Sequence[str]) -> Reason:
-    """Return the reason that noisy beats those of the named controls that were run."""
+    """Return the reason that the noisy arm beats those of the named controls that were run."""
     controls = []
     for name in names:
         if getattr(e.plain, name) is not None:
@@ -364,9 +364,9 @@ def _not_compared(e: Evidence, routers: frozenset[int]) -> Reason:
 def _beaten(
     reading: Reading, e: Evidence, alpha: float, *, ensemble: bool = True
 ) -> frozenset[int]:
-    """Return the r at which noisy beats every control.
+    """Return the router counts at which the noisy arm beats every control.
 
-    At these r, its simultaneous interval against clean is also above zero.
+    At these counts, the simultaneous interval of the gain over the clean baseline is also above zero.
     """
     if reading.clean is None:
         return frozenset()
@@ -376,7 +376,7 @@ def _beaten(
 
 
 def _above_zero(reading: Reading, routers: frozenset[int]) -> frozenset[int]:
-    """Return the r at which the lower limit of every comparison is above zero."""
+    """Return the router counts at which the lower limit of every comparison is above zero."""
     for c in reading.comparisons():
         routers -= set(c.routers) - c.above_zero
     return routers

@@ -51,7 +51,7 @@ STATES = (
     "error",
 )
 ARMS = (*(arm.value for arm in Arm), DELETED)
-_REF_BYTES = 16 / 3  # size of a text number, 4 bytes in base64
+_REF_BYTES = 16 / 3  # the size of a text number, which has 4 bytes before base64
 
 COLUMNS = (
     "model",

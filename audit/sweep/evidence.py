@@ -238,7 +238,7 @@ def _larger(
 
 @dataclass(frozen=True)
 class Reading:
-    """Hold the comparisons of noisy with each control under one reading of the replies.
+    """Hold the comparisons of the noisy arm with each control, under one reading of the replies.
 
     A comparison is None if its control was not run, or if no question is left to compare.
     """
@@ -252,7 +252,7 @@ class Reading:
         return tuple(c for c in (self.clean, self.direct, self.ensemble) if c is not None)
 
     def adjusted(self, routers: tuple[int, ...], *, ensemble: bool = True) -> FloatArray:
-        """Return the p-values of "noisy beats every control" at each r.
+        """Return the p-values of "the noisy arm beats every control" at each r.
 
         Parameters
         ----------
@@ -264,7 +264,7 @@ class Reading:
         Returns
         -------
         array (R,)
-            The p-values after Holm over r; NaN if noisy could not be compared with clean.
+            The p-values after Holm over r; NaN if the noisy arm could not be compared with clean.
 
         Notes
         -----
@@ -292,17 +292,17 @@ class Evidence:
     plain : Reading
         The comparisons of the replies as they were read.
     without_leak : Reading or None
-        The same, at each r without the questions for which a noisy message states the answer. None
-        if no message does.
+        The comparisons without the questions for which, at the same r, a noisy message states the
+        answer. None if no message states the answer.
     adverse : Reading or None
-        As `without_leak` or else `plain`, with every missing reply imputed against an excess. None
-        if all replies were read.
+        The comparisons of `without_leak`, or else of `plain`, with every missing reply imputed
+        against an excess. None if all replies were read.
     favourable : Reading or None
-        As `plain`, with every missing reply imputed in favour of a gain. None if all replies were
-        read.
+        The comparisons of `plain` with every missing reply imputed in favour of a gain. None if all
+        replies were read.
     unaided : Reading or None
-        As `favourable`, without the questions for which a message of a control states an answer,
-        since these cannot show a gain. None if no message does.
+        The comparisons of `favourable` without the questions for which a message of a control
+        states an answer, since these cannot show a gain. None if no message states an answer.
     ensemble_gain : Comparison or None
         The ensemble control against the clean baseline.
     shifts : RunShifts
@@ -310,7 +310,7 @@ class Evidence:
     clean_accuracy, direct_accuracy : float
         The accuracies of the clean baseline and of `direct`, which is None if it was not run.
     discordance : float
-        The share of questions whose answer differs between clean and noisy.
+        The share of questions whose answer differs between the clean and the noisy arm.
     repeated : bool
         Whether the noisy arm was run more than once with different answers.
     worst_case : float or None
@@ -343,7 +343,7 @@ class Evidence:
 
     @property
     def clean(self) -> Comparison:
-        """Return the comparison of noisy with the clean baseline, on the replies as read."""
+        """Return the comparison of the noisy arm with the clean baseline, without imputation."""
         # `measure` raises if this comparison cannot be made.
         assert self.plain.clean is not None  # noqa: S101
         return self.plain.clean
@@ -473,7 +473,7 @@ def measure(
 
 
 def _direct_accuracy(cell: CellOutcomes) -> float | None:
-    """Return the accuracy on the original questions; None if none of them has an answer."""
+    """Return the accuracy on the original questions; None if no question has an answer."""
     if not replicates_of(cell, Arm.DIRECT, 0):
         return None
     original = runs_of(cell, Arm.DIRECT, (0,))
@@ -511,7 +511,7 @@ def _reading(
     noisy_values: FloatArray | None,
     control_values: FloatArray | None,
 ) -> Reading:
-    """Compare noisy with each control.
+    """Compare the noisy arm with each control.
 
     `noisy_values` and `control_values` are imputed values that replace the replies.
     """
@@ -532,7 +532,10 @@ def _reading(
 
 
 def _worst_case(cell: CellOutcomes, routers: tuple[int, ...]) -> float:
-    """Return the largest gain over r if unparsed answers are right in noisy, else wrong."""
+    """Return the largest gain over r in the worst case.
+
+    Unparsed answers then are right in the noisy arm and wrong in the clean arm.
+    """
     noisy = average(runs_of(cell, Arm.NOISY_REWRITE, routers, to_values(cell.state, "right")))
     gains = noisy - average(runs_of(cell, Arm.FORWARD_FULL, (1,), to_values(cell.state, "wrong")))
     return float(np.nanmax(np.nanmean(gains, axis=1)))

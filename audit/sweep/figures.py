@@ -31,7 +31,7 @@ class Score:
 
 @dataclass(frozen=True)
 class ModelScores:
-    """Hold the accuracies of one cell: noisy, clean, and the two controls if they were run."""
+    """Hold the accuracies of one cell: of both arms, and of the two controls if they were run."""
 
     label: str
     clean: Score | None

@@ -61,8 +61,8 @@ def pairing(cell: CellOutcomes, texts: TextMeasures | None, limits: SweepThresho
     a single r with shuffled questions. Settings that are not above chance cannot show an agreement
     and are left out.
 
-    The agreement within each of the two sides predicts the correlation between them, which is the
-    root of the product of their reliabilities (Spearman 1904, American Journal of Psychology 15). A
+    The agreement within each of the two sides predicts the correlation between them. It is the root
+    of the product of their reliabilities (Spearman 1904, American Journal of Psychology 15). A
     comparison is judged only if the predicted correlation is clearly above zero.
     """
     rule = Rule("pairing", limits.pairing_z_min, "ours; conf/verdict: pairing_z_min")
@@ -229,7 +229,8 @@ def _stepped_up(correlation: float, k: int) -> float:
 def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, limits: SweepThresholds) -> Gate:
     """Check that the clean router transmits the question.
 
-    A clean router that loses part of the question lowers the baseline, so that noisy seems to gain.
+    A clean router that loses part of the question lowers the baseline, which looks like a gain
+    under noise.
 
     Parameters
     ----------
@@ -604,7 +605,7 @@ def exact_values(cell: CellOutcomes) -> Gate:
         zero_width += bool(change.size and not change.any())
     unchanged = ""
     if noisy and zero_width == len(noisy):
-        unchanged = "no answer differs between clean and noisy in any setting, so every interval has zero width"
+        unchanged = "no answer differs between the clean and the noisy arm, so every interval has zero width"
     gains = f" {zero_gains} of {len(noisy)} gains are exactly 0." if zero_gains else ""
     return shared.exact_values(
         [(label(s), to_values(cell.row(s))) for s in cell.settings],
@@ -629,8 +630,8 @@ def enough_data(
     Parameters
     ----------
     largest_compatible : float or None
-        The largest gain that is compatible with the data; None if clean and noisy cannot be
-        compared.
+        The largest gain that is compatible with the data; None if the clean and the noisy arm
+        cannot be compared.
     limits : SweepThresholds
         The smallest effect that matters.
     asked : int
@@ -649,7 +650,9 @@ def enough_data(
     source = "one-sided 95 % upper limit of the gain, the largest over r; conf/verdict: effect_of_interest"
     rule = Rule("enough_data", limit, source)
     if largest_compatible is None:
-        return rule.absent("Clean and noisy share no answered question.", withholds=False)
+        return rule.absent(
+            "The clean and the noisy arm share no answered question.", withholds=False
+        )
     return rule.checked(
         passed=largest_compatible <= limit,  # This is False for NaN.
         number=largest_compatible,

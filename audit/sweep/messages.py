@@ -465,7 +465,7 @@ class MeasuredTexts:
 
 
 class _Message(NamedTuple):
-    """Hold what was analysed of one router message."""
+    """Hold the properties of one router message."""
 
     text: str  # the normalised text
     words: frozenset[str]

@@ -49,8 +49,8 @@ class SettingRow:
     violation : bool
         Whether the gain is above zero.
     improve, degrade : float
-        The items that only noisy, or only clean, answers right. They are whole numbers, or expected
-        numbers if replicates were averaged.
+        The items that are right in the noisy arm only, and in the clean arm only. They are whole
+        numbers, or expected numbers if replicates were averaged.
     """
 
     model: str
@@ -416,7 +416,7 @@ def h1_any_excess(
         If there is no p-value.
     """
     if not pvalues:
-        raise DataError("H1 needs the p-value of at least one model.")
+        raise DataError("The number of models with a p-value is 0. Expected at least one for H1.")
     adjusted = holm(list(pvalues.values()))
     p = float(adjusted.min())
     code = "h1_excess"
@@ -471,7 +471,7 @@ def h2_heterogeneity(sweeps: Sequence[Sweep], alpha: float = ALPHA) -> Hypothesi
     residual = np.stack(
         [np.bincount(index, weights=row, minlength=groups) for row in gains - mean[:, None]]
     )
-    # Covariance of the K means, over clusters.
+    # This is the covariance of the K means, estimated over clusters.
     covariance = residual @ residual.T / n**2 * groups / (groups - 1)
     contrast = np.eye(k)[1:] - np.eye(k)[:1]
     d, v = contrast @ mean, contrast @ covariance @ contrast.T
@@ -541,7 +541,7 @@ def h3_direction(
     on an item change their sign together.
     """
     if not sweeps:
-        raise DataError("H3 needs at least one sweep.")
+        raise DataError("The number of sweeps is 0. Expected at least one for H3.")
     wrong, right, improve, degrade = [], [], 0.0, 0.0
     for s in sweeps:
         trend = _item_trends(s)

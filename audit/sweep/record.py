@@ -29,7 +29,7 @@ from audit.sweep.texts import TEXTS
 
 @dataclass(frozen=True)
 class Sweep:
-    """Hold the outcomes of one cell, with the same items in clean and noisy.
+    """Hold the outcomes of one cell, with the same items in the clean and the noisy arm.
 
     Attributes
     ----------
@@ -176,7 +176,7 @@ def cell_shifts(cell: CellOutcomes, panel: RunShifts) -> RunShifts:
     Returns
     -------
     RunShifts
-        The panel's variances, or larger ones if the cell's own runs differ by more.
+        The variances of the panel, or larger variances if the runs of the cell differ by more.
     """
     sd = panel.plausible_sd
     return RunShifts(
@@ -197,7 +197,7 @@ def noisy_contrasts(cell: CellOutcomes) -> RunContrasts:
     Returns
     -------
     RunContrasts
-        Differences between replicates. If noisy was run once, they are the residuals of its
+        Differences between replicates. If the noisy arm was run once, they are the residuals of its
         accuracies around a line over r, with a separate level at the smallest r.
 
     Notes

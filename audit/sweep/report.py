@@ -129,8 +129,8 @@ def _rows(batch: pa.RecordBatch, aggregator: Aggregator) -> list[TextRow]:
 
 
 # These limit the list of answers. Beyond them, whole questions are left out at random.
-MAX_ROWS_ON_PAGE = 100_000  # 33 bytes each
-MAX_QUESTIONS_ON_PAGE = 20_000  # about 100 bytes each, without the texts
+MAX_ROWS_ON_PAGE = 100_000  # a row takes 33 bytes without its texts
+MAX_QUESTIONS_ON_PAGE = 20_000  # a question takes about 100 bytes without its texts
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 The module defines the designs and worlds, and draws outcomes from them without I/O. Question i is
 answered right with probability theta_i, which has a Beta distribution (`statistics.item_response`).
-A world (`judging.world`) defines every other effect. In a null world, noisy does not truly beat
-every control, so the verdict `excess` is wrong. In a world with a gain, a clearance is wrong.
+A world (`judging.world`) defines every other effect. In a null world, the noisy arm does not truly
+beat every control, so the verdict `excess` is wrong. In a world with a gain, a clearance is wrong.
 """
 
 from collections.abc import Sequence
@@ -284,7 +284,7 @@ def simulate(design: Design, world: World, rng: Generator) -> Simulated:
     Simulated
         The outcomes. The reference has no memory and reads the same messages as the model.
     """
-    # The reference has a generator of its own, so that it does not change the model's outcomes.
+    # The reference uses a separate generator, so that it does not change the model's outcomes.
     (other_rng,) = rng.spawn(1)
     hinted = ranks(design.n, other_rng) < world.hints
     simulated = _simulate(design, world, hinted, rng)

@@ -54,7 +54,7 @@ class Decision(Decided[Verdict]):
     Attributes
     ----------
     routers : tuple of int
-        The router counts at which noisy beats clean, or seems to beat it.
+        The router counts at which the noisy arm beats the clean arm, or seems to beat it.
     gate : str
         The gate that withholds the verdict because a gain depends on what it checks, although the
         gate itself passed. Empty otherwise.
@@ -159,7 +159,7 @@ class SweepResult(CellResult):
     Attributes
     ----------
     p_value : float or None
-        The p-value of "noisy beats every control at some r" (`Reading.adjusted`).
+        The p-value of "the noisy arm beats every control at some r" (`Reading.adjusted`).
     p_adjusted : float or None
         The same p-value after Holm over the panel.
     largest_compatible_gain : float or None
@@ -206,7 +206,7 @@ class SweepResult(CellResult):
     worst_case_gain: float | None = None
     contrasts: tuple[Contrast, ...]
     controls_missing: tuple[str, ...]
-    slope: Slope | None = None  # null if noisy was run at one r only
+    slope: Slope | None = None  # null if the noisy arm was run at one r only
     by_routers: tuple[ByRouters, ...] = ()
     information: InformationSlope | None = None
     noise_floor: NoiseFloor
@@ -214,13 +214,13 @@ class SweepResult(CellResult):
     chance: float
     share_beyond_gains: float | None
     credibility: float | None
-    credibility_category: str  # high, moderate, low, none
+    credibility_category: str  # high, moderate, low or none
     n_questions: int
     routers: tuple[int, ...]
     reading: str
     draws: str
-    sample_sizes: dict[str, int]  # answered questions by "arm r=R #replicate"
-    # rows of all settings by state: correct, wrong, unparsed, truncated, error, absent
+    sample_sizes: dict[str, int]  # the answered questions by setting ("arm r=R #replicate")
+    # the number of rows by state: correct, wrong, unparsed, truncated, error, absent
     states: dict[str, int]
 
 
@@ -321,15 +321,15 @@ GATES: dict[str, GateWord] = {
     **ANSWER_GATES,
     "pairing": GateWord("Same questions everywhere", "the questions do not match between the arms"),
     "noise_floor": GateWord(
-        "Repeated runs agree", "repeats of one condition differ more than by chance"
+        "Repeated runs agree", "repeated clean runs differ by more than chance"
     ),
     "clean_fidelity": GateWord(
-        "Faithful clean relay", "the clean routers do not pass the question on faithfully"
+        "Faithful clean relay", "the clean routers do not transmit the whole question"
     ),
     "manipulation_reached_worker": GateWord(
-        "Noise reaches the model", "the manipulated questions did not reach the model"
+        "Noise reaches the model", "the noisy messages did not reach the model"
     ),
-    "answer_leak": GateWord("Messages free of the answer", "the routers gave the answers away"),
+    "answer_leak": GateWord("Messages free of the answer", "the routers stated the answers"),
 }
 
 # These are the display names of the arms in tables, lists and filters.
@@ -347,14 +347,14 @@ LABELS = {
     "power": "Power at which a detectable gain is stated",
     "effect_of_interest": "Smallest effect that matters",
     "clean_loss_max": "Faithful clean relay: largest loss against direct",
-    "lossy_share_max": "Faithful clean relay: largest share of messages that lost something",
+    "lossy_share_max": "Faithful clean relay: largest share of messages that drop a part",
     "noop_share_max": "Noise reaches the model: largest share of unchanged prompts",
-    "leak_share_max": "Messages free of the answer: largest share that states it",
+    "leak_share_max": "Messages free of the answer: largest share that states the answer",
     "run_sd_plausible": "Largest plausible shift of a whole run, standard deviation",
     "finding_questions_min": "Least number of questions for a finding",
     "pairing_z_min": "Same questions everywhere: standard errors needed",
     "pairing_questions_min": "Same questions everywhere: fewest questions",
-    "fall_noted": "Mean fall under noise that is noted",
+    "fall_noted": "Mean fall under noise from which a note is added",
     "credibility_high": "Credibility called high from",
     "credibility_moderate": "Credibility called moderate from",
 }

@@ -87,7 +87,7 @@ def test_another_configuration_or_audit_is_refused(finished, sweep):
         run_shouting(finished, *ASKED, "volumes=3")
     done = sweep("n=25", run_dir=finished)
     assert done.code == 1
-    assert "holds rows of audit shouting" in done.out
+    assert "has rows of audit shouting" in done.out
 
 
 def test_the_summary_compares_with_the_audits_baseline(finished):

@@ -215,10 +215,10 @@ def test_a_row_has_a_target_and_no_options() -> None:
 @pytest.mark.parametrize(
     ("change", "found"),
     [
-        ({"answer": "so 18"}, "names no number after '####'"),
-        ({"answer": "#### none"}, "names no number"),
+        ({"answer": "so 18"}, "has no number after '####'"),
+        ({"answer": "#### none"}, "has no number"),
         *(
-            ({"answer": odd}, "names no number")
+            ({"answer": odd}, "has no number")
             for odd in (None, "about 12", "3/4", True, 2.5j, "12 or 13")
         ),
         ({"question": "  "}, "the question is empty"),

@@ -498,7 +498,7 @@ def test_p_is_called_one_sided_beside_its_two_sided_interval(built: Path, page: 
     assert not {"p", "p_adjusted"} & set(header)
     assert (
         page.count('<th class="n">p (one-sided)</th>')
-        == page.count("the interval is two-sided, so p can be")
+        == page.count("The interval is two-sided, so p can be")
         == 2
     )
     assert page.count("Adjusted p</dt>") == 0

@@ -76,7 +76,7 @@ def test_a_directory_of_another_experiment_is_refused(one):
     path = one.path / "identity.json"
     kept = path.read_text()
     path.write_text(json.dumps({"identity": "other"}))
-    with pytest.raises(ConfigError, match="holds another experiment"):
+    with pytest.raises(ConfigError, match="contains another experiment"):
         shell.open_folder(one)
     path.write_text(kept)
     shell.open_folder(one)
@@ -95,7 +95,7 @@ def test_the_engine_is_told_which_modules_have_adapters(tmp_path):
         )
     folders = [tmp_path / "a", tmp_path / "b"]
     assert shell.adapted_modules(folders) == ["down_proj", "q_proj", "v_proj"]
-    with pytest.raises(TrainError, match="holds no adapter"):
+    with pytest.raises(TrainError, match="contains no adapter"):
         shell.adapted_modules([*folders, tmp_path / "c"])
 
 
@@ -113,7 +113,7 @@ def test_the_engine_is_told_which_modules_have_adapters(tmp_path):
         (["doses=[65]"], "A dose is"),
         (["forms=[qa,qa]"], "each once"),
         (["train.method=lore"], "Did you mean 'lora'"),
-        (["train.lr=3"], "Invalid train.lr"),
+        (["train.lr=3"], "train.lr is"),
         (["train.batch=0"], "Invalid train.batch: 0"),
         (["train.rank=1024"], "Expected 512 or less"),
         (["train.modules=q_proj"], "train.modules is 'q_proj'"),

@@ -124,7 +124,7 @@ def test_an_adapter_learns_more_with_every_pass_and_says_what(toy, tokenizer, tm
     merge(one, 6)  # into weights that are saved in bfloat16
     assert loss_of(None, one.merged(6), tokenizer) == pytest.approx(last, rel=0.02)
     assert (one.merged(6) / PROVENANCE).read_bytes() == (one.folder(6) / PROVENANCE).read_bytes()
-    with pytest.raises(TrainError, match="holds no adapter of"):
+    with pytest.raises(TrainError, match="contains no adapter of"):
         merge(one, 2)
 
 

@@ -142,7 +142,7 @@ def parse_doses(values: Sequence[object]) -> tuple[int, ...]:
         doses.add(value)
     if len(doses) < 2:
         raise ConfigError(
-            "No dose is above 0, so nothing would be planted. Expected numbers of passes over the items. "
+            "No dose is above 0, so nothing would be planted. Expected numbers of passes. "
             "Example: 'doses=[0,1,2,4,8]'."
         )
     return tuple(sorted(doses))
@@ -244,7 +244,7 @@ def passages(text: str, words: int) -> list[str]:
     n = len(split_words)
     if n < words:
         raise ConfigError(
-            f"The other text has {n} words. Expected at least {words}, in which to dilute the items."
+            f"The other text has {n} words. Expected at least {words} to dilute the items in."
         )
     pieces = []
     for start in range(0, n - words + 1, words):

@@ -162,6 +162,7 @@ def test_an_item_that_stands_twice_is_never_in_both_halves():
     assert not {q.text for q in halves.learnt} & {q.text for q in halves.others}
     assert len(halves.learnt) == len(halves.others) == 40
     with pytest.raises(
-        BenchmarkError, match=r"different questions is 39, too few for two halves. Expected at least 40"
+        BenchmarkError,
+        match=r"different questions is 39, too few for two halves. Expected at least 40",
     ):
         halve(again[:39] + once[:39], seed=1)

@@ -505,24 +505,30 @@ def select_files(
             Paths of the files, in order; empty if no file fits.
     """
     for suffix in suffixes:
-        chosen = sorted(n for n in names if n.lower().endswith(suffix) and not n.startswith("."))
-        if config:
-            fitting = []
-            for n in chosen:
-                if _has_config(n, config):
-                    fitting.append(n)
-            chosen = fitting if fitting or strict else chosen
-        elif strict:
-            chosen = _one_folder(chosen)
-        for alias in (split, *_SPLIT_ALIASES.get(split, ())):
-            fitting = []
-            for n in chosen:
-                if alias.lower() in _tokens(n):
-                    fitting.append(n)
-            if fitting:
-                return fitting
+        of_kind = sorted(n for n in names if n.lower().endswith(suffix) and not n.startswith("."))
+        chosen = _of_config(of_kind, config, strict)
+        fitting = _of_split(chosen, split)
+        if fitting:
+            return fitting
         if chosen and not strict and _SPLIT_NAMES.isdisjoint(_tokens("/".join(chosen))):
             return chosen
+    return []
+
+
+def _of_config(names: list[str], config: str | None, strict: bool) -> list[str]:
+    """Return the files of a configuration, as `select_files` describes it."""
+    if not config:
+        return _one_folder(names) if strict else names
+    fitting = [name for name in names if _has_config(name, config)]
+    return fitting if fitting or strict else names
+
+
+def _of_split(names: Sequence[str], split: str) -> list[str]:
+    """Return the files that carry a split's name, or else another name of it."""
+    for alias in (split, *_SPLIT_ALIASES.get(split, ())):
+        fitting = [name for name in names if alias.lower() in _tokens(name)]
+        if fitting:
+            return fitting
     return []
 
 

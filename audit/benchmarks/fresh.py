@@ -5,7 +5,7 @@ The module does no I/O.
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from audit.benchmarks.rows import words_alone
@@ -60,20 +60,11 @@ def check_origin(
         the items are newer than a tested model but not newer than a reference: they are harder for
         the tested model alone, which creates a gap. If a date is invalid.
     """
+    models = {**tested, **references}
     check_date(date)
-    for model in (*tested.values(), *references.values()):
+    for model in models.values():
         check_date(model.released)
-    notes = []
-    if date is None:
-        notes.append(
-            f"The date of the items of {items} is unknown (control_benchmark.date). Items that are "
-            "newer than a tested model, but not than its references, make a gap without memory."
-        )
-    if written_by is None:
-        notes.append(
-            f"The writer of {items} is unknown (control_benchmark.written_by). Items that the "
-            "tested model's family wrote suit this model, and hide a gap."
-        )
+    notes = _unknown(items, date, written_by)
     for name, model in tested.items():
         if _wrote(written_by, name, model):
             raise ConfigError(
@@ -87,28 +78,52 @@ def check_origin(
                 f"{items} was written by {written_by}, the family of reference {name}, and may "
                 "suit this reference."
             )
-    unknown = []
-    if date is not None:
-        models = {**tested, **references}
-        unknown = [name for name, model in models.items() if not model.released]
-    if unknown:
+    unreleased = [name for name, model in models.items() if not model.released]
+    if unreleased and date is not None:
         notes.append(
-            f"The release date of {', '.join(unknown)} is unknown (model.{unknown[0]}.released), "
+            f"The release date of {', '.join(unreleased)} is unknown (model.{unreleased[0]}.released), "
             f"so {items} may not be equally new to all models."
         )
-    nameless = []
-    if written_by not in (None, "people"):
-        nameless = [name for name, model in tested.items() if not model.family]
-    if nameless:
+    nameless = [name for name, model in tested.items() if not model.family]
+    if nameless and written_by not in (None, "people"):
         notes.append(
             f"The family of {', '.join(nameless)} is unknown (model.{nameless[0]}.family)."
         )
     undated = _undated(date, tested, references)
-    missing = [""] if undated and date is None else []
-    for name, model in {**tested, **references}.items():
-        if model.released is None and (name in undated or (undated and name in references)):
-            missing.append(name)
+    missing = _missing(date, undated, tested, references)
     return {"held_out": notes, "undated": undated, "dates_missing": missing}
+
+
+def _unknown(items: str, date: str | None, written_by: str | None) -> list[str]:
+    """Return a sentence for each fact on held-out items that is not stated."""
+    notes = []
+    if date is None:
+        notes.append(
+            f"The date of the items of {items} is unknown (control_benchmark.date). Items that are "
+            "newer than a tested model, but not than its references, make a gap without memory."
+        )
+    if written_by is None:
+        notes.append(
+            f"The writer of {items} is unknown (control_benchmark.written_by). Items that the "
+            "tested model's family wrote suit this model, and hide a gap."
+        )
+    return notes
+
+
+def _missing(
+    date: str | None,
+    undated: Sequence[str],
+    tested: Mapping[str, Origin],
+    references: Mapping[str, Origin],
+) -> list[str]:
+    """Return the models whose release dates are missing, after "" for the items' own date."""
+    if not undated:
+        return []
+    missing = [""] if date is None else []
+    for name, model in {**tested, **references}.items():
+        if model.released is None and (name in undated or name in references):
+            missing.append(name)
+    return missing
 
 
 def _ages(

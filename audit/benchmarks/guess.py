@@ -79,13 +79,10 @@ def guess(rows: Sequence[RawRow], config: BenchmarkConfig) -> BenchmarkConfig:
         settings["choice_columns"] = options
         settings["shuffle_options"] = settings["answer_column"] in options
     plain = BenchmarkConfig()
-    unset = set()
-    for name in settings:
-        if getattr(config, name) == getattr(plain, name):
-            unset.add(name)
     changes = {}
     for name, value in settings.items():
-        if name in unset and value not in (None, [], False):
+        unset = getattr(config, name) == getattr(plain, name)
+        if unset and value not in (None, [], False):
             changes[name] = value
     guessed = replace(config, **changes)
     guessed = _filled([row for row in rows[:_TRIED] if isinstance(row, Mapping)], guessed)

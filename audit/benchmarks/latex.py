@@ -121,18 +121,13 @@ def reading(answer: str) -> Reading:
     text = _SIZES.sub(
         "", _NAMED.sub("", answer.strip().strip("$ ").removesuffix("."), count=1)
     ).strip()
-    openings = []
-    for mark in _PAIRS:
-        if text.startswith(mark):
-            openings.append(mark)
-    opening = openings[0] if openings else None
-    inside, last = (text[len(opening) :], text[-1:]) if opening else ("", "")
-    if opening and last in (")", "]", "}") and _closes_last(text):
-        inside = inside[:-1].removesuffix("\\")
+    opening = next(filter(text.startswith, _PAIRS), "")
+    if opening and text[-1] in (")", "]", "}") and _closes_last(text):
+        inside = text[len(opening) : -1].removesuffix("\\")
         parts = _split(inside, brackets=True)
         if len(parts) > 1:
             within = tuple(_part(part.strip()) for part in parts)
-            return ("list", _ordered(within)) if opening == "\\{" else (opening + last, within)
+            return ("list", _ordered(within)) if opening == "\\{" else (opening + text[-1], within)
         text = inside if opening != "\\{" and written_alone(inside, decimal_point=True) else text
     parts = _split(text, brackets=False)
     if len(parts) > 1:

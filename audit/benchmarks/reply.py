@@ -165,36 +165,6 @@ class _Declared:
     marked: bool = False
 
 
-def read_number(text: str, *, truncated: bool = False) -> NumberAnswer:
-    r"""Return the number that a reply gives as its answer.
-
-    Parameters
-    ----------
-    text : str
-        The reply.
-    truncated : bool
-        True if the reply reached its token limit.
-
-    Returns
-    -------
-    NumberAnswer
-        The number, and the form in which the reply stated it.
-
-    Examples
-    --------
-    >>> read_number("9 * 2 = $18 a day.\n#### 1,018").value
-    1018.0
-    >>> read_number("So she makes $18.50 a day.").value, read_number("It is between 3 and 5.").value
-    (18.5, None)
-    """
-    number, form = _read(text, truncated)
-    return (
-        UNREAD
-        if number is None or number.value is None
-        else NumberAnswer(float(number.value), form)
-    )
-
-
 def _read(text: str, truncated: bool) -> tuple[Written | None, str]:
     visible = strip_thinking(text)
     if not visible.closed:
@@ -215,7 +185,7 @@ def _read(text: str, truncated: bool) -> tuple[Written | None, str]:
 def score_number(
     text: str, target: float, *, truncated: bool = False
 ) -> tuple[NumberAnswer, bool | None]:
-    """Read the number of a reply, and compare it with the target.
+    r"""Read a reply's number and compare it with the target.
 
     Parameters
     ----------
@@ -232,6 +202,15 @@ def score_number(
         The answer, and True if it is right. None if no number could be read. None also for a
         percentage whose hundredth is the target ("25%", .25), because one of the two has another
         unit.
+
+    Examples
+    --------
+    >>> score_number("9 * 2 = $18 a day.\n#### 1,018", 1018.0)
+    (NumberAnswer(value=1018.0, form='marked'), True)
+    >>> score_number("So she makes $18.50 a day.", 20.0)[1]
+    False
+    >>> score_number("It is between 3 and 5.", 4.0)[1] is None
+    True
     """
     number, form = _read(text, truncated)
     if number is None or number.value is None:

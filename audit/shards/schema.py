@@ -79,7 +79,7 @@ def _shared(level: str, level_doc: str) -> tuple[Column, ...]:
         (
             "group",
             pa.string(),
-            "cluster that resampling keeps together: subject, passage; the question_id where none",
+            "the cluster that resampling keeps together, such as a passage; the question_id if there is none",
         ),
         (
             "arm",
@@ -87,7 +87,11 @@ def _shared(level: str, level_doc: str) -> tuple[Column, ...]:
             "how the question reached the model; the audit's documentation lists its arms",
         ),
         (level, pa.int16(), level_doc),
-        ("replicate", pa.int16(), "0, 1, ...: the same setting again under another seed"),
+        (
+            "replicate",
+            pa.int16(),
+            "0, 1, ...: the number of the repetition of a condition, each under another seed",
+        ),
         (
             "reading",
             pa.string(),
@@ -97,75 +101,79 @@ def _shared(level: str, level_doc: str) -> tuple[Column, ...]:
         (
             "options",
             pa.list_(pa.string()),
-            "the options in the order presented; empty: the answer is a number or code",
+            "the options in the order presented; empty if the answer is a number or code",
         ),
         ("prompt", pa.string(), "the text that was sent to the model that answers"),
         (
             "response",
             pa.string(),
-            "what it generated, verbatim; empty when options were scored; hostile text",
+            "the text that this model generated, verbatim; empty if options were scored; hostile text",
         ),
         (
             "answer",
             pa.int16(),
-            "index into options; null when unparsed or error, and where the answer is a number",
+            "index of the chosen option; null if the row is unparsed or an error, or the answer is a number",
         ),
         (
             "gold",
             pa.int16(),
-            "index of the right option, as presented; -1 where there are no options",
+            "index of the right option, as presented; -1 if there are no options",
         ),
         (
             "answer_number",
             pa.float64(),
-            "the number read (reading number); null when unparsed or error",
+            "the number in the reply (reading number); null if the row is unparsed or an error",
         ),
-        ("target", pa.float64(), "the right number; null where there are options"),
+        ("target", pa.float64(), "the right number; null if there are options"),
         (
             "correct",
             pa.bool_(),
-            "answer == gold, answer_number is target, code passed; null when unparsed or error",
+            "true if answer is gold, answer_number is target, or the code passed; null if unparsed or an error",
         ),
-        ("parsed", pa.bool_(), "an answer could be read"),
+        ("parsed", pa.bool_(), "true if an answer could be read"),
         (
             "reasked",
             pa.bool_(),
-            "the response held no answer that could be read, so the options were asked for again",
+            "true if no answer could be read from the response, so the question was asked again",
         ),
         (
             "answer_form",
             pa.string(),
-            "strict, lenient, logprob; of a number marked (after ####), declared (in a box or in words) or last (of "
-            "the last sentence); of code what became of it (passed, AssertionError, cpu_limit, ...); text; none",
+            "how the answer was found: strict, lenient, logprob, text or none; for a number: marked (after ####), "
+            "declared (in a box or in words) or last (in the last sentence); for code: its result (passed, "
+            "AssertionError, cpu_limit, ...)",
         ),
         ("finish_reason", pa.string(), "stop, length (truncated), scored or error"),
         (
             "option_logprobs",
             pa.list_(pa.float64()),
-            "total logprob (nats) of each option, letter or piece of a given text; empty: generated",
+            "total log-probability (nats) of each option, letter or piece of a given text; empty for a generated reply",
         ),
-        ("prompt_tokens", pa.int32(), "tokens of the prompt (summed over options when scored)"),
-        ("cached_tokens", pa.int32(), "of these, served from the prefix cache"),
-        ("completion_tokens", pa.int32(), "tokens generated"),
+        (
+            "prompt_tokens",
+            pa.int32(),
+            "tokens of the prompt, summed over the options if these were scored",
+        ),
+        ("cached_tokens", pa.int32(), "prompt tokens that came from the prefix cache"),
+        ("completion_tokens", pa.int32(), "generated tokens"),
         ("engine_id", pa.string(), "the engine that answered"),
         ("seed", pa.int64(), "the request's seed"),
         (
             "error",
             pa.string(),
-            "why there is no answer (prompt too long, ...); null for an answered row",
+            "the reason for a missing answer, such as a prompt that is too long; null for an answered row",
         ),
         (
             "options_shown",
             pa.bool_(),
-            "the protocol shows the options; false: a cloze, which scores them unseen",
+            "true if the protocol shows the options; false for a cloze, which scores options without showing them",
         ),
         (
             "request_sha256",
             pa.string(),
-            "sha256 of what was given to the model that answers; null for an error row, and where several requests "
-            "were put to the vote. tokens:<hex>: over the token ids that were consumed (prompt, continuations or "
-            "letters); text:<hex>: over their text, from an endpoint that tells no token ids. Equal in two rows: the "
-            "model was asked the same",
+            "sha256 of the input of the model that answers; null for an error row and for a vote over several "
+            "requests. tokens:<hex> is over the token ids (prompt, continuations or letters); text:<hex> is over "
+            "the text, if an endpoint returns no token ids. Two rows with equal values had the same input",
         ),
     )
 

@@ -116,7 +116,7 @@ def test_no_code_is_unparsed_and_a_failed_sandbox_is_an_error() -> None:
     assert scored("I would rather not.", question) == (none, None, FinishReason.STOP)
     cut = (none, None, FinishReason.LENGTH)
     assert scored("```python\ndef crates_needed(", question, FinishReason.LENGTH) == cut
-    with pytest.raises(DataError, match="without tests"):
+    with pytest.raises(DataError, match="has no tests"):
         scored(DEF, Item("a", "b", "c", (), NO_OPTION, "a"))
 
 

@@ -421,10 +421,11 @@ def answer_of(row: Mapping[str, Any]) -> str | None:
     Parameters
     ----------
     row : mapping
-        Returns
-        -------
-        str or None
-            The letter or the number; None if the reply is unparsed.
+
+    Returns
+    -------
+    str or None
+        The letter or the number; None if the reply is unparsed.
     """
     if row["answer"] is not None:
         return letter(row["answer"])
@@ -437,10 +438,11 @@ def gold_of(row: Mapping[str, Any]) -> str:
     Parameters
     ----------
     row : mapping
-        Returns
-        -------
-        str
-            The letter or the number; "" if the row has neither.
+
+    Returns
+    -------
+    str
+        The letter or the number; "" if the row has neither.
     """
     if row["options"] and row["gold"] >= 0:
         return letter(row["gold"])

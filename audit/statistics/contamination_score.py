@@ -212,8 +212,8 @@ def article_result(
 
     Raises
     ------
+    DataError
         If no item has an answer to the original and to a variant.
-        If no item can be compared.
     """
     scores = item_scores(original, variants, rule) if items is None else items
     compared = ~np.isnan(scores.cs)

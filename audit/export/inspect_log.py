@@ -421,6 +421,7 @@ def answer_of(row: Mapping[str, Any]) -> str | None:
     Parameters
     ----------
     row : mapping
+        A row of a shard.
 
     Returns
     -------
@@ -438,6 +439,7 @@ def gold_of(row: Mapping[str, Any]) -> str:
     Parameters
     ----------
     row : mapping
+        A row of a shard.
 
     Returns
     -------

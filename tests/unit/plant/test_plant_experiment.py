@@ -102,8 +102,11 @@ def test_the_engine_is_told_which_modules_have_adapters(tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        (["model=[openai_compatible]"], "is an endpoint: there is no copy of its weights to train"),
-        (["model=[scripted]"], "of engine scripted: there is no copy"),
+        (
+            ["model=[openai_compatible]"],
+            "is an endpoint, so there is no copy of its weights to train",
+        ),
+        (["model=[scripted]"], "of engine scripted, so there is no copy"),
         (
             ["model=[smollm2_135m,qwen3_8b]"],
             "model is smollm2_135m, qwen3_8b",

@@ -164,7 +164,7 @@ def test_too_little_memory_is_known_before_anything_is_loaded(tmp_path):
     check_memory(10**9, one, 5 * gib)  # 2 GB of weights and 2 GiB to spare
     with pytest.raises(
         TrainError,
-        match=r"1.00 billion weights \(full\) needs about 17 GiB; 5 GiB are free. Use train",
+        match=r"1.00 billion weights \(full\) needs about 17 GiB, but 5 GiB are free. Use train",
     ):
         check_memory(10**9, full, 5 * gib)
     with pytest.raises(TrainError, match="a smaller model"):

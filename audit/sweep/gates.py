@@ -658,7 +658,7 @@ def enough_data(
         number=largest_compatible,
         detail=f"A gain of {points(largest_compatible)} is still compatible with the data. The smallest gain that "
         f"matters is {points(limit)}.",
-        advice=f"Ask {f'about {needed:,}' if needed > questions else 'more'} questions{repeated} ({questions:,} were asked). "
+        advice=f"Ask {number} questions{repeated} ({questions:,} were asked). "
         "Choose a larger benchmark if this one has fewer. "
         "More clean replicates also help and, if questions are grouped, more subjects or passages.",
         withholds=False,

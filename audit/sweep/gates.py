@@ -653,6 +653,7 @@ def enough_data(
         return rule.absent(
             "The clean and the noisy arm share no answered question.", withholds=False
         )
+    number = f"about {needed:,}" if needed > questions else "more"
     return rule.checked(
         passed=largest_compatible <= limit,  # This is False for NaN.
         number=largest_compatible,

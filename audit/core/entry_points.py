@@ -18,5 +18,16 @@ from importlib.metadata import EntryPoint, entry_points
 
 @cache
 def added(kind: str) -> Mapping[str, EntryPoint]:
-    """Return the entry points of other packages by name. `kind` is audits, readers or scorers."""
+    """Return the entry points of other packages.
+
+    Parameters
+    ----------
+    kind : str
+        "audits", "readers" or "scorers".
+
+    Returns
+    -------
+    mapping
+        The entry points by name.
+    """
     return {point.name: point for point in entry_points(group=f"benchmark_audit.{kind}")}

@@ -137,6 +137,17 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:
 
 
 def check_known(kind: str, name: str, known: Collection[str]) -> None:
-    """Raise ConfigError if a name is not among the known ones (`unknown_name`)."""
+    """Check that a name is known.
+
+    Parameters
+    ----------
+    kind, name, known
+        As in `unknown_name`.
+
+    Raises
+    ------
+    ConfigError
+        If the name is not among the known ones.
+    """
     if name not in known:
         raise unknown_name(kind, name, known)

@@ -58,7 +58,8 @@ _WITHHELD_REASONS = frozenset(
         "guardrail_intervened",
     }
 )
-_BACKEND_CHARS = 64
+_TEXT_CHARS = 2**19  # longest answer, 130,000 tokens; a search for keys takes a moment
+_BACKEND_CHARS, _BACKEND_CHARS_READ = 64, 4096
 _MAX_COUNT = 2**31  # No request has more tokens. Shards sum the counts in 64 bits.
 _ROUNDING = 1e-3  # a logarithm of a probability is at most 0, except for rounding
 _SNAPSHOT = r"[-@:]\d{3,}(-\d+)*"
@@ -165,11 +166,15 @@ def read_chat(
         completion_tokens=_count(usage.get("completion_tokens")),
         engine_id=engine_id,
         request_sha256=request_sha256(request),
-        backend=clean_text(redactor.generation(str(body.get("system_fingerprint") or "")))[
-            :_BACKEND_CHARS
-        ],
+        backend=_backend(body.get("system_fingerprint"), redactor),
         option_logprobs=letters,
     )
+
+
+def _backend(fingerprint: Any, redactor: Redactor) -> str:
+    """Return a server's system_fingerprint, shortened and without keys."""
+    text = str(fingerprint or "")[:_BACKEND_CHARS_READ]
+    return clean_text(redactor.generation(text))[:_BACKEND_CHARS]
 
 
 def _reply(choice: Mapping[str, Any], redactor: Redactor) -> tuple[str, FinishReason] | Failure:
@@ -187,6 +192,8 @@ def _reply(choice: Mapping[str, Any], redactor: Redactor) -> tuple[str, FinishRe
     content = _content(message)
     if content is None:
         return _malformed("the message's content is not text", redactor)
+    if len(content) > _TEXT_CHARS:
+        return _too_long(content, redactor)
     complete = (
         bool(content) if reason in (None, "") else word in _COMPLETE_REASONS | _LENGTH_REASONS
     )
@@ -219,6 +226,8 @@ def read_infer(
     response = body.get("response")
     if not isinstance(response, str) or not response:
         return _malformed(f'expected {{"response": "..."}}, found {_shape(text)}', redactor)
+    if len(response) > _TEXT_CHARS:
+        return _too_long(response, redactor)
     return Generation(
         text=clean_text(redactor.generation(response)),
         finish_reason=FinishReason.STOP,
@@ -346,6 +355,11 @@ def _shape(text: str) -> str:
 
 def _malformed(problem: str, redactor: Redactor) -> Failure:
     return Failure(Kind.MALFORMED, redactor.message(f"malformed reply: {problem}"))
+
+
+def _too_long(content: str, redactor: Redactor) -> Failure:
+    expected = f"Expected at most {_TEXT_CHARS:,}"
+    return _malformed(f"the answer has {len(content):,} characters. {expected}", redactor)
 
 
 def _body(text: str, redactor: Redactor) -> dict[str, Any] | Failure:

@@ -6,9 +6,10 @@ A server may echo the key that it received, and the HTTP libraries log response 
 import base64
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from audit.core.exits import one_line
+from audit.engines.encodings import decoded_parts
 from audit.shards.redact import REMOVED, without_secrets
 
 # Shorter "keys" (EMPTY, token) are placeholders for servers without keys. Removing them from a
@@ -20,10 +21,13 @@ _LOGGER_ROOTS = ("openai", "httpx", "httpx2", "httpcore", "httpcore2")
 _PARTS = (".connection", ".http11", ".http2", ".proxy", ".socks")
 _LOGGERS = tuple(core + part for core in ("httpcore", "httpcore2") for part in _PARTS)
 MESSAGE_CHARS = 400
-# Only this many characters are read: a server's message of 16 MiB would block other calls.
-_READ_CHARS = 4000
-# Shorter keys may be words, which may occur in a text with blanks between their letters.
-_MIN_KEY_CHARS_SPELT = 16
+# Numbers of characters that are shown and searched. A search of 16 MiB would block other calls.
+_READ_CHARS, _SEARCHED_CHARS = 4000, 1 << 16
+_MAX_KEY_CHARS = 16_000  # a key in an encoding of an encoding
+_DEEPEST = 2  # number of encodings around a spelling that `_Spellings` knows
+_MIN_KEY_CHARS_SPELT = (
+    16  # Shorter keys may be words, which may occur in a text with blanks between their letters.
+)
 _BETWEEN = r"[^A-Za-z0-9]{0,4}(?:u00|0?x)?"  # signs and escapes between the characters of a key
 _SIGNS = bytes(
     set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
@@ -38,10 +42,11 @@ def _squeezed(text: str) -> bytes:
 class _Spellings:
     """Remove keys in every spelling that a server may echo: in upper or lower case, reversed, or in
     base64. Long keys are also removed if there are signs between their characters, or if the
-    characters are numbers.
+    characters are numbers. Keys of eight or more characters are also removed from the parts that
+    `decoded_parts` decodes, up to three encodings around each other.
     """
 
-    def __init__(self, keys: Iterable[str]) -> None:
+    def __init__(self, keys: Sequence[str]) -> None:
         patterns: list[str] = []
         self._forms: set[bytes] = set()  # every squeezed text with a key contains one of these
         for key in sorted(set(keys), key=len, reverse=True):
@@ -55,13 +60,45 @@ class _Spellings:
                 self._forms.add(_squeezed(encoded))
                 patterns.append(encoded.replace("+", "[+-]").replace("/", "[/_]"))
         self._pattern = re.compile("|".join(patterns))
+        self._long = any(len(key) >= _MIN_KEY_CHARS_IN_GENERATIONS for key in keys)
 
     def removed(self, text: str) -> str:
         """Return the text without the keys."""
-        squeezed = _squeezed(text)  # a search for these takes a tenth of the time of the pattern
-        if not any(form in squeezed for form in self._forms):
+        if not self._forms:
             return text
-        return self._pattern.sub(REMOVED, text)
+        if self._holds(text):
+            text = self._pattern.sub(REMOVED, text)
+        return self._without_encoded(text) if self._long else text
+
+    def _holds(self, text: str) -> bool:
+        squeezed = _squeezed(text)  # a search for these takes a tenth of the time of the pattern
+        return any(form in squeezed for form in self._forms)
+
+    def _without_encoded(self, text: str) -> str:
+        """Return a text without the parts that decode to a key, forwards or backwards."""
+        spans = list(self._encoded(text))
+        for start, end in self._encoded(text[::-1]):
+            spans.append((len(text) - end, len(text) - start))
+        kept, at = [], 0
+        for start, end in sorted(spans):
+            if start >= at:
+                kept += [text[at:start], REMOVED]
+            at = max(at, end)
+        return "".join([*kept, text[at:]])
+
+    def _encoded(self, text: str) -> Iterator[tuple[int, int]]:
+        for start, end, decoded in decoded_parts(text):
+            if self._hidden(decoded, _DEEPEST):
+                yield start, end
+
+    def _hidden(self, text: str, depth: int) -> bool:
+        """Return whether a decoded text holds a key, as it stands or in so many encodings."""
+        if self._holds(text) and self._pattern.search(text):
+            return True
+        if depth == 1:
+            return False
+        parts = (decoded for _, _, decoded in decoded_parts(text))
+        return any(self._hidden(part, depth - 1) for part in parts)
 
 
 def _in_base64(key: str) -> Iterator[str]:
@@ -110,9 +147,11 @@ class Redactor:
         str
             One printable line of at most MESSAGE_CHARS characters.
         """
-        # Keys are removed before the text is shortened, so that no part of a key remains.
-        clean = self._in_messages.removed(text)
-        flat = self.log(" ".join(clean.split())[:_READ_CHARS])
+        # Keys are removed before the text is shortened, so that no part of one remains.
+        clean = " ".join(self._in_messages.removed(text[:_SEARCHED_CHARS]).split())
+        if len(text) > _SEARCHED_CHARS and len(clean) < _READ_CHARS + _MAX_KEY_CHARS:
+            clean = f"{len(text):,} characters, which are not shown"
+        flat = self.log(clean[:_READ_CHARS])
         return one_line(flat if len(flat) <= MESSAGE_CHARS else flat[: MESSAGE_CHARS - 3] + "...")
 
     def log(self, text: str) -> str:

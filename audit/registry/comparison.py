@@ -567,14 +567,7 @@ def _lasting(
     base = _baseline(audit, answers)
     scores = [_mean(side, base) for side in answers]
     lead = scores[1] - scores[0]
-    arms = []
-    for setting in answers[0]:
-        if setting not in base:
-            arms.append(setting.arm)
-    for arm in dict.fromkeys(arms):
-        under = []
-        for side in answers:
-            under.append(_mean(side, [s for s in side if s.arm == arm and s not in base]))
+    for arm, under in _by_arm(answers, base):
         every = ~np.isnan(np.sum([*scores, *under], axis=0))
         if np.unique(cluster[every]).size >= UNITS_MIN:
             lasting = lasting_by_condition(lead, under[1] - under[0], cluster)
@@ -592,6 +585,18 @@ def _lasting(
     if min(map(_units, leads, clusters)) >= UNITS_MIN:
         before, after = map(_score, scores, held_out)
         yield LastingChange(HELD_OUT, lasting_by_items(*leads, clusters), before, after)
+
+
+def _by_arm(
+    answers: tuple[Answers, Answers], base: Sequence[Setting]
+) -> Iterator[tuple[str, list[FloatArray]]]:
+    """Yield each arm beside the baseline, with the mean of each item on both sides."""
+    settings: dict[str, list[Setting]] = {}
+    for setting in dict.fromkeys([*answers[0], *answers[1]]):
+        if setting not in base:
+            settings.setdefault(setting.arm, []).append(setting)
+    for arm in dict.fromkeys(setting.arm for setting in answers[0] if setting not in base):
+        yield arm, [_mean(side, settings[arm]) for side in answers]
 
 
 def _units(lead: FloatArray, cluster: IntArray) -> int:

@@ -20,7 +20,8 @@ from audit.core.errors import ConfigError
 from audit.core.exits import FAILED, one_line
 from audit.core.guarded_files import read_text
 from audit.core.guarded_yaml import parse_yaml
-from audit.governance.reviews import MAX_SUITE, SUITES, at
+from audit.governance.archive import SUITES
+from audit.governance.reviews import MAX_SUITE, at
 from audit.governance.ruling import home_of, rule_run
 from audit.governance.side_files import revisions_of
 from audit.judging import document

@@ -150,20 +150,9 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
         raise ConfigError(f"--n is {n}. Expected at least 1.")
     benchmark = _benchmark(given)
     period = period_of(now)
-    census = set(benchmark.census.frame.tolist())
-    pool = {}
-    for k, q in enumerate(benchmark.iter_questions()):
-        if k in census:
-            pool[q.id] = q
-    if any(not q.options for q in pool.values()):
-        raise ConfigError(
-            f"{benchmark.name} has numeric answers. `registry draw` can only write multiple-choice items."
-        )
+    pool = _pool(benchmark)
     pool_sha256 = digest(sorted(pool))
-    asked_ids: set[str] = set()
-    for record in kept(registry, benchmark=benchmark.name):
-        ids = record.cell["ids"]
-        asked_ids.update(_ids_in(record, benchmark.name) if ids is None else ids)
+    asked_ids = _asked(registry, benchmark.name)
 
     def change(db: Connection) -> tuple[Mapping[str, Any], list[str], bool]:
         check_clock(db, now)
@@ -171,10 +160,7 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
         earlier = {row["period"]: dict(row) for row in drawn}
         this_period = earlier.pop(period, None)
         used = asked_ids.union(*(row["ids"] for row in earlier.values()))
-        free = []
-        for i in pool:
-            if i not in used:
-                free.append(i)
+        free = [i for i in pool if i not in used]
         if this_period:
             return this_period, free, False
         if len(free) < n:
@@ -213,6 +199,26 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
         )
     left = len(set(free) - set(row["ids"]))
     return Draw(benchmark.name, period, tuple(pool[i] for i in row["ids"]), left, new)
+
+
+def _pool(benchmark: Benchmark) -> dict[str, Item]:
+    """Return the questions that can be drawn, by id."""
+    census = set(benchmark.census.frame.tolist())
+    pool = {q.id: q for k, q in enumerate(benchmark.iter_questions()) if k in census}
+    if not all(q.options for q in pool.values()):
+        raise ConfigError(
+            f"{benchmark.name} has numeric answers. `registry draw` can only write multiple-choice items."
+        )
+    return pool
+
+
+def _asked(registry: Registry, benchmark: str) -> set[str]:
+    """Return the ids of all questions that registered runs asked."""
+    asked: set[str] = set()
+    for record in kept(registry, benchmark=benchmark):
+        ids = record.cell["ids"]
+        asked.update(_ids_in(record, benchmark) if ids is None else ids)
+    return asked
 
 
 def as_file(drawn: Draw) -> bytes:

@@ -287,13 +287,14 @@ class EnginePool:
         If one engine is loaded, the pool does not wait for engines whose node is lost. They load
         when GPUs are free again, and are then called.
         """
-        calls = {actor.start.remote(): actor for actor in self.actors}
+        calls = _started(self.actors)
         absent: list[Any] = []  # Ray restarts these actors
         precisions: set[str] = set()
         noted = called = looked = time.monotonic()
         while calls or absent:
             absent += self._answers(calls, precisions)
-            if (now := time.monotonic()) - looked >= _LOOK_S:
+            now = time.monotonic()
+            if now - looked >= _LOOK_S:
                 looked = now
                 for sentence in self.lost_nodes():
                     note(sentence)
@@ -301,12 +302,11 @@ class EnginePool:
                 break
             if absent and now - called >= _AGAIN_S:
                 called = now
-                calls |= {actor.start.remote(): actor for actor in absent}
+                calls |= _started(absent)
                 absent = []
             if now - noted >= _CPU_WAIT_NOTED_S:
                 noted = now
-                if ray.available_resources().get("CPU", 0.0) < _CPUS:
-                    note(f"{self.model}: still loading; {cpus_there()} (see 'ray status').")
+                self._note_cpus(note)
             if (calls or absent) and now - began >= timeout_s:
                 raise EngineLoadError(
                     f"Model {self.model} was not loaded after {timeout_s:g} s (load_timeout_s). Its engine's log is in "
@@ -335,6 +335,11 @@ class EnginePool:
                 if len(self.actors) == 1 or not self._on_lost_node(actor):
                     raise
         return absent
+
+    def _note_cpus(self, note: Callable[[str], None]) -> None:
+        """Note that the cluster has no free CPU for the engines that load, if so."""
+        if ray.available_resources().get("CPU", 0.0) < _CPUS:
+            note(f"{self.model}: still loading; {cpus_there()} (see 'ray status').")
 
     def lost_nodes(self) -> list[str]:
         """Describe the nodes that were lost since the last call.
@@ -542,20 +547,24 @@ def on_cpus(model: ModelConfig) -> ModelConfig:
     )
 
 
+def _started(actors: Sequence[Any]) -> dict[Any, Any]:
+    """Start engines, and return the actor of each call."""
+    return {actor.start.remote(): actor for actor in actors}
+
+
 def _all_in_bfloat16() -> bool:
     """Return whether every node with CPUs computes in bfloat16. An engine may restart on any node."""
     here, task = ray.get_runtime_context().get_node_id(), ray.remote(computes_in_bfloat16_here)
-    nodes = []
+    calls, is_here = [], False
     for node in ray.nodes():
-        if node["Alive"] and node["Resources"].get("CPU", 0.0):
-            nodes.append(node)
-    others = []
-    for node in nodes:
-        if node["NodeID"] != here:
-            others.append(NodeAffinitySchedulingStrategy(node["NodeID"], soft=True))
-    calls = [task.options(num_cpus=0, scheduling_strategy=other).remote() for other in others]
-    this_node = len(others) == len(nodes) or computes_in_bfloat16_here()
-    return this_node and all(ray.get(calls))
+        if not node["Alive"] or not node["Resources"].get("CPU", 0.0):
+            continue
+        if node["NodeID"] == here:
+            is_here = True
+        else:
+            other = NodeAffinitySchedulingStrategy(node["NodeID"], soft=True)
+            calls.append(task.options(num_cpus=0, scheduling_strategy=other).remote())
+    return (not is_here or computes_in_bfloat16_here()) and all(ray.get(calls))
 
 
 def start_pool(

@@ -101,9 +101,11 @@ class Run:
     @property
     def watermark(self) -> str:
         """Return a mark such as "incomplete, 512 of 1,000 answers"; empty for a complete run."""
-        found = sum(r.found for r in self.rows)
-        expected = sum(r.found if r.expected is None else r.expected for r in self.rows)
-        return CellRows("", "", found, expected).watermark
+        answers = expected = 0
+        for rows in self.rows:
+            answers += rows.found
+            expected += rows.found if rows.expected is None else rows.expected
+        return CellRows("", "", answers, expected).watermark
 
     def verdict_json(self) -> dict[str, Any]:
         """Return the content of report/verdict.json as JSON types. Raises the errors of `document`."""
@@ -125,8 +127,8 @@ class Run:
             raise ConfigError(
                 f"{path} cannot be read ({error}). Build it: audit report {self.path}"
             ) from error
-        there = contents(count_rows(self.path, self.audit.schema))
-        if there not in [run.held for run in report.runs]:
+        stored = contents(count_rows(self.path, self.audit.schema))
+        if stored not in [run.held for run in report.runs]:
             raise ConfigError(
                 f"{path} was not made from the answers that the shards hold now. Build it: audit report {self.path}"
             )
@@ -170,7 +172,7 @@ class Run:
         """Build the report from the shards in `<run directory>/report`, and return its page."""
         return Report(
             part_of(self.audit.name, "report")
-            .report_runs([self.path], self.path / "report", {})
+            .REPORT.of_runs([self.path], self.path / "report", {})
             .html
         )
 
@@ -370,7 +372,10 @@ def _entry(run: Run) -> RunEntry:
         cells = run.document().cells
     except AuditError as error:
         reason = _why(run, error)
-    asked = [r.expected for r in run.rows]
+    answers, expected = 0, []
+    for rows in run.rows:
+        answers += rows.found
+        expected.append(rows.expected)
     return RunEntry(
         run.path,
         run.audit.name,
@@ -378,8 +383,8 @@ def _entry(run: Run) -> RunEntry:
         manifest.started,
         tuple(manifest.models),
         tuple(manifest.benchmark),
-        found=sum(r.found for r in run.rows),
-        expected=None if None in asked else sum(filter(None, asked)),
+        found=answers,
+        expected=None if None in expected else sum(filter(None, expected)),
         cells=cells,
         reason=reason,
     )
@@ -416,8 +421,9 @@ def _as(table: pa.Table, to: str) -> Any:
     try:
         library = import_module(to)
     except ImportError as error:
-        said = f"to={to!r} needs {to}, which is not installed: pip install {to}. Or use to='arrow'."
-        raise DataError(said) from error
+        raise DataError(
+            f"to={to!r} needs {to}, which is not installed: pip install {to}. Or use to='arrow'."
+        ) from error
     if to == "polars":
         return library.from_arrow(table)
     # Null means "no answer". It must not become False.

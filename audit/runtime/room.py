@@ -52,25 +52,28 @@ def check_room(
                 f"{needs(model, need)}; this cluster has 0 GPUs. {_instead(model, files)}{cpus}"
             )
         return
-    usable = []
-    for node in nodes:
-        if node.gpus and model.accelerator_type in (None, *node.types):
-            usable.append(node)
-    known = []
-    for node in usable:
-        if node.gpu_bytes is not None:
-            known.append(node.gpu_bytes)
+    sizes = _gpu_bytes(model, nodes)
+    known = list(filter(None, sizes))
     try:
         plan_placement(model, nodes, autoscale=autoscale)
     except ConfigError as error:
         raise ConfigError(f"{error} {_instead(model, files, max(known, default=None))}") from None
-    if autoscale or need.each_gpu is None or len(known) < len(usable):
+    if autoscale or need.each_gpu is None or None in sizes:
         return  # a new node, or a node with unknown memory, may hold the engine
     if need.each_gpu > max(known) * model.gpu_memory_utilization * model.gpu_share:
         raise ConfigError(
             f"{needs(model, need)}; the largest GPU of this cluster has {gigabytes(max(known))}. "
             f"{_instead(model, files, max(known))}"
         )
+
+
+def _gpu_bytes(model: ModelConfig, nodes: Sequence[Node]) -> list[int | None]:
+    """Return the memory of a GPU of each node that the model may use; None if it is unknown."""
+    sizes = []
+    for node in nodes:
+        if node.gpus and model.accelerator_type in (None, *node.types):
+            sizes.append(node.gpu_bytes)
+    return sizes
 
 
 def runs_on_cpus(model: ModelConfig, files: ModelFiles) -> bool:

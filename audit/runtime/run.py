@@ -233,19 +233,18 @@ class Start:
             if name not in self.result.failed:
                 runnable.append(name)
         done = self._scan()
-        todo = {name: missing_tasks(done, name, design, self.questions) for name in runnable}
         totals = _rows_by_arm(np.arange(len(self.questions) * len(design.parts)), design)
         called = {name: (config.model[name], self.resolved.answering[name]) for name in runnable}
         money = partial(spent, config.cost, called)
         self.display.begin(dict.fromkeys(runnable, totals), money, config.cost.currency)
-        for name in runnable:
-            left = _rows_by_arm(todo[name], design)
-            self.display.resumed(name, {arm: totals[arm] - left[arm] for arm in totals})
-        # Engines are loaded only for these models.
+        # Engines load for these models only.
         asking = {}
         for name in runnable:
-            if len(todo[name]):
-                asking[name] = todo[name]
+            tasks = missing_tasks(done, name, design, self.questions)
+            left = _rows_by_arm(tasks, design)
+            self.display.resumed(name, {arm: totals[arm] - left[arm] for arm in totals})
+            if len(tasks):
+                asking[name] = tasks
         self._keep_to_packages(done, asking)
         self._going = set(runnable)
         for name in runnable:
@@ -259,15 +258,19 @@ class Start:
         if asking or not refused_probe:
             self.before_asking()
         if asking:
-            self.display.stage("starting or joining Ray (usually 5 to 15 s)")
-            from audit.runtime.start import start_ray
+            self._ask_in_turns(asking)
 
-            runs = {name: self._steps(name, tasks) for name, tasks in asking.items()}
-            start_ray(config.cluster)
-            for name, refused in self._without_room(list(runs)).items():
-                del runs[name]
-                self._ended(name, refused)
-            run_in_turns(runs, self._may_join, self._ended)
+    def _ask_in_turns(self, asking: Mapping[str, np.ndarray]) -> None:
+        """Start or join Ray, and ask the models that fit on its nodes."""
+        self.display.stage("starting or joining Ray (usually 5 to 15 s)")
+        from audit.runtime.start import start_ray
+
+        runs = {name: self._steps(name, tasks) for name, tasks in asking.items()}
+        start_ray(self.resolved.config.cluster)
+        for name, refused in self._without_room(list(runs)).items():
+            del runs[name]
+            self._ended(name, refused)
+        run_in_turns(runs, self._may_join, self._ended)
 
     def _steps(self, name: str, todo: np.ndarray) -> Steps:
         """Return the steps of a model for the tasks `todo`."""
@@ -347,17 +350,17 @@ class Start:
         """
         if self.resolved.config.cluster.address is not None:
             return {}
-        probed = []
+        probed, models, letters = [], [], []
         for name in names:
             for model in engines_of(self.resolved, name):
                 if model.engine == "openai":
-                    probed.append((name, model))
+                    probed.append(name)
+                    models.append(model)
+                    letters.append(self.resolved.work(name).reading == Reading.LETTER_LOGPROB)
         if not probed:
             return {}
-        letters = [self.resolved.work(name).reading == Reading.LETTER_LOGPROB for name, _ in probed]
-        errors = probe([model for _, model in probed], letters)
         refused = {}
-        for (name, _), error in zip(probed, errors, strict=True):
+        for name, error in zip(probed, probe(models, letters), strict=True):
             if error is not None:
                 refused[name] = error
         return refused
@@ -433,13 +436,12 @@ class Start:
         import ray
 
         cluster = self.resolved.config.cluster
-        # Ray Data divides each node's CPUs in whole numbers among its executions. An execution
-        # without CPUs would wait.
-        cpus_of_nodes = []
+        # Ray Data divides each node's CPUs in whole numbers among its executions. An
+        # execution without CPUs would wait.
+        cpus = 0.0
         for node in ray.nodes():
             if node["Alive"]:
-                cpus_of_nodes.append(node["Resources"].get("CPU", 0.0))
-        cpus = max(cpus_of_nodes, default=0.0)
+                cpus = max(cpus, node["Resources"].get("CPU", 0.0))
         if cluster.autoscale and not cpus:  # new nodes bring CPUs
             cpus = math.inf
         if len(running) >= min(cluster.models_at_once or math.inf, cpus):

@@ -6,7 +6,7 @@ import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -169,8 +169,9 @@ def print_end(content: Document, run_dirs: Sequence[Path]) -> int:
         manifest = plain(asdict(Manifest.load(run_dirs[0])))
         if short := out_of_reach([(content, manifest)]):
             print(f"note: {one_line(short)}")
-        told = next_command(content, manifest, named(run_dirs[0]))
-        print(f"next: {one_line(told)}" if told else "", end="\n" if told else "", flush=True)
+        command = next_command(content, manifest, named(run_dirs[0]))
+        if command:
+            print(f"next: {one_line(command)}", flush=True)
     return code
 
 
@@ -198,10 +199,7 @@ def next_command(content: AuditVerdict[Any], manifest: Mapping[str, Any], run_di
     typed, audit = manifest["config"].get("typed"), content.audit
     if typed is None:
         return ""
-    words = []
-    for word in typed:
-        if not word.startswith("plan="):
-            words.append(word)
+    words = _without(typed, "plan=")
     if not all(rows.complete for rows in content.rows):
         return _going_on(audit, words, manifest)
     if larger_one := _enlarged(audit, words, [(content, manifest)]):
@@ -210,10 +208,10 @@ def next_command(content: AuditVerdict[Any], manifest: Mapping[str, Any], run_di
     if verdicts & {"withheld", "underpowered"}:
         to_do = _mending(content, ("audit", audit, *words), manifest)
         return to_do or ("" if is_url(run_dir) else shlex.join(["audit", "open", run_dir]))
-    weighed = all(model["engine"] in LIKELIHOODS for model in manifest["models"].values())
-    other = next(
-        name for name in (("memory",) if weighed else ()) + ("perturb", "sweep") if name != audit
-    )
+    others = ["perturb", "sweep"]
+    if all(model["engine"] in LIKELIHOODS for model in manifest["models"].values()):
+        others.insert(0, "memory")
+    other = others[1] if others[0] == audit else others[0]
     same = []
     for word in words:
         if word.partition("=")[0].partition(".")[0] in _SUBJECT:
@@ -221,21 +219,22 @@ def next_command(content: AuditVerdict[Any], manifest: Mapping[str, Any], run_di
     return shlex.join(["audit", "plan", f"audit={other}", *same])
 
 
+def _without(words: Sequence[str], *starts: str) -> list[str]:
+    """Return the words of a command that begin with none of these."""
+    return [word for word in words if not word.startswith(starts)]
+
+
 def _going_on(audit: str, words: Sequence[str], manifest: Mapping[str, Any]) -> str:
     """Return the command that continues the run, with more money if the money ran out. Return "" if
     the canary stopped the run, since it would stop the run again.
     """
     stopped = manifest["models_stopped"].values()
-    if "canary" in {one["code"] for one in stopped}:
+    if "canary" in set(map(itemgetter("code"), stopped)):
         return ""
     if not stopped:
         return shlex.join(["audit", audit, *words])
-    most = max(one["cost_max"] for one in stopped)
-    kept = []
-    for word in words:
-        if not word.startswith("cost.max="):
-            kept.append(word)
-    return shlex.join(["audit", audit, *kept, f"cost.max={most:g}"])
+    most = max(map(itemgetter("cost_max"), stopped))
+    return shlex.join(["audit", audit, *_without(words, "cost.max="), f"cost.max={most:g}"])
 
 
 def _enlarged(audit: str, words: Sequence[str], parts: Parts) -> str:
@@ -248,32 +247,29 @@ def _enlarged(audit: str, words: Sequence[str], parts: Parts) -> str:
     for word in words:
         if word not in ("clean_replicates=1", "noisy_replicates=1"):
             repeated.append(word)
-    if (more := more_questions(parts)) is not None:
+    more = more_questions(parts)
+    if more is not None:
         return larger(("audit", audit, *repeated), "n", more)
     if not out_of_reach(parts):
         return ""
-    there = (word for word in repeated if not word.startswith(("n=", "run_dir=")))
-    return shlex.join(["audit", "plan", f"audit={audit}", *there, "n=all"])
+    design = _without(repeated, "n=", "run_dir=")
+    return shlex.join(["audit", "plan", f"audit={audit}", *design, "n=all"])
 
 
 def _mending(
     content: AuditVerdict[Any], command: Sequence[str], manifest: Mapping[str, Any]
 ) -> str:
-    """Return the command that the advice of a withheld verdict names. Return "" if a person must
-    first read or correct something.
-    """
-    cells = []
+    """Return the command that the advice of a withheld verdict names; empty if a person must
+    first read or correct something."""
+    cells: list[Cell] = []
+    to_do: set[str] = set()
     for cell in content.cells:
         if cell.verdict == "withheld":
             cells.append(cell)
-    to_do = set()
-    for cell in cells:
-        for one in cell.advice_codes:
-            to_do.add(one.code)
+            to_do.update(map(attrgetter("code"), cell.advice_codes))
     if to_do & {"gate_parseability", "mend_unparsed"} and any(map(_calls_failed, cells)):
-        return (
-            "" if (again := "store.retry_errors=true") in command else shlex.join([*command, again])
-        )
+        retry = "store.retry_errors=true"
+        return "" if retry in command else shlex.join([*command, retry])
     if content.audit == "sweep" and "gate_noise_floor" in to_do:
         return larger(command, "seed", manifest["config"]["seed"] + 1)
     samples = manifest["benchmark"].values()
@@ -283,8 +279,11 @@ def _mending(
 
 
 def _calls_failed(cell: Cell) -> bool:
-    numbers = chain.from_iterable(gate.numbers.items() for gate in cell.gates)
-    return any(share for name, share in numbers if name.endswith("_error"))
+    for gate in cell.gates:
+        for name, share in gate.numbers.items():
+            if share and name.endswith("_error"):
+                return True
+    return False
 
 
 def larger(command: Sequence[str], key: str, n: int | str) -> str:
@@ -296,8 +295,7 @@ def larger(command: Sequence[str], key: str, n: int | str) -> str:
         quote = word[-1] if word[-1] in "'\"" else ""  # of a path
         return f"{word.removesuffix(quote)}_2{quote}" if word.startswith("run_dir=") else word
 
-    kept = [other(word) for word in command if not word.startswith(f"{key}=")]
-    return shlex.join([*kept, f"{key}={n}"])
+    return shlex.join([*map(other, _without(command, f"{key}=")), f"{key}={n}"])
 
 
 def more_questions(parts: Parts) -> int | None:

@@ -48,7 +48,6 @@ def write_all(
     """Write reanalysis.json, the tables and the figures into a folder.
 
     Parameters
-    Parameters
     ----------
     out : Path
         Folder to write into.

@@ -392,7 +392,7 @@ def _time(value: str | None, run_dir: Path) -> str:
     """Convert a time of the manifest to the registry's form."""
     try:
         when = datetime.fromisoformat(value or "")
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ConfigError(
             f"A time in {run_dir / MANIFEST} is {value!r}. Expected a time as ISO 8601."
         ) from error

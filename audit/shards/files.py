@@ -44,6 +44,7 @@ def disk_error(path: Path, error: OSError) -> ShardError:
     """Return the error for a file that could not be written.
 
     Parameters
+    ----------
     path : Path
         Path of the file.
     error : OSError

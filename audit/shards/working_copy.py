@@ -78,8 +78,6 @@ def run_folder(place: Path | str) -> Path:
     ------
     AuditError
         If the place contains no run, or cannot be read.
-    AuditError
-        If the place holds no run, or cannot be read.
     """
     if not is_url(place):
         path = Path(place)

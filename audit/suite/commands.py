@@ -360,6 +360,7 @@ def describe(plan: Sequence[Step], run_dir: Path) -> list[str]:
     -------
     list of str
         A line for each audit and model, a line with the sum, and the sources of the figures.
+
     Raises
     ------
     AuditError

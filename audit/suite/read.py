@@ -62,6 +62,7 @@ def read_suite(name: str, changes: Sequence[str] = ()) -> Suite:
     -------
     Suite
         The checked suite.
+
     Raises
     ------
     ConfigError

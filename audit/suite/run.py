@@ -136,8 +136,6 @@ def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path, typed: Sequence
     -------
     int
         Exit code of the decision.
-    int
-        The exit code of the decision.
 
     Raises
     ------

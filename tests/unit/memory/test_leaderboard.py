@@ -2,6 +2,7 @@
 it is."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -230,6 +231,10 @@ def test_the_command_agrees_with_an_import_of_the_same_logs(
         assert row["gap"] == pytest.approx(gap["estimate"], abs=1e-4)
         assert row["without_low"] == pytest.approx(without["low"], abs=1e-5)
     assert (tmp_path / "board" / "leaderboard.html").is_file()
+    shown = re.findall(
+        r"(exam\d+) \(the log has no text\)", (run / "report/report.html").read_text()
+    )
+    assert len(set(shown)) >= 3  # the log has names alone, and the page shows them
 
 
 def test_a_model_with_half_of_the_items_is_a_row_without_a_rank(tmp_path: Path) -> None:

@@ -607,7 +607,7 @@ def item_of(
         )
     if not 0 <= gold < len(options):
         raise BenchmarkError(
-            f"the gold index {gold} is outside the {len(options)} options, which count from 0."
+            f"gold index {gold} is outside the {len(options)} options, which count from 0."
         )
     if group is not None and not group:
         raise BenchmarkError(

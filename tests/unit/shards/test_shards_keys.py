@@ -152,7 +152,10 @@ def test_a_row_has_every_column_and_no_other() -> None:
         SCHEMA.columns.names
     )  # the sweep's rows as objects, and its columns
     whole = {name: getattr(row(), name) for name in NAMES}
-    with pytest.raises(ShardError, match=r"audit sweep lacks \['draws'\] and has \['extra'\]"):
+    with pytest.raises(
+        ShardError,
+        match=r"lacks the columns \['draws'\], and has the unknown columns \['extra'\]",
+    ):
         rows_to_table([{**{k: v for k, v in whole.items() if k != "draws"}, "extra": 1}], SCHEMA)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from audit.commands.again import add_force
 from audit.core.errors import DataError
 
 if TYPE_CHECKING:
@@ -150,7 +151,10 @@ def picture(both: Sequence[Side]) -> Figure:
     with styled():
         figure = Figure(figsize=(PHONE, 3.1), layout="constrained")
         axes = figure.subplots()
+        names, heights = [], []
         for k, side in enumerate(both):
+            names.append(WHO[side.result.model])
+            heights.append(k - 0.32)
             estimate, low, high = (100 * x for x in side.without)
             axes.plot([low, high], [k, k], color=BLUE, linewidth=2)
             axes.plot(
@@ -186,9 +190,7 @@ def picture(both: Sequence[Side]) -> Figure:
                 markersize=16,
                 label="others, taught another exam",
             )
-        names_above(
-            axes, [WHO[side.result.model] for side in both], [k - 0.32 for k in range(len(both))]
-        )
+        names_above(axes, names, heights)
         axes.set_ylim(len(both) - 0.5, -0.6)
         axes.set_xlim(0, 100)
         axes.set_xlabel("questions answered right, %")
@@ -263,11 +265,9 @@ def _figures(side: Side) -> str:
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the folder of the page."""
     parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("outputs/demo"),
-        help="the folder to write (default: outputs/demo)",
+        "--out", type=Path, help="the folder to write (default: outputs/demo, which is replaced)"
     )
+    add_force(parser)
 
 
 def run(arguments: Namespace) -> int:
@@ -281,10 +281,14 @@ def run(arguments: Namespace) -> int:
     from audit.memory.report import judge
     from audit.memory.vocabulary import VERDICTS
     from audit.report.build import write_report
+    from audit.shards.files import check_new
 
+    out = arguments.out or Path("outputs/demo")
+    if arguments.out is not None:
+        check_new(out / "verdict.json", out, force=arguments.force)
     verdict, run_dir = judge([shipped()])
     both = sides(verdict)
-    written = write_report(arguments.out, verdict, page(verdict, run_dir, both))
+    written = write_report(out, verdict, page(verdict, run_dir, both))
     for side in both:
         word = VERDICTS[side.result.decision.verdict]
         print(f"{word.glyph} {WHO[side.result.model]}: {word.name}\n  {_figures(side)}")

@@ -21,7 +21,7 @@ from audit.benchmarks.fresh import Origin, is_newer, last_date
 from audit.benchmarks.rows import text_key
 from audit.config.base import RunConfig, described_models, known_models, load_model_config
 from audit.core.errors import ConfigError, DataError, check_known, unknown_name
-from audit.core.guarded_files import read_json
+from audit.core.guarded_files import nearest_path, read_json
 from audit.core.number_text import percent
 from audit.engines.config import ModelConfig
 from audit.shards.working_copy import need_folder
@@ -287,7 +287,8 @@ def with_references(config: ReferencedConfig) -> dict[str, ModelConfig]:
         need_folder(name.partition("@")[2] or name, "A reference")
         if name not in (*known_models(), *described_models()):
             kind = "reference (a model, the directory of a run, MODEL@RUN_DIR, or set:NAME)"
-            raise unknown_name(kind, name, {*config.model, *known_models()})
+            unknown = unknown_name(kind, name, {*config.model, *known_models()})
+            raise ConfigError(f"{unknown}{nearest_run(name)}")
         models[name] = load_model_config(name)
     if models and not set(models) - set(config.references):
         raise ConfigError(
@@ -295,6 +296,21 @@ def with_references(config: ReferencedConfig) -> dict[str, ModelConfig]:
             "Expected model=<name> beside 'references=[..]'."
         )
     return models
+
+
+def nearest_run(reference: str) -> str:
+    """Return what is wrong with a reference that is a path without a run; "" for a name.
+
+    A name with a slash may be the ID of a model. It counts as a path if it begins like one, or if a
+    run with a similar name exists.
+    """
+    from audit.shards.manifest import MANIFEST
+
+    path = reference.partition("@")[2] or reference
+    found = nearest_path(Path(path).expanduser()) if "://" not in path else None
+    if found is not None and (found / MANIFEST).is_file():
+        return f" Did you mean {found}?"
+    return f" {path} holds no run." if path.startswith((".", "/", "~")) else ""
 
 
 def judged(config: ReferencedConfig) -> list[str]:
@@ -498,29 +514,33 @@ def check_items(runs: Sequence[ReferenceRun], questions: Iterable[Item]) -> None
     """
     from audit.shards.questions import QuestionFile
 
-    ours = {(q.benchmark, q.id): (q.text, q.options, q.gold, q.target) for q in questions}
+    ours = _item_contents(questions)
     for run in runs:
         if imported(run.path):
             joined_items(
                 run.path, [(key, text, options) for key, (text, options, _, _) in ours.items()]
             )
             continue
-        theirs = {
-            (q.benchmark, q.id): (q.text, q.options, q.gold, q.target)
-            for q in QuestionFile(run.path)
-        }
-        shared = [key for key in ours if key in theirs]
-        other = [key for key in shared if ours[key] != theirs[key]]
-        if other or not shared:
+        theirs = _item_contents(QuestionFile(run.path))
+        shared, changed = 0, []
+        for key, item in ours.items():
+            if key in theirs:
+                shared += 1
+                if item != theirs[key]:
+                    changed.append(key)
+        if changed or not shared:
             problem = "has no item of this run"
-            if other:
-                problem = (
-                    f"has {len(other)} of {len(shared)} items with another text, option or key"
-                )
-                problem += f", such as {other[0][1]}"
+            if changed:
+                problem = f"has {len(changed)} of {shared} items with another text, option or key"
+                problem += f", such as {changed[0][1]}"
             raise ConfigError(
                 f"Reference {run.path} {problem}. Run it again with this benchmark, seed and n."
             )
+
+
+def _item_contents(questions: Iterable[Item]) -> dict[ItemKey, tuple[Any, ...]]:
+    """Return what must be equal in two runs, by item."""
+    return {(q.benchmark, q.id): (q.text, q.options, q.gold, q.target) for q in questions}
 
 
 def joined_items(
@@ -549,16 +569,19 @@ def joined_items(
     """
     from audit.shards.questions import QuestionFile
 
-    by_text = {text_key(text, options): key for key, text, options in ours}
-    keys = {key for key, _, _ in ours}
+    by_text, keys = {}, set()
+    for key, text, options in ours:
+        by_text[text_key(text, options)] = key
+        keys.add(key)
     joined: dict[ItemKey, ItemKey] = {}
     without_text = set()
     for q in QuestionFile(path):
         if not q.text:
             without_text.add(q.benchmark)
-        key = (q.benchmark, q.id) if not q.text else by_text.get(text_key(q.text, q.options))
-        if key in keys:
-            joined[q.benchmark, q.id] = key
+        item = (q.benchmark, q.id)
+        joined_key = by_text.get(text_key(q.text, q.options)) if q.text else item
+        if joined_key in keys:
+            joined[item] = joined_key
     n = len(set(joined.values()))
     if n / max(len(keys), 1) < JOINED_MIN:
         other = ", ".join(sorted(without_text - {benchmark for benchmark, _ in keys}))

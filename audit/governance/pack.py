@@ -163,18 +163,19 @@ def _check_names(run_dir: Path, names: Iterable[str]) -> None:
 
 def _predicate(manifests: Sequence[Manifest], ruling: Ruling) -> dict[str, Any]:
     """Return what the signed statement says about the runs and their verdict."""
-    audits = ", ".join(manifest.audit for manifest in manifests)
-    fingerprints = ", ".join(manifest.fingerprint for manifest in manifests)
     incomplete = []
     for rows in ruling.incomplete:
         incomplete.append(f"{rows.model} on {rows.benchmark}: {rows.watermark}")
+    audits, fingerprints = [], []
     models: dict[str, Any] = {}
     for manifest in manifests:
+        audits.append(manifest.audit)
+        fingerprints.append(manifest.fingerprint)
         models |= revisions_of(manifest.models)
     return {
-        "audit": audits,
+        "audit": ", ".join(audits),
         "decision": ruling.verdict_decision,
-        "fingerprint": fingerprints,
+        "fingerprint": ", ".join(fingerprints),
         "incomplete": incomplete,
         "models": models,
     }
@@ -206,7 +207,7 @@ def _names(folder: Path, runs: Sequence[Path]) -> list[str]:
     names."""
     names = [run.resolve().name for run in runs]
     taken = {*names, "report", DECISIONS, REFERENCES}
-    if len({name.casefold() for name in taken}) < len(names) + 3:
+    if len(set(map(str.casefold, taken))) < len(names) + 3:
         raise ConfigError(
             f"The runs of {folder} are named {', '.join(sorted(names))}. Expected different names, and none of "
             f"report, {DECISIONS} or {REFERENCES}."
@@ -359,12 +360,12 @@ def headers_of(run_dir: Path) -> dict[str, Any]:
     dict
         Metadata by file name, as libraries.json holds them, of the tables that have any.
     """
-    headers = {path.name: _header(path) for path in _tables(run_dir)}
-    present = {}
-    for name, header in headers.items():
+    headers = {}
+    for path in _tables(run_dir):
+        header = _header(path)
         if header:
-            present[name] = header
-    return present
+            headers[path.name] = header
+    return headers
 
 
 def _header(path: Path) -> dict[str, Any] | None:

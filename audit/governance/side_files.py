@@ -36,11 +36,16 @@ def revisions_of(models: Mapping[str, Mapping[str, Any]]) -> dict[str, str | Non
 
 @cache
 def program_sha256() -> str:
-    """Return one sha256 over the names and contents of the program's files; it identifies the
-    program."""
+    """Return a hash that identifies the program.
+
+    Returns
+    -------
+    str
+        The sha256 (hex) of the names and contents of the program's files.
+    """
     root, digest = Path(str(files("audit"))), hashlib.sha256()
-    for path in sorted(path for path in root.rglob("*") if path.is_file()):
-        if not any(path.match(pattern) for pattern in _NOT_HASHED):
+    for path in sorted(filter(Path.is_file, root.rglob("*"))):
+        if not any(map(path.match, _NOT_HASHED)):
             content = hashlib.sha256(path.read_bytes()).hexdigest()
             digest.update(f"{path.relative_to(root).as_posix()}\0{content}\n".encode())
     return digest.hexdigest()

@@ -502,5 +502,5 @@ def _point_inside(run_dir: Path) -> None:
                 absent.append(run.name)
         if absent:
             raise ConfigError(f"the pack lacks the reference run {absent[0]}.")
-        manifest["analysis"]["references"] = [str(run) for run in inside]
+        manifest["analysis"]["references"] = list(map(str, inside))
         path.write_text(json.dumps(manifest), encoding="utf-8")

@@ -1,14 +1,15 @@
-"""Test whether a model has read the items: by their order, their text, and its score on held-out
-items.
+"""Test whether a model has read the items of a benchmark.
 
-items      the texts that are given to the model
-audit      the record that the pipeline runs
-cells      shards -> records
-record     results of one model and of its references
-evidence   every statistic of one cell
+The evidence is the likelihood of their order and of their text, and the score on held-out items.
+
+items      texts that are sent to the model
+audit      the record of this audit that the run uses
+cells      read shards into records
+record     results of one model and its references
+evidence   all statistics of one cell (one model on one benchmark)
 gates      checks of the measurement
-decide     evidence and gates -> one of six verdicts
-texts      the plain sentences
-analyse    cells -> results, corrected over the panel, with the nearest calibrated design
-calibrate  models of known truth, judged by the same tests
+decide     the verdict, from evidence and gates
+texts      the sentences of the report, by code
+analyse    judge cells, correct over the panel, quote the nearest calibrated design
+calibrate  judge simulated models of known truth by the same tests
 """

@@ -1,7 +1,4 @@
-"""Judge the cells of a memory audit.
-
-Holm's correction is over every indicator of every cell that could be judged.
-"""
+"""Judge the cells of a memory audit, and quote the error rates of the nearest calibrated design."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -29,6 +26,7 @@ from audit.memory.without import score_without
 
 
 def _result(case: Case[MemoryCell, Evidence, Evidence]) -> MemoryResult:
+    """Return the verdict on one cell, with its score without memory."""
     cell, evidence, gates, limits = case.cell, case.panel, case.gates, case.settings.thresholds
     if no_likelihoods(cell):  # Without likelihoods, only the gap can be measured.
         evidence = replace(evidence, indicators=(evidence.indicator(Name.GAP),))
@@ -65,12 +63,19 @@ JUDGE = Judge(
     result=_result,
     shipped="calibration_memory.json",
 )
-analyse = partial(judge_cells, JUDGE)  # The argument is cells that passed `gates.readable`.
+# The cells to judge must have passed `gates.readable`.
+analyse = partial(judge_cells, JUDGE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunVerdict(JudgedRun[MemoryCell, MemoryResult]):
-    """Hold all judged cells of a run. `orders` are the options that made the orders."""
+    """Hold all judged cells of a run.
+
+    Attributes
+    ----------
+    orders : dict
+        The options from which the orders of items and options were drawn.
+    """
 
     audit = "memory"
     schema_version = "2.2"
@@ -78,26 +83,24 @@ class RunVerdict(JudgedRun[MemoryCell, MemoryResult]):
     orders: dict[str, int]
 
     def mark(self, cell: MemoryCell, result: MemoryResult) -> str:
-        """Return the note on missing rows of the benchmark or the held-out items; empty if
-        complete.
+        """Return a note on missing rows of a cell.
 
         Parameters
         ----------
         cell : MemoryCell
-            Names both sets.
+            The cell, which names both sets.
         result : MemoryResult
             Not used.
 
         Returns
         -------
         str
-            The note of the first incomplete set.
+            The note of the first incomplete set; empty if both are complete.
         """
-        names = [cell.benchmark]
-        if cell.fresh:
-            names.append(cell.fresh.name)
-        marks = [self.marks.get((cell.model, name), "") for name in names]
-        return next(filter(None, marks), "")
+        mark = self.marks.get((cell.model, cell.benchmark), "")
+        if mark or cell.fresh is None:
+            return mark
+        return self.marks.get((cell.model, cell.fresh.name), "")
 
     def own(self) -> dict[str, Any]:
         """Return the fields that a memory audit adds to a run in verdict.json."""
@@ -134,9 +137,6 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
     indicators = []
     for shown in evidence.indicators:
         indicators.append({**json_ready(shown), "test": INDICATORS[shown.name].level})
-    references = []
-    for reference, _ in cell.references:
-        references.append(reference.model)
     aucs = {}
     for name, (a, b) in evidence.aucs.items():
         aucs[name] = {"own": a, "beyond_references": b}
@@ -157,7 +157,7 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
         "chance": cell.published.chance,
         "n_questions": cell.published.n,
         "n_fresh": cell.fresh.n if cell.fresh else 0,
-        "references": references,
+        "references": cell.reference_names,
         "reads": tested.reads,
         "evidence": {
             **attributes(
@@ -174,10 +174,12 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
     }
 
 
-# Largest distance of a near design. An example is twice the items with half the held-out items.
+# Largest distance of a design whose rates are quoted. A design with twice the items and half the
+# held-out items has the distance 1.4.
 NEAR = 1.5
-# Models in these worlds have no memory, but the sets or the models differ. The worst rate is quoted.
-_DIFFER = (
+# In these worlds no model has memory, but the sets or the models differ. The highest rate of these
+# worlds is quoted.
+DIFFER = (
     "abler",
     "weaker",
     "spread_wider",
@@ -197,33 +199,36 @@ def nearest(
     run: Mapping[str, Any],
     limits: Mapping[str, float] | None = None,
 ) -> Calibration | None:
-    """Return the rates of the calibrated design that is nearest to a run.
+    """Return the error rates of the calibrated design that is nearest to a run.
 
     Parameters
     ----------
     table : mapping or None
         The table of `audit calibrate`.
     run : mapping
-        n, fresh (held-out items, 0 for none), references, accuracy as published, and score_alone.
+        The design of the run: n, fresh (held-out items, 0 for none), references, accuracy on the
+        published items, and score_alone.
     limits : mapping, optional
         The thresholds of the run. The sentence names those that differ from the table's.
 
     Returns
     -------
     Calibration or None
-        The design, without rates if the smallest distance is above NEAR; None without a table.
+        The design, without rates if its distance exceeds NEAR; None without a table.
 
     Notes
     -----
-    The distance is |log n| + |log fresh| + |log(1 + R)| + |log-odds of accuracy|. Only designs that
-    agree on score_alone, and on having held-out items, are compared. A run with held-out items and
-    no reference is compared with a design that has neither.
+    The distance is |log n| + |log fresh| + |log(1 + R)| + |log-odds of accuracy|, each for the
+    ratio or difference between run and design. Designs are compared only if they agree on
+    score_alone and on whether there are held-out items. A run with held-out items but no reference
+    is compared with a design that has neither.
     """
     n, fresh, references = itemgetter("n", "fresh", "references")(run)
     if not fresh or not references:
         fresh = references = 0
 
     def distance(design: Mapping[str, Any]) -> float:
+        """Return the distance of a calibrated design from the run; infinite if it is another kind."""
         if bool(design["fresh"]) != bool(fresh) or design["score_alone"] != run["score_alone"]:
             return inf
         if fresh and np.isnan(run["accuracy"]):
@@ -246,7 +251,18 @@ def _log_odds(accuracy: float) -> float:
 
 
 def rates_sentence(entry: Mapping[str, Any]) -> str:
-    """Return the rates of one calibrated design in words: both error rates, then the power."""
+    """Return the error rates of one calibrated design as text.
+
+    Parameters
+    ----------
+    entry : mapping
+        An entry of the calibration table.
+
+    Returns
+    -------
+    str
+        The rate of false positives, then that of findings, clearances and false negatives.
+    """
     d, r = entry["design"], entry["rates"]
     held_out = (
         f"{d['fresh']} held-out items, {d['references']} references"
@@ -266,7 +282,7 @@ def rates_sentence(entry: Mapping[str, Any]) -> str:
             "Without references it finds no memory, and without held-out items it clears no model."
         )
     simulated = []
-    for name in _DIFFER:
+    for name in DIFFER:
         if r.get(name) is not None:
             simulated.append(name)
     worst = max(simulated, key=lambda name: r[name], default=None)

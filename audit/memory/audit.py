@@ -1,7 +1,8 @@
-"""Build the requests of a memory audit: a question to answer, or a text whose likelihood is read.
+"""Build the requests of a memory audit: questions to answer, and texts whose likelihood is
+measured.
 
-An item may lack an order, because its options have a natural order, or it has too few orders or no
-neighbour. Its row then states this, and nothing is sent or scored.
+An item may lack an order, because its options have a natural order, it has too few orders, or it
+has no neighbour. The row then states this, and nothing is sent or scored.
 """
 
 import zlib
@@ -33,10 +34,14 @@ NOT_ASKED = "the item has no such order, so nothing was sent"
 
 @dataclass(frozen=True)
 class Orders:
-    """Hold the state of a memory audit in `Work.own`.
+    """Hold what is needed to compute the orders of items and options again (`Work.own`).
 
-    run_dir: the folder of questions.arrow, or that file; the shards are made from it. The other
-    fields come from the configuration.
+    Attributes
+    ----------
+    run_dir : str
+        The run directory with questions.arrow, or that file. The shards are computed from it.
+    seed, shard_items, orders, option_orders : int
+        Options of the run.
     """
 
     run_dir: str
@@ -61,12 +66,14 @@ def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list
     Returns
     -------
     list of Presentation
-        One for each level. If the item has no such order, the presentation has an error.
+        One presentation for each level. If the item has no such order, the presentation has an
+        error.
     """
     return [_present(work, item, part.arm, level) for level in part.levels]
 
 
 def _present(work: Work, item: Item, arm: str, level: int) -> Presentation:
+    """Return the request of one item under one arm, with its order number `level`."""
     state = work.own
     if arm == Arm.SCORE:
         prompt = direct_prompt(work.protocol, item, work.reading)
@@ -93,7 +100,7 @@ def _present(work: Work, item: Item, arm: str, level: int) -> Presentation:
 
 
 def item_orders(item: Item, state: Orders) -> list[tuple[int, ...]]:
-    """Return the other orders of an item's wrong options, which are equal for every model.
+    """Return the other orders of an item's wrong options. They are the same for every model.
 
     Parameters
     ----------
@@ -111,7 +118,7 @@ def item_orders(item: Item, state: Orders) -> list[tuple[int, ...]]:
 
 
 def shard_orders(shard: Sequence[Item], state: Orders) -> list[tuple[int, ...]]:
-    """Return the orders of a shard, which are equal for every model.
+    """Return the orders of a shard. They are the same for every model.
 
     Parameters
     ----------
@@ -123,12 +130,13 @@ def shard_orders(shard: Sequence[Item], state: Orders) -> list[tuple[int, ...]]:
     Returns
     -------
     list of tuple
-        The positions of the items in each order, the published order first.
+        Positions of the items in each order, the published order first.
     """
     return orders_of(len(shard), state.orders, _rng(state, "order", shard[0]))
 
 
 def _rng(state: Orders, purpose: str, item: Item) -> np.random.Generator:
+    """Return a generator that depends only on the seed, the purpose and the item."""
     return np.random.default_rng(
         [state.seed, zlib.crc32(f"{purpose}\0{item.benchmark}\0{item.id}".encode())]
     )
@@ -136,7 +144,9 @@ def _rng(state: Orders, purpose: str, item: Item) -> np.random.Generator:
 
 @lru_cache(maxsize=2)
 def _positions(state: Orders) -> dict[tuple[str, str], tuple[int, tuple[Item, ...], int]]:
-    """Return shard number, shard, and position in the published shard, by benchmark and id."""
+    """Return for each item, by benchmark and id, the number of its shard, the shard, and the place
+    in it.
+    """
     positions = {}
     for number, shard in enumerate(shards_of(list(QuestionFile(state.run_dir)), state.shard_items)):
         for place, question in enumerate(shard):
@@ -145,11 +155,13 @@ def _positions(state: Orders) -> dict[tuple[str, str], tuple[int, tuple[Item, ..
 
 
 def _given(item: Item, pieces: tuple[str, ...], shard: int | None = None) -> Presentation:
+    """Return a request for the likelihood of a text that is given in pieces."""
     columns = {"asked": True, "shard": shard, "pieces": pieces}
     return Presentation("".join(pieces), item.options, item.gold, columns, pieces=pieces)
 
 
 def _not_asked(item: Item, shard: int | None = None) -> Presentation:
+    """Return a presentation that is not sent, because the item has no such order."""
     return Presentation(
         "", item.options, item.gold, {"asked": False, "shard": shard, "pieces": ()}, NOT_ASKED
     )
@@ -194,14 +206,14 @@ def reply_columns(setting: Setting, reply: Generation) -> dict[str, object]:
     Parameters
     ----------
     setting : Setting
-        Arms other than `published` need only the totals of the pieces (option_logprobs).
+        The arm. Arms other than `published` need only the totals of the pieces (option_logprobs).
     reply : Generation
         The reply.
 
     Returns
     -------
     dict
-        Token columns; empty lists for other arms.
+        Token columns; empty sequences for other arms.
     """
     tokens = reply.tokens if setting.arm == Arm.PUBLISHED else None
     columns = {}

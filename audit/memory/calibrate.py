@@ -1,14 +1,17 @@
-"""How often is this audit itself wrong? Models of known truth through the tests of the real
-verdict.
+"""Measure how often the memory audit is wrong, on simulated models of known truth.
 
-    audit calibrate audit=memory --out audit/data/calibration_memory.json      # the table that ships, minutes
+    audit calibrate audit=memory --out audit/data/calibration_memory.json --force  # the shipped
+    table, minutes
 
-The models are those of `audit.memory.worlds`. Two errors are counted: memory found where there is
-none, and the clearance (`nothing_seen_by_this_instrument`) of a model that has memory. Each model
-is judged by itself, and as one of a panel of twelve, by Bonferroni: Holm's correction takes no
-finding away that this leaves. The gates, which look for faults that a simulation does not have, are
-bypassed, but for `fresh_matched` and `fresh_drawn`. A design with one reference is judged with
-references_min=1."""
+`audit.memory.worlds` simulates the models, and the tests of the real verdict judge them. Two errors
+are counted: a finding for a model without memory, and a clearance
+(`nothing_seen_by_this_instrument`) of a model with memory. Each model is judged alone, and as one
+of twelve models with Bonferroni's correction. A finding that survives this correction also survives
+Holm's.
+
+The gates look for faults that a simulation does not have, so only `fresh_matched` and `fresh_drawn`
+are applied. A design with one reference is judged with references_min=1.
+"""
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -27,6 +30,7 @@ from audit.judging.simulated import (
     table_text,
 )
 from audit.judging.world import World
+from audit.memory.analyse import DIFFER
 from audit.memory.decide import decide
 from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Evidence, correct, measure, with_adjusted
@@ -36,11 +40,11 @@ from audit.memory.vocabulary import Decision
 from audit.memory.vocabulary import MemoryVerdict as V
 from audit.memory.worlds import CLEAN, WITH_MEMORY, WORLDS, MemoryDesign, simulate
 
-# Permutations of a test: the smallest p, .005, is below Holm's limit for six indicators (not for
-# 72).
+# Number of permutations of a test. The smallest p-value is then .005, which is below Holm's limit
+# for the six indicators of one model, but not for the 72 of a panel.
 RESAMPLES = 199
-SIMULATIONS = 300
-_OF_MEMORY = 2  # divisor of the number of simulations for models with memory
+SIMULATIONS = 300  # simulated models of each world without memory
+_OF_MEMORY = 2  # For worlds with memory, the number of simulations is divided by this.
 
 HOSTILE = (
     "clean",
@@ -53,28 +57,18 @@ HOSTILE = (
     "gap_5_guessed",
 )
 FEW = ("clean", "tau_2", "larger_1.5", "felt_2", "answers", "half", "text", "gap_5")
-ALONE = ("clean", "sequenced", "text")  # worlds that tell something without held-out items
+ALONE = ("clean", "sequenced", "text")  # worlds of designs without held-out items
 QUOTED = (
     "clean",
     "clean_unparsed",
-    "abler",
-    "weaker",
-    "spread_wider",
-    "spread_narrower",
-    "tau_2",
-    "tau_4",
-    "touchy",
-    "larger_1.5",
-    "family",
-    "felt_2",
-    "larger_all",
+    *DIFFER,
     "answers",
     "half",
     "dose_15",
     "text",
     "gap_5",
 )
-OF_SCORES = (  # worlds that tell something of a score
+OF_SCORES = (  # worlds of designs in which only the score is measured
     "clean",
     "clean_unparsed",
     "abler",
@@ -95,7 +89,7 @@ OF_SCORES = (  # worlds that tell something of a score
     "gap_5_tau_2",
 )
 
-# The designs that ship, and their worlds: `analyse.nearest` picks from them.
+# The designs of the table that ships, with their worlds. `analyse.nearest` chooses among them.
 SHIPPED: Mapping[MemoryDesign, Sequence[str]] = {
     MemoryDesign(1000, 500, 5): tuple(WORLDS),
     **{MemoryDesign(1000, 500, r, score_alone=True): OF_SCORES for r in (5, 3, 8)},
@@ -106,14 +100,27 @@ SHIPPED: Mapping[MemoryDesign, Sequence[str]] = {
     MemoryDesign(3000, 3000, 8): HOSTILE,
 }
 OUTCOMES = ("", "_text", "_gap", "_unknown", "_cleared", "_panel", "_cleared_panel", "_cleared_10")
-_WIDE = 0.10  # another smallest effect that matters, for which clearances are counted too
+_WIDE = 0.10  # Clearances are also counted for this larger smallest effect that matters.
 
 
 def judge(design: MemoryDesign, world: World, rng: np.random.Generator) -> tuple[bool, ...]:
-    """Return what is counted of one simulated model, in the order of OUTCOMES.
+    """Judge one simulated model, and return which outcomes it has.
 
-    The counts are: any finding; memory of the text; a gap; a gap of unknown cause; cleared; any
-    finding in a panel; cleared in a panel; cleared if 10 points is the smallest effect of interest.
+    Parameters
+    ----------
+    design : MemoryDesign
+        The numbers of items and references.
+    world : World
+        The facts of the simulation.
+    rng : numpy.random.Generator
+        Source of the draws.
+
+    Returns
+    -------
+    tuple of bool
+        In the order of OUTCOMES: any finding; memory of the text; a gap; a gap of unknown cause;
+        cleared; any finding in a panel; cleared in a panel; cleared if 10 points is the smallest
+        effect that matters.
     """
     limits = MemoryThresholds()
     if design.references:
@@ -127,7 +134,10 @@ def judge(design: MemoryDesign, world: World, rng: np.random.Generator) -> tuple
     cleared = V.NOTHING_SEEN
     return (
         verdict in finding,
-        *(verdict == one for one in (*finding, V.CAUSE_UNKNOWN, cleared)),
+        verdict == V.MEMORY_OF_TEXT,
+        verdict == V.GAP_TO_FRESH,
+        verdict == V.CAUSE_UNKNOWN,
+        verdict == cleared,
         panel in finding,
         panel == cleared,
         wide == cleared,
@@ -135,38 +145,91 @@ def judge(design: MemoryDesign, world: World, rng: np.random.Generator) -> tuple
 
 
 def measured(cell: MemoryCell, limits: MemoryThresholds, rng: np.random.Generator) -> Evidence:
-    """Return the evidence of one simulated cell, not yet corrected."""
+    """Return the evidence of one simulated cell, without correction over a panel.
+
+    Parameters
+    ----------
+    cell : MemoryCell
+        The simulated cell.
+    limits : MemoryThresholds
+        The thresholds.
+    rng : numpy.random.Generator
+        Source of the permutations.
+
+    Returns
+    -------
+    Evidence
+        The statistics on which a verdict depends.
+    """
     return measure(cell, limits, rng=rng, n_resamples=RESAMPLES, gammas=(), describe=False)
 
 
 def decided(evidence: Evidence, limits: MemoryThresholds) -> Decision:
-    """Return the decision on evidence that was corrected."""
+    """Return the decision on one cell.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        The evidence with adjusted p-values.
+    limits : MemoryThresholds
+        The thresholds.
+
+    Returns
+    -------
+    Decision
+        The verdict and its grade.
+    """
     return decide(
         evidence, (fresh_matched(evidence, limits), fresh_drawn(evidence, limits)), limits
     )
 
 
 def decision_of(cell: MemoryCell, rng: np.random.Generator) -> Decision:
-    """Return the decision on one simulated cell by itself."""
+    """Return the decision on one simulated cell that is judged alone.
+
+    Parameters
+    ----------
+    cell : MemoryCell
+        The simulated cell.
+    rng : numpy.random.Generator
+        Source of the permutations.
+
+    Returns
+    -------
+    Decision
+        The verdict and its grade.
+    """
     limits = MemoryThresholds()
     (evidence,) = correct([measured(cell, limits, rng)])
     return decided(evidence, limits)
 
 
 def in_panel(evidence: Evidence) -> Evidence:
-    """Return evidence with the p-values of a panel of PANEL models, by Bonferroni: the largest
-    correction that Holm's method can make.
+    """Return evidence with p-values corrected as in a panel of PANEL models.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        The evidence of one model.
+
+    Returns
+    -------
+    Evidence
+        The p-values are corrected by Bonferroni's method, the largest correction that Holm's method
+        can make.
     """
 
-    def of(p: float | None, tests: int) -> float | None:
-        return None if p is None else min(PANEL * tests * p, 1.0)
+    pvalues, unguarded = [], []
+    for indicator in evidence.indicators:
+        pvalues.append(indicator.pvalue)
+        unguarded.append(indicator.unguarded)
+    return with_adjusted(evidence, _bonferroni(pvalues), _bonferroni(unguarded))
 
-    judged = sum(one.judged for one in evidence.indicators)
-    unguarded = sum(one.unguarded is not None for one in evidence.indicators)
-    adjusted = [of(one.pvalue, judged) for one in evidence.indicators]
-    return with_adjusted(
-        evidence, adjusted, [of(one.unguarded, unguarded) for one in evidence.indicators]
-    )
+
+def _bonferroni(pvalues: Sequence[float | None]) -> list[float | None]:
+    """Return p-values multiplied by their number in a panel, at most 1. None stays None."""
+    tests = PANEL * sum(p is not None for p in pvalues)
+    return [None if p is None else min(tests * p, 1.0) for p in pvalues]
 
 
 def procedures(
@@ -174,17 +237,29 @@ def procedures(
 ) -> tuple[Procedure, ...]:
     """Return the sections of the calibration table.
 
-    The rate W is the share (0-1) of models in world W in which memory is found. W with another of
-    OUTCOMES is the share with that outcome, and W_se a Monte-Carlo standard error.
+    Parameters
+    ----------
+    options : Namespace
+        Seed and number of simulations.
+    designs : mapping
+        The worlds of each design.
+
+    Returns
+    -------
+    tuple of Procedure
+        One section. Its rate W is the share (0-1) of models in world W with any finding. W followed
+        by another of OUTCOMES is the share with that outcome, and W_se is a Monte-Carlo standard
+        error.
     """
     clean = options.simulations or SIMULATIONS
-
-    def case(design: MemoryDesign, name: str) -> Case:
-        count = clean if name in CLEAN else max(clean // _OF_MEMORY, 1)
-        return Case(design, name, WORLDS[name], streams(options.seed, design, name, count))
-
+    cases = []
+    for design, names in designs.items():
+        for name in names:
+            count = clean if name in CLEAN else max(clean // _OF_MEMORY, 1)
+            models = streams(options.seed, design, name, count)
+            cases.append(Case(design, name, WORLDS[name], models))
     procedure = Procedure(
-        cases=[case(design, name) for design, names in designs.items() for name in names],
+        cases=cases,
         judge=judge,
         entries=by_world(OUTCOMES),
         table=lambda done: markdown(done, [name for name in WORLDS if name in done[0]["rates"]]),
@@ -195,16 +270,27 @@ def procedures(
 
 
 def markdown(entries: Entries, names: Sequence[str] = tuple(CLEAN), label: str = "") -> str:
-    """Return a table of one outcome in per cent of models: a row for each world, a column for each
-    design.
+    """Return a table of one outcome in per cent of models.
 
-    `label` is one of OUTCOMES; "" stands for any finding.
+    Parameters
+    ----------
+    entries : sequence of mapping
+        Entries of the calibration table.
+    names : sequence of str
+        The worlds.
+    label : str
+        One of OUTCOMES; "" means any finding.
+
+    Returns
+    -------
+    str
+        A row for each world, and a column for each design.
     """
-    columns = [e["design"] for e in entries]
-    alone = [", score alone" if d["score_alone"] else "" for d in columns]
     head = []
-    for d, end in zip(columns, alone, strict=True):
-        head.append(f"{d['n']} / {d['fresh']}, R={d['references']}{end}")
+    for entry in entries:
+        design = entry["design"]
+        alone = ", score alone" if design["score_alone"] else ""
+        head.append(f"{design['n']} / {design['fresh']}, R={design['references']}{alone}")
     rows = []
     for name in names:
         rates = [shown(e["rates"], f"{name}{label}") for e in entries]
@@ -213,12 +299,23 @@ def markdown(entries: Entries, names: Sequence[str] = tuple(CLEAN), label: str =
 
 
 def tables(entries: Entries) -> tuple[str, ...]:
-    """Return the tables of the documentation: found without memory, unknown cause, found with
-    memory, cleared of 5 points, cleared of 10 points.
+    """Return the tables of the documentation.
+
+    Parameters
+    ----------
+    entries : sequence of mapping
+        Entries of the calibration table.
+
+    Returns
+    -------
+    tuple of str
+        Findings without memory, unknown causes, findings with memory, and clearances at 5 and at 10
+        points.
     """
     return (
         markdown(entries),
         markdown(entries, label="_unknown"),
         markdown(entries, tuple(WITH_MEMORY)),
-        *(markdown(entries, tuple(WORLDS), label) for label in ("_cleared", "_cleared_10")),
+        markdown(entries, tuple(WORLDS), "_cleared"),
+        markdown(entries, tuple(WORLDS), "_cleared_10"),
     )

@@ -1,5 +1,5 @@
-"""Read shards into MemoryCells: the judged models on the benchmark and on held-out items, with
-their references.
+"""Read the shards of a run into MemoryCells, which hold judged models and references on both sets
+of items.
 """
 
 from __future__ import annotations
@@ -51,15 +51,22 @@ _COLUMNS = (
 
 @dataclass
 class _Rows:
-    """Hold the rows of one model and set as numbers, in the order of reading.
+    """Hold the rows of one model on one set as numbers, in the order in which they are read.
 
-    order: nats of its items by (shard, level). requests: sum of the digests that were sent, by
-    level, for an item's orders of options (by its id) and for a shard (by its number).
+    Attributes
+    ----------
+    score : dict
+        The scores of each item, one for each trial.
+    asked : set
+        Items whose score was requested.
+    order : dict
+        Log-likelihoods (nats) of the items of a shard, by shard and level.
+    requests : dict
+        Sum of the request digests of each level, by item id (orders of options) or shard number.
     """
 
-    # Each item has a value for each replicate.
     score: dict[str, list[float]] = field(default_factory=dict)
-    asked: set[str] = field(default_factory=set)  # the items whose score was requested
+    asked: set[str] = field(default_factory=set)
     texts: dict[str, dict[str, float]] = field(
         default_factory=lambda: {name: {} for name in TEXT_SCORES}
     )
@@ -113,27 +120,18 @@ def load_memory(
     answered = {model for model, _ in rows}
     others = list(product([rows], sorted(answered - set(judged))))
     others += _of_runs(references, questions)
-    # Imported answers have no orders.
-    all_shards = shards_of(questions, own.shard_items) if own.orders else []
     sets = {}
     for name in filter(None, (benchmark, fresh)):
-        of_set = []
-        for q in questions:
-            if q.benchmark == name:
-                of_set.append(q)
-        if not of_set:
+        sets[name] = _items_of_set(name, questions, own)
+        if not sets[name][1]:
             raise DataError(
                 f"{run_dir} holds no question of {name}. Run the audit's command again."
             )
-        shards = {}
-        for k, shard in enumerate(all_shards):
-            if shard[0].benchmark == name:
-                shards[k] = shard
-        sets[name] = (_item_set(name, of_set, list(shards.values()), own), of_set, list(shards))
 
     def both_sets(
         rows_of_run: Mapping[tuple[str, str], _Rows], model: str
     ) -> tuple[ModelSet, ModelSet | None]:
+        """Return the results of one model on the benchmark and on the held-out items."""
         model_sets = []
         for name, (_, of_set, numbers) in sets.items():
             rows_of_model = rows_of_run.get((model, name), _Rows())
@@ -157,7 +155,20 @@ def load_memory(
     return tuple(cells)
 
 
-# Trials by item, by (model, set).
+def _items_of_set(
+    name: str, questions: Sequence[Item], own: Orders
+) -> tuple[ItemSet, list[Item], list[int]]:
+    """Return the item set of one name, its items, and the numbers of its shards in the run."""
+    items = [q for q in questions if q.benchmark == name]
+    shards = {}
+    if own.orders:  # Imported answers have no orders.
+        for number, shard in enumerate(shards_of(questions, own.shard_items)):
+            if shard[0].benchmark == name:
+                shards[number] = shard
+    return _item_set(name, items, list(shards.values()), own), items, list(shards)
+
+
+# The trials of each item, by (model, set).
 Answers = Mapping[tuple[str, str], Mapping[str, Sequence[float | None]]]
 
 
@@ -224,9 +235,9 @@ def _answered(trials: Mapping[str, Sequence[float | None]]) -> _Rows:
 def _of_runs(
     references: Sequence[ReferenceRun], questions: Sequence[Item]
 ) -> Iterator[tuple[dict[tuple[str, str], _Rows], str]]:
-    """Yield each reference model with the rows of its run.
+    """Yield the rows of each reference run with the name of each of its reference models.
 
-    Imported rows get the ids of `questions`.
+    Rows of imported logs get the ids of `questions`.
     """
     for run in references:
         rows = _read(run.path)
@@ -240,15 +251,19 @@ def _of_runs(
 def _kind(
     published: tuple[ItemSet, list[Item], Any], fresh: tuple[ItemSet, list[Item], Any], seed: int
 ) -> Auc | None:
-    published_texts = [item_text(q) for q in published[1]]
-    fresh_texts = [item_text(q) for q in fresh[1]]
+    """Return how well words alone separate the two sets; None if a set has no texts."""
+    published_texts, fresh_texts = (
+        list(map(item_text, published[1])),
+        list(map(item_text, fresh[1])),
+    )
     if not any(published_texts) or not any(fresh_texts):
-        return None  # Imported outcomes may lack texts.
+        return None  # Imported logs may hold no texts.
     clusters = (published[0].cluster, fresh[0].cluster)
     return kind_auc(published_texts, fresh_texts, clusters, rng=np.random.default_rng(seed))
 
 
 def _read(run_dir: Path) -> dict[tuple[str, str], _Rows]:
+    """Return the rows of a run by (model, benchmark)."""
     rows: dict[tuple[str, str], _Rows] = {}
     for batch in iter_columns(run_dir, SCHEMA, _COLUMNS):
         for row in batch.to_pylist():
@@ -259,7 +274,7 @@ def _read(run_dir: Path) -> dict[tuple[str, str], _Rows]:
 def _renamed(
     imported_rows: Mapping[tuple[str, str], _Rows], items: Mapping[ItemKey, ItemKey]
 ) -> dict[tuple[str, str], _Rows]:
-    """Return imported answers under the ids of this run. Each item counts once for all its trials."""
+    """Return imported answers under the ids of this run. An item counts once, whatever its trials."""
     renamed: dict[tuple[str, str], _Rows] = {}
     for (model, name), rows in imported_rows.items():
         for id_ in rows.asked:
@@ -277,12 +292,9 @@ def _renamed(
 
 
 def _take(rows: _Rows, row: dict[str, Any]) -> None:
-    # Every row has a separate copy of the id.
-    id_, arm, level = (
-        intern(row["question_id"]),
-        row["arm"],
-        row["ordering"],
-    )
+    """Add one row of a shard to the rows of its model and set."""
+    # Every row holds its own copy of the id. Interning keeps one copy and saves memory.
+    id_, arm, level = intern(row["question_id"]), row["arm"], row["ordering"]
     reads = rows.reads[arm]
     if not row["asked"]:
         reads[2] += 1
@@ -308,6 +320,7 @@ def _take(rows: _Rows, row: dict[str, Any]) -> None:
 
 
 def _take_published(rows: _Rows, row: dict[str, Any]) -> None:
+    """Add the likelihoods of one item as published."""
     id_, pieces, totals = intern(row["question_id"]), row["pieces"], row["option_logprobs"]
     for name, value in likelihoods_a_byte(pieces, totals, row["options"], row["gold"]).items():
         rows.texts[name][id_] = value
@@ -315,53 +328,42 @@ def _take_published(rows: _Rows, row: dict[str, Any]) -> None:
         rows.tokens[name][id_] = value
     rows.ranks[id_] = float(np.mean(np.asarray(row["token_ranks"]) == 1))
     if len(pieces) > OPTIONS:
-        rows.options[id_, 0] = sum(t for t in totals[OPTIONS:] if t is not None)
+        rows.options[id_, 0] = sum(total for total in totals[OPTIONS:] if total is not None)
 
 
 def _model_set(
     model: str, rows: _Rows, questions: Sequence[Item], shards: Sequence[int], own: Orders
 ) -> ModelSet:
+    """Return the results of one model on the items of one set, NaN where a row is missing."""
     ids = [q.id for q in questions]
     parts = shards_of(questions, own.shard_items) if own.orders else []
     order = np.full((len(shards), own.orders + 1), np.nan)
     for s, number in enumerate(shards):
         for level in range(own.orders + 1):
             terms = rows.order.get((number, level), ())
-            # Without one of its items, the sum would be the likelihood of another text.
+            # If an item is missing, the sum is the likelihood of another text and is not used.
             if len(terms) == len(parts[s]):
                 order[s, level] = sum(terms)
 
     def column(values: Mapping[str, float]) -> FloatArray:
+        """Return values by id as an array in the order of the items."""
         return np.array([values.get(id_, np.nan) for id_ in ids], dtype=float)
 
     options = np.full((len(ids), own.option_orders + 1), np.nan)
     for i, id_ in enumerate(ids):
-        order_scores = []
         for order_number in range(own.option_orders + 1):
-            order_scores.append(rows.options.get((id_, order_number), np.nan))
-        options[i] = order_scores
+            options[i, order_number] = rows.options.get((id_, order_number), np.nan)
     first_items = {number: part[0].id for number, part in zip(shards, parts, strict=True)}
-    scores = {}
-    for id_, every in rows.score.items():
-        scores[id_] = float(np.mean(every))
-    texts = {}
-    for name in TEXT_SCORES:
-        texts[name] = column(rows.texts[name])
-    tokens = {}
-    for name in TOKEN_SCORES:
-        tokens[name] = column(rows.tokens[name])
-    reads = {}
-    for arm, counts in rows.reads.items():
-        reads[arm] = Reads(*counts)
+    scores = {id_: float(np.mean(trials)) for id_, trials in rows.score.items()}
     return ModelSet(
         model=model,
         score=column(scores),
-        texts=texts,
-        tokens=tokens,
+        texts={name: column(rows.texts[name]) for name in TEXT_SCORES},
+        tokens={name: column(rows.tokens[name]) for name in TOKEN_SCORES},
         ranks=column(rows.ranks),
         options=options,
         order=order,
-        reads=reads,
+        reads={arm: Reads(*counts) for arm, counts in rows.reads.items()},
         requests=_orders_sent(rows.requests, first_items),
         asked=np.array([id_ in rows.asked for id_ in ids], dtype=bool),
     )
@@ -370,11 +372,12 @@ def _model_set(
 def _orders_sent(
     requests: Mapping[str | int, Mapping[int, int]], first: Mapping[int, str]
 ) -> RequestCounts:
-    """Compare the requests of every other order with those of the published and earlier orders.
+    """Count the requests for other orders that repeat the request for the published or an earlier
+    order.
 
-    first: an item of each shard, which names it. An order of a shard has one request for each item,
-    after the items before it. Two orders may share some of them (an item that is first in both is
-    sent alone), and are equal if they share all.
+    A request is named by its item, or by the first item of its shard (`first`). A shard is sent as
+    one request for each item, with the items before it. Two orders are equal only if all these
+    requests are equal: single requests may coincide, such as that of an item that is first in both.
     """
     published, others = {}, {}
     for key, levels in requests.items():
@@ -391,6 +394,7 @@ def _orders_sent(
 def _item_set(
     name: str, questions: Sequence[Item], shards: Sequence[Sequence[Item]], own: Orders
 ) -> ItemSet:
+    """Return the items of one set with their clusters, lengths and similarity of neighbours."""
     cluster = np.unique([q.group for q in questions], return_inverse=True)[1]
     n_options = []
     log_lengths = []
@@ -408,31 +412,31 @@ def _item_set(
 
 
 def neighbours(shards: Sequence[Sequence[Item]], own: Orders) -> dict[str, FloatArray]:
-    """Measure how similar neighbours are under each order of each shard, the published order first.
+    """Measure how similar neighbouring items are in each order of each shard.
 
     Parameters
     ----------
     shards : sequence of S shards
         Neighbouring items.
     own : Orders
-        The K other orders of each shard.
+        Options from which the K other orders of each shard are drawn.
 
     Returns
     -------
     dict of array (S, K + 1)
-        words: mean share of words that neighbours have in common (Jaccard). length: minus the mean
-        difference of their lengths.
+        The published order is first. words: mean share of words that neighbours have in common
+        (Jaccard). length: minus the mean difference of their lengths.
 
     Notes
     -----
-    If these measures distinguish the published order, a model may prefer this order without having
-    read it.
+    If these measures distinguish the published order, a model may find this order likelier without
+    having read it.
     """
     measures = {}
     for name in ("words", "length"):
         measures[name] = np.full((len(shards), own.orders + 1), np.nan)
     for s, shard in enumerate(shards):
-        texts = [item_text(q) for q in shard]
+        texts = list(map(item_text, shard))
         words = [frozenset(text.casefold().split()) for text in texts]
         for level, order in enumerate(shard_orders(shard, own)):
             pairs = list(pairwise(order))

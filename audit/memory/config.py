@@ -1,5 +1,5 @@
-"""Define the options of a memory audit (the schema of conf/memory.yaml), validated before an engine
-is loaded.
+"""Define the options of a memory audit and check them before an engine is loaded (schema of
+conf/memory.yaml).
 """
 
 from dataclasses import dataclass, replace
@@ -14,17 +14,19 @@ from audit.core.errors import ConfigError
 from audit.core.records import Design
 from audit.memory.design import MemoryThresholds, make_design
 
-# A reference run must have equal values of these options, which decide what is sent.
+# These options decide what is sent, so a reference run must have the same values.
 SAME = ("seed", "n", "shard_items", "orders", "option_orders", "control_benchmark")
 
 ALONE = (
-    "Only the score is measured, against held-out items. Left out: the likelihood of the text, the order of items and "
-    "that of options. So memory of the text is not cleared."
+    "Only the score against held-out items is measured. The likelihood of the text, the order of items and the order "
+    "of options are not measured, so memory of the text is not excluded."
 )
 
 
 @dataclass
 class MemoryConfig(ReferencedConfig):
+    """Hold the options of a memory audit."""
+
     n: Any = "all"  # the order test needs every item
     shard_items: int = 5
     orders: int = 10
@@ -36,7 +38,7 @@ ConfigStore.instance().store(name="memory_schema", node=MemoryConfig)
 
 
 def from_hydra(cfg: DictConfig) -> MemoryConfig:
-    """Convert and validate a composed configuration, with the reference models among its models.
+    """Convert and check a composed configuration.
 
     Parameters
     ----------
@@ -46,12 +48,13 @@ def from_hydra(cfg: DictConfig) -> MemoryConfig:
     Returns
     -------
     MemoryConfig
-        Without orders if a model is an endpoint, which gives no likelihoods.
+        The options, with the reference models among the models. If a model is an endpoint, no
+        orders are asked, because an endpoint returns no likelihoods.
 
     Raises
     ------
     ConfigError
-        For the first invalid option.
+        If an option is invalid.
     """
     config: MemoryConfig = from_composed(cfg, MemoryConfig)
     config = replace(config, model=with_references(config))
@@ -72,12 +75,12 @@ def validate(config: MemoryConfig) -> None:
     Raises
     ------
     ConfigError
-        For the first option that is invalid.
+        If an option is invalid.
     """
     if score_alone(config) and config.control_benchmark is None:
         raise ConfigError(
-            "control_benchmark is not set. An endpoint (and orders=0 option_orders=0) gives the score alone, which "
-            "needs held-out items. Expected control_data=FILE or control_benchmark=NAME, and 'references=[..]'. "
+            "control_benchmark is not set. An endpoint, or orders=0 option_orders=0, gives only the score, and the "
+            "score needs held-out items. Expected control_data=FILE or control_benchmark=NAME, and 'references=[..]'. "
             "Example: control_data=unseen.csv 'references=[other-model,third-model]'"
         )
     design_of(config)
@@ -86,7 +89,18 @@ def validate(config: MemoryConfig) -> None:
 
 
 def score_alone(config: MemoryConfig) -> bool:
-    """Return whether no likelihoods are read; an endpoint gives no likelihood of a given text."""
+    """Return whether only scores are measured and no likelihoods.
+
+    Parameters
+    ----------
+    config : MemoryConfig
+        The options.
+
+    Returns
+    -------
+    bool
+        True for an endpoint, which returns no likelihood of a given text.
+    """
     return config.orders == config.option_orders == 0
 
 

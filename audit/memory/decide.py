@@ -1,19 +1,20 @@
-"""Decide a cell from its evidence and gates: a grade, its code and its reasons.
+"""Decide one cell from its evidence and gates: its grade, its verdict, reasons and advice.
 
-The ladder of grades is in `audit.judging`.
+`audit.judging.ladder` defines the grades.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from audit.judging.ladder import NO_ROOM, Bound, Contrast, Grade, Guard, grade
-from audit.judging.result import Gate, Reason, Status, advice_of, because, failed
-from audit.judging.vocabulary import gate_reasons
+from audit.judging.ladder import NO_ROOM, Bound, Contrast, Grade, grade
+from audit.judging.result import Gate, Reason, Status, because, failed
+from audit.judging.vocabulary import verdict_of
 from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Evidence, Indicator, Name, contaminated
 from audit.memory.record import MemoryCell
-from audit.memory.vocabulary import GATES, Decision
+from audit.memory.vocabulary import GATES, VERDICTS, Decision
 from audit.memory.vocabulary import MemoryVerdict as V
 from audit.statistics.multiplicity import holm
 from audit.statistics.unparsed import DECIDE_AT, tipping_point
@@ -21,7 +22,8 @@ from audit.statistics.unparsed import DECIDE_AT, tipping_point
 # If one of these gates fails, the indicators that need held-out items are not judged.
 TAKEN_AWAY = ("fresh_matched", "fresh_drawn", "same_kind", "above_guessing")
 _TEXT = (Name.ITEM, Name.HALF, Name.WRONG)
-_TELLS_APART = {  # advice that excludes another cause; the default is larger references
+# The advice that excludes another cause, by the code of the cause. The default is larger references.
+_EXCLUDES = {
     "no_reference": "add_references",
     "one_family": "other_families",
     "abler": "abler_references",
@@ -31,16 +33,43 @@ _TELLS_APART = {  # advice that excludes another cause; the default is larger re
     "unparsed": "mend_unparsed",
     "undated": "state_dates",
 }
-_DETAILED = ("other_families", "state_dates")  # advice with the numbers of the doubt
+# This advice is completed with the numbers of the doubt.
+_DETAILED = ("other_families", "state_dates")
 
 
 def significant(indicators: Sequence[Indicator], alpha: float) -> tuple[Indicator, ...]:
-    """Return the indicators that are evidence of memory at level alpha."""
+    """Return the indicators that are evidence of memory.
+
+    Parameters
+    ----------
+    indicators : sequence of Indicator
+        The indicators after the panel's correction.
+    alpha : float
+        Level of the tests.
+
+    Returns
+    -------
+    tuple of Indicator
+        Those whose guards hold too.
+    """
     return tuple(indicator for indicator in indicators if indicator.seen(alpha))
 
 
 def unexplained(indicators: Sequence[Indicator], alpha: float) -> tuple[Indicator, ...]:
-    """Return the indicators that stand out, possibly for another cause."""
+    """Return the indicators that stand out, possibly for another cause than memory.
+
+    Parameters
+    ----------
+    indicators : sequence of Indicator
+        The indicators after the panel's correction.
+    alpha : float
+        Level of the tests.
+
+    Returns
+    -------
+    tuple of Indicator
+        Those that are significant without their guards only.
+    """
     return tuple(indicator for indicator in indicators if indicator.open(alpha))
 
 
@@ -52,28 +81,26 @@ def finding(indicators: Sequence[Indicator], alpha: float) -> V | None:
     indicators : sequence of Indicator
         The indicators after the panel's correction.
     alpha : float
-        Level.
+        Level of the tests.
 
     Returns
     -------
     MemoryVerdict or None
-        The finding. Memory of the text precedes a gap in the score.
+        Memory of the text if an indicator of the text is significant, otherwise a gap if the score
+        is.
     """
-    names = {indicator.name for indicator in significant(indicators, alpha)}
-    if names - {Name.GAP}:
+    names = _names(significant(indicators, alpha))
+    if set(names) - {Name.GAP}:
         return V.MEMORY_OF_TEXT
     return V.GAP_TO_FRESH if names else None
 
 
-_VERDICTS = {
-    Grade.CHECK_FAILED: V.WITHHELD,
-    Grade.NOT_IDENTIFIED: V.NOT_IDENTIFIED,
-    Grade.FOUND_STRONG: V.GAP_TO_FRESH,
-    Grade.CAUSE_UNKNOWN: V.CAUSE_UNKNOWN,
-    Grade.UNDECIDED: V.UNDERPOWERED,
-    Grade.CLEARED: V.NOTHING_SEEN,
-}
-# Advice if an indicator lacks something; the default is to ask more items.
+def _names(indicators: Sequence[Indicator]) -> list[Name]:
+    """Return the names of indicators."""
+    return [indicator.name for indicator in indicators]
+
+
+# The advice if an indicator lacks something. The default is to ask more items.
 _LACKS = {
     "needs_both": "add_held_out",
     "needs_held_out": "add_held_out_alone",
@@ -101,15 +128,16 @@ def decide(evidence: Evidence, gates: Sequence[Gate], limits: MemoryThresholds) 
     Returns
     -------
     Decision
-        The grade, with the audit's code and reasons.
+        The grade and the verdict, with reasons and advice.
 
     Notes
     -----
-    Each indicator is a contrast, guarded against causes other than memory. Only the gap to held-out
-    items is bounded. It clears memory of answers if its one-sided 95 % upper limit is at most the
-    effect of interest, whether or not the text was examined. If the panel's correction removes a
-    finding, the cell is not cleared. An unmatched held-out set withholds the verdict if there is no
-    other finding.
+    Each indicator is a contrast with guards against causes other than memory. Only the gap to
+    held-out items has a bound. It clears memory of answers if its one-sided 95 % upper limit is at
+    most the smallest effect that matters, whether or not the text was examined. If a cell has a
+    finding that the panel's correction removes, the cell is not cleared, nor if the gap is below
+    zero by more than chance. If the held-out items do not match the benchmark's and there is no
+    other finding, the verdict is withheld.
     """
     indicators, alpha = evidence.indicators, limits.alpha
     blocking = failed(gates)
@@ -117,16 +145,15 @@ def decide(evidence: Evidence, gates: Sequence[Gate], limits: MemoryThresholds) 
     contrasts = [_contrast(indicator, evidence, unfit, limits) for indicator in indicators]
     graded = grade(contrasts, [g.name for g in blocking])
     statements = tuple(_statement(indicator, alpha) for indicator in indicators)
-    verdict = _VERDICTS[graded.grade]
     if graded.grade == Grade.CHECK_FAILED:
-        broken = blocking or unfit
-        return Decision(verdict, graded.grade, gate_reasons(broken, GATES), advice_of(broken))
+        return Decision.withheld(V.WITHHELD, blocking or unfit, GATES)
+    verdict = verdict_of(VERDICTS, graded.grade)
     if graded.grade == Grade.FOUND_STRONG:
         verdict = finding(indicators, alpha) or verdict
         return Decision(verdict, graded.grade, statements, _advice(verdict, indicators))
     if graded.grade == Grade.CAUSE_UNKNOWN:
         first = sorted(statements, key=lambda statement: statement.code != "stands_out")
-        advice = _tells_apart(graded.codes, indicators)
+        advice = _to_exclude(graded.codes, indicators)
         return Decision(verdict, graded.grade, tuple(first), advice)
     if graded.codes == (NO_ROOM,):
         room = because(NO_ROOM, score=_ability(evidence), effect=limits.effect_of_interest)
@@ -147,7 +174,7 @@ def decide(evidence: Evidence, gates: Sequence[Gate], limits: MemoryThresholds) 
     )
 
 
-def _tells_apart(codes: Sequence[str], indicators: Sequence[Indicator]) -> tuple[Reason, ...]:
+def _to_exclude(codes: Sequence[str], indicators: Sequence[Indicator]) -> tuple[Reason, ...]:
     """Return the advice that excludes other causes, given the codes of these causes."""
     doubts = {}
     for indicator in indicators:
@@ -155,59 +182,53 @@ def _tells_apart(codes: Sequence[str], indicators: Sequence[Indicator]) -> tuple
             doubts[indicator.doubt.code] = indicator.doubt
     advice: dict[str, Reason] = {}
     for code in codes:
-        word = _TELLS_APART.get(code, "larger_references")
-        numbers = doubts[code].numbers if word in _DETAILED and code in doubts else {}
-        advice.setdefault(word, because(word, **numbers))
+        step = _EXCLUDES.get(code, "larger_references")
+        numbers = doubts[code].numbers if step in _DETAILED and code in doubts else {}
+        advice.setdefault(step, because(step, **numbers))
     return tuple(advice.values())
 
 
 def _contrast(
     indicator: Indicator, e: Evidence, unfit: Sequence[Gate], limits: MemoryThresholds
 ) -> Contrast:
-    """Return an indicator as a contrast of the ladder."""
+    """Return an indicator as a contrast, from which `audit.judging.ladder` computes the grade."""
     alpha, gap = limits.alpha, indicator.name == Name.GAP
     judged = indicator.judged or indicator.unguarded is not None
-    speaks = indicator.seen(alpha) or indicator.open(alpha)
+    contrast = indicator.contrast(alpha)
     missing: tuple[str, ...] = ()
     if not judged and not (gap and unfit):
         missing = (indicator.why.code if indicator.why else "few_answered",)
     bound = None
     if gap:
         room = 1 - _ability(e) >= limits.effect_of_interest
-        # The comparison is false for NaN, so with NaN no model is cleared.
-        bound = Bound(e.upper() <= limits.effect_of_interest and not _found_alone(e, alpha), room)
-    return Contrast(
-        name=indicator.name,
-        speaks=speaks,
-        guards=(
-            Guard(indicator.doubt.code if indicator.doubt else "", excluded=indicator.seen(alpha)),
-        ),
-        bound=bound,
-        failed=tuple(g.name for g in unfit) if gap and not speaks else (),
-        missing=missing,
-    )
+        # The comparison is false for NaN, so no model is cleared if the limit is NaN.
+        excluded = e.upper() <= limits.effect_of_interest
+        hidden = e.favours_held_out or _found_alone(e, alpha)
+        bound = Bound(excluded and not hidden, room)
+    checks = tuple(g.name for g in unfit) if gap and not contrast.speaks else ()
+    return replace(contrast, bound=bound, failed=checks, missing=missing)
 
 
 def _ability(e: Evidence) -> float:
-    """Return the score on the benchmark's items minus the gap, 0-1; NaN without a gap."""
+    """Return the score on the benchmark minus the gap (0-1); NaN without a gap."""
     return float("nan") if e.gap is None else e.gap.published - e.gap.did.difference
 
 
 def _found_alone(e: Evidence, alpha: float) -> bool:
-    """Return whether the cell alone has a finding, which only the panel's correction removes."""
+    """Return whether the cell alone has a finding that only the panel's correction removes."""
     pvalues = []
     for indicator in e.indicators:
         pvalues.append(np.nan if indicator.pvalue is None else indicator.pvalue)
-    alone = holm(pvalues)
-    return any(p <= alpha for p in alone)
+    return bool(np.any(holm(pvalues) <= alpha))
 
 
 def _unfit(gates: Sequence[Gate]) -> tuple[Gate, ...]:
+    """Return the failed gates without which the held-out items cannot be compared."""
     return tuple(g for g in gates if g.name in TAKEN_AWAY and g.status == Status.FAIL)
 
 
 def _to_identify(indicators: Sequence[Indicator], limits: MemoryThresholds) -> tuple[Reason, ...]:
-    """Return the advice with which the data could answer the question, first for the gap."""
+    """Return the advice with which the data could answer the question, beginning with the gap."""
     ordered = sorted(indicators, key=lambda indicator: indicator.name != Name.GAP)
     codes = []
     for indicator in ordered:
@@ -219,19 +240,25 @@ def _to_identify(indicators: Sequence[Indicator], limits: MemoryThresholds) -> t
 def _missing(
     evidence: Evidence, limits: MemoryThresholds
 ) -> tuple[tuple[Reason, ...], tuple[Reason, ...]]:
-    """Return the reasons that prevent a clearance, and the advice; both are empty if none does."""
+    """Return the reasons why the cell is not cleared, and advice; both are empty if it is cleared."""
     reasons, advice = [], []
     if _found_alone(evidence, limits.alpha):
         reasons.append(because("found_alone"))
         advice.append(because("judge_alone"))
+    if evidence.favours_held_out:
+        reasons.append(because("held_out_favoured", low=-evidence.limits()[2]))
+        advice.append(because("other_held_out"))
     high = evidence.upper()
     lost = evidence.upper(gamma=1.0) <= limits.effect_of_interest < high
     reasons.append(because("gap_compatible", high=high, gamma=DECIDE_AT if lost else None))
     if not high <= limits.effect_of_interest:
         advice.append(because("ask_more"))
-    doubts = {one.doubt.code for one in evidence.indicators if one.doubt is not None}
+    doubts = set()
+    for indicator in evidence.indicators:
+        if indicator.doubt is not None:
+            doubts.add(indicator.doubt.code)
     if "one_family" in doubts:
-        advice += _tells_apart(["one_family"], evidence.indicators)
+        advice += _to_exclude(["one_family"], evidence.indicators)
     return tuple(reasons), tuple(advice)
 
 
@@ -241,56 +268,61 @@ def tipping(evidence: Evidence, verdict: V, limits: MemoryThresholds) -> float |
     Parameters
     ----------
     evidence : Evidence
-        The statistics, which impute unparsed answers at several odds ratios
+        The statistics, with unparsed answers imputed at several odds ratios
         (`audit.statistics.unparsed`).
     verdict : MemoryVerdict
-        A clearance, or a verdict that may rest on a gap.
+        A clearance, or a verdict that may depend on a gap.
     limits : MemoryThresholds
-        The level and the effect of interest.
+        The level and the smallest effect that matters.
 
     Returns
     -------
     float or None
-        None if all answers were parsed, or if the verdict does not rest on the gap.
+        None if all answers were parsed, or if the verdict does not depend on the gap.
     """
     gap = evidence.indicator(Name.GAP)
     if not evidence.held or not gap.pvalue or gap.adjusted is None:
         return None
-    factor = gap.adjusted / gap.pvalue  # the factor of Holm's correction
+    holm_factor = gap.adjusted / gap.pvalue
 
     def holds(gamma: float) -> bool:
+        """Return whether the statement holds at odds ratio gamma."""
         p, low, _ = evidence.limits(gamma)
         if verdict == V.NOTHING_SEEN:
             return evidence.upper(gamma) <= limits.effect_of_interest
-        return p * factor <= limits.alpha and low > 0
+        return p * holm_factor <= limits.alpha and low > 0
 
     if verdict != V.NOTHING_SEEN and gap not in significant(evidence.indicators, limits.alpha):
         return None
     return tipping_point(holds)
 
 
-def _statement(one: Indicator, alpha: float) -> Reason:
-    if one.open(alpha):
-        code, p, adjusted = "stands_out", one.unguarded, one.unguarded_adjusted
-    elif one.pvalue is None:
-        return because("not_judged", indicator=one.name, why=one.why)
+def _statement(indicator: Indicator, alpha: float) -> Reason:
+    """Return what one indicator shows, with its numbers."""
+    if indicator.open(alpha):
+        code, p, adjusted = "stands_out", indicator.unguarded, indicator.unguarded_adjusted
+    elif indicator.pvalue is None:
+        return because("not_judged", indicator=indicator.name, why=indicator.why)
     else:
-        code, p, adjusted = "seen" if one.seen(alpha) else "not_seen", one.pvalue, one.adjusted
-    doubted = code == "stands_out" or (code == "not_seen" and one.low is not None and one.low > 0)
+        code = "seen" if indicator.seen(alpha) else "not_seen"
+        p, adjusted = indicator.pvalue, indicator.adjusted
+    positive = indicator.low is not None and indicator.low > 0
+    doubted = code == "stands_out" or (code == "not_seen" and positive)
     return because(
         code,
-        indicator=one.name,
-        unit=one.unit,
-        estimate=one.estimate,
-        low=one.low,
-        high=one.high,
+        indicator=indicator.name,
+        unit=indicator.unit,
+        estimate=indicator.estimate,
+        low=indicator.low,
+        high=indicator.high,
         p=p,
         adjusted=p if adjusted is None else adjusted,
-        doubt=one.doubt if doubted else None,
+        doubt=indicator.doubt if doubted else None,
     )
 
 
 def _advice(verdict: V, indicators: Sequence[Indicator]) -> tuple[Reason, ...]:
+    """Return what the user can do after a finding."""
     text = any(indicator.judged and indicator.name != Name.GAP for indicator in indicators)
     return (
         because("take_as_read" if verdict == V.MEMORY_OF_TEXT else "quote_held_out"),
@@ -301,14 +333,14 @@ def _advice(verdict: V, indicators: Sequence[Indicator]) -> tuple[Reason, ...]:
 def headline(
     cell: MemoryCell, verdict: V, evidence: Evidence, gates: Sequence[Gate], alpha: float
 ) -> Reason:
-    """Return the headline of a cell.
+    """Return the headline of a cell as a code with numbers.
 
     Parameters
     ----------
     cell : MemoryCell
         The cell, which names model and benchmark.
     verdict : MemoryVerdict
-        The verdict of the cell.
+        The verdict on the cell.
     evidence : Evidence
         The indicators.
     gates : sequence of Gate
@@ -319,10 +351,11 @@ def headline(
     Returns
     -------
     Reason
-        A code with the numbers of the sentence.
+        The code of a sentence of `audit.memory.texts`, with its numbers.
     """
 
     def of(code: str, **numbers: object) -> Reason:
+        """Return the headline of a code, with the names of model and benchmark."""
         return because(f"headline_{code}", model=cell.model, benchmark=cell.benchmark, **numbers)
 
     open_ = unexplained(evidence.indicators, alpha)
@@ -336,10 +369,9 @@ def headline(
     if verdict == V.NOT_IDENTIFIED:
         return of("not_identified")
     if verdict == V.MEMORY_OF_TEXT:
-        names = [indicator.name for indicator in significant(evidence.indicators, alpha)]
-        return of(
-            "text", indicators=[name for name in names if name != Name.GAP], gap=Name.GAP in names
-        )
+        names = _names(significant(evidence.indicators, alpha))
+        texts = [name for name in names if name != Name.GAP]
+        return of("text", indicators=texts, gap=Name.GAP in names)
     if verdict == V.GAP_TO_FRESH:
         assert evidence.gap is not None  # noqa: S101 - only a gap gives this verdict
         published, held_out = cell.scores
@@ -347,14 +379,12 @@ def headline(
             "gap", published=published, held_out=held_out, difference=evidence.gap.did.difference
         )
     if verdict == V.CAUSE_UNKNOWN:
-        names = [indicator.name for indicator in open_]
-        return of("unknown", indicators=names, doubt=open_[0].doubt)
+        return of("unknown", indicators=_names(open_), doubt=open_[0].doubt)
     return of("underpowered" if verdict == V.UNDERPOWERED else "nothing", judged=judged)
 
 
 def cannot_exclude(cell: MemoryCell, evidence: Evidence, alpha: float) -> tuple[Reason, ...]:
-    """Return the explanations that no verdict excludes, and those that a missing control leaves
-    open.
+    """Return the explanations that the verdict does not exclude.
 
     Parameters
     ----------
@@ -368,7 +398,7 @@ def cannot_exclude(cell: MemoryCell, evidence: Evidence, alpha: float) -> tuple[
     Returns
     -------
     tuple of Reason
-        A reason for each open explanation.
+        Explanations that no verdict excludes, and those that a missing control leaves open.
     """
     judged = set()
     for indicator in evidence.indicators:

@@ -1,6 +1,7 @@
-"""Define the arms of the memory audit, its design and its thresholds (pure).
+"""Define the arms of the memory audit, its design and its thresholds.
 
-The level of a setting is the number of the order; 0 is the published order.
+The level of a setting is the number of the order; 0 is the published order. This module does no
+I/O.
 """
 
 from dataclasses import dataclass
@@ -19,26 +20,27 @@ class Arm(StrEnum):
     SCORE = "score"  # the answer to the question
     PUBLISHED = "published"  # the likelihood of the item as published
     OPTIONS = "options"  # the likelihood of the item with its wrong options in another order
-    ORDER = "order"  # the likelihood of the item after its neighbours, in the published and in other orders
+    ORDER = "order"  # the likelihood of the item after its neighbours, in one order of the shard
 
 
 def make_design(shard_items: int, orders: int, option_orders: int, *, whole: bool) -> Design:
-    """Make the design, in which each arm and level is a part of its own.
+    """Return the design, in which each arm and level is a separate part.
 
     Parameters
     ----------
     shard_items : int
         Items in a shard.
     orders, option_orders : int
-        Other orders of a shard's items, and of an item's options. With 0 of both only the score is
-        measured, which needs no likelihood of a given text.
+        Numbers of other orders of the items in a shard, and of the options in an item. If both are
+        0, only the score is measured, which needs no likelihood of a given text.
     whole : bool
-        Whether every question is asked, so that published neighbours are included.
+        Whether every question is asked. The order of items is measured only then, since a sample
+        lacks published neighbours.
 
     Returns
     -------
     Design
-        Its parts.
+        The parts.
 
     Raises
     ------
@@ -54,7 +56,7 @@ def make_design(shard_items: int, orders: int, option_orders: int, *, whole: boo
     ):
         if not least <= count <= ORDERS_MAX:
             raise ConfigError(
-                f"Invalid {name}: {count}. Expected a whole number from {least}, such as {name}=5."
+                f"{name} is {count}. Expected a whole number from {least} to {ORDERS_MAX}. Example: {name}=5"
             )
     parts = [Part(Arm.SCORE, (0,)), Part(Arm.PUBLISHED, (0,))]
     parts += [Part(Arm.OPTIONS, (k,)) for k in range(1, option_orders + 1)]
@@ -67,11 +69,28 @@ def make_design(shard_items: int, orders: int, option_orders: int, *, whole: boo
 class MemoryThresholds(Thresholds):
     """Define the thresholds of the memory audit.
 
-    matched_*, drawn_alpha, kind_auc_max: the limits of `gates`. *_min: the least number of units
-    for a test.
+    Attributes
+    ----------
+    answered_share_min : float
+        Least share of rows that are answered or have a likelihood.
+    noop_share_max : float
+        Largest share of other orders that were sent as the published order.
+    matched_alpha : float
+        Level of the test that the references find both sets equally hard.
+    matched_share_min : float
+        Least share of items that have a held-out item of equal difficulty.
+    drawn_alpha : float
+        Level of the test that the held-out items were not chosen by the references' answers.
+    kind_auc_max : float
+        Largest AUC of a classifier that separates the sets by their words.
+    exchangeable_alpha : float
+        Level of the test that words do not reveal the published order.
+    references_min : int
+        Least number of references for a comparison between models.
+    shards_min, items_min : int
+        Least number of shards, and of items, for a test.
     """
 
-    answered_share_min: float = 0.95
     noop_share_max: float = 0.2
     matched_alpha: float = 0.01
     matched_share_min: float = 0.80

@@ -1,8 +1,7 @@
-"""Measure the statistics that a verdict on one cell rests on, and make the indicators from them.
-Pure.
+"""Measure the statistics of one cell (one model on one benchmark) and derive its six indicators.
 
-An indicator has its p on every scale, or the reason why it was not judged. Analysis and calibration
-call `measure`.
+Analysis and calibration both call `measure`. An indicator has a p-value, or a reason why it was not
+judged. This module does no I/O.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ import numpy as np
 
 from audit.core.errors import DataError
 from audit.judge.record import holm_rows
+from audit.judging.ladder import Contrast, Guard
 from audit.judging.result import Reason, because
 from audit.memory.design import MemoryThresholds
 from audit.memory.record import TEXT_SCORES, MemoryCell, ModelSet
@@ -39,31 +39,26 @@ from audit.statistics.values import mean_of
 
 PRIOR = PRIORS["held_out"]
 _NOTHING = np.zeros(2)
-# Normal quantile of a one-sided 95 % limit, divided by that of a two-sided one.
+# The normal quantile of a one-sided 95 % limit, divided by that of a two-sided 95 % limit.
 ONE_SIDED = 1.6449 / 1.96
-# Fewest permutations in the test of matched items; they are cheap, and Holm's correction needs a
-# small p.
+# Least number of permutations in the test of matched items. They are cheap, and Holm's correction
+# needs small p-values.
 _DRAWS = 1999
-_STANDARD_ERRORS = (
-    # Standard errors by which a reference's score must exceed chance, as guesses show no
-    # difficulty.
-    2.0
-)
-_MORE_LIKELY = (
-    # If texts are likelier to the model than to the best reference by this the share of nats a byte,
-    # references do not bracket it.
-    0.05
-)
-_ABLER = (
-    # If held-out accuracy exceeds the best reference's by more, the references do not bracket the
-    # model.
-    0.10
-)
-_ALIKE = 0.01  # largest difference between the chances of two sets that count as guessed alike
+# A reference is used only if its score exceeds chance by this number of standard errors. The
+# answers of a model that guesses do not show how hard the items are.
+_STANDARD_ERRORS = 2.0
+# The references do not bracket the tested model if its mean log-likelihood (nats a byte) is closer
+# to zero than the best reference's by more than this share.
+_MORE_LIKELY = 0.05
+# The references do not bracket the tested model if its accuracy on held-out items exceeds the best
+# reference's by more than this.
+_ABLER = 0.10
+# Two sets count as equally easy to guess if their chances of a right guess differ by at most this.
+_ALIKE = 0.01
 
 
 class Name(StrEnum):
-    """Name the indicators: the first five are of the text, the last of the score."""
+    """Name the six indicators: five concern the text of the items, and GAP concerns the score."""
 
     ORDER = "order"
     OPTIONS = "options"
@@ -78,16 +73,28 @@ COMPLETION = dict(zip((Name.ITEM, Name.HALF, Name.WRONG), TEXT_SCORES, strict=Tr
 
 @dataclass(frozen=True)
 class Indicator:
-    """One indicator of one cell.
+    """Hold one indicator of one cell.
 
-    pvalue: one-sided, at its own level, on every scale and against every control that it has.
-    adjusted: the same after Holm over the panel. Both are None if it was not judged; why then
-    states what is missing.
-
-    unguarded, unguarded_adjusted: p without the guards against another cause than memory
-    (references, a second scale, unparsed answers). If only this p is small, the cause is unknown,
-    and doubt names the other cause. estimate, low, high: excess of the published items, in `unit`,
-    with a 95 % interval.
+    Attributes
+    ----------
+    name : Name
+        The indicator.
+    pvalue : float or None
+        One-sided p-value, the largest over all scales and controls. None if the indicator was not
+        judged.
+    adjusted : float or None
+        The p-value after Holm's correction over the panel.
+    estimate, low, high : float or None
+        By how much the published items exceed the comparison, in `unit`, with a 95 % interval.
+    unit : str
+        Unit of the estimate.
+    why : Reason or None
+        The reason why the indicator was not judged.
+    unguarded, unguarded_adjusted : float or None
+        The p-values without the guards. A guard (references, a second scale, unparsed answers)
+        excludes another cause than memory. If only these p-values are small, the cause is unknown.
+    doubt : Reason or None
+        The other cause that is not excluded.
     """
 
     name: Name
@@ -104,12 +111,21 @@ class Indicator:
 
     @property
     def judged(self) -> bool:
-        """Return whether the indicator has a p."""
+        """Return whether the indicator has a p-value."""
         return self.pvalue is not None
 
     def seen(self, alpha: float) -> bool:
-        """Return whether it speaks for memory after the panel's correction, with an interval above
-        zero.
+        """Return whether the indicator is evidence of memory.
+
+        Parameters
+        ----------
+        alpha : float
+            Level of the test.
+
+        Returns
+        -------
+        bool
+            True if the adjusted p-value is at most alpha and the interval lies above zero.
         """
         return (
             self.adjusted is not None
@@ -119,23 +135,56 @@ class Indicator:
         )
 
     def open(self, alpha: float) -> bool:
-        """Return whether it would speak if another cause were excluded (`doubt`)."""
+        """Return whether the indicator stands out, but another cause than memory is not excluded.
+
+        Parameters
+        ----------
+        alpha : float
+            Level of the test.
+
+        Returns
+        -------
+        bool
+            True if the p-value without guards is at most alpha, and `doubt` names another cause.
+        """
         alone = self.unguarded_adjusted
         return (
             alone is not None and alone <= alpha and self.doubt is not None and not self.seen(alpha)
         )
 
+    def contrast(self, alpha: float) -> Contrast:
+        """Return the indicator as a contrast of the ladder, without bound and checks."""
+        seen = self.seen(alpha)
+        guard = Guard(self.doubt.code if self.doubt else "", excluded=seen)
+        return Contrast(self.name, speaks=seen or self.open(alpha), guards=(guard,))
+
 
 @dataclass(frozen=True)
 class Ordered:
-    """An order test of the tested model, of its gain beyond its references' mean, and of each
-    reference.
+    """Hold the order tests of the tested model, of each reference, and of their difference.
 
-    spread: from two references on, the mean gain beyond theirs, whose spread is in the error, as a
-    meaningful order may be worth more to some models. own_spread: the same with gains in units of
-    each model's own spread over the other orders. twice: the gain beyond twice the references'
-    mean, in that unit, as a larger model may gain that much more from a meaningful order. outside:
-    how the references fail to bracket the tested model; None if they bracket it.
+    A meaningful order can be likelier to any model. Its gain is therefore also compared with that
+    of the references.
+
+    Attributes
+    ----------
+    own : OrderTest
+        Test of the tested model alone.
+    beyond : OrderTest or None
+        Test of the gain beyond the references' mean; None without references.
+    spread : SetDifference or None
+        The same mean gain, with an error that includes how much the references differ. None with
+        fewer than two references.
+    own_spread : SetDifference or None
+        As `spread`, with each model's gains in units of the standard deviation of its likelihoods
+        over the other orders.
+    twice : SetDifference or None
+        Test of the gain beyond twice the references' mean, in the same unit. A larger model may
+        gain twice as much from a meaningful order.
+    references : tuple of OrderTest
+        Test of each reference.
+    outside : Reason or None
+        How the tested model exceeds all references; None if the references bracket it.
     """
 
     own: OrderTest
@@ -148,11 +197,18 @@ class Ordered:
 
     @property
     def unguarded(self) -> float:
-        """Return p of the model's own gain and of its gain beyond the references, which both must
-        be small.
+        """Return the p-value without the guards against another cause than memory.
 
-        The content of a published order can make it likelier to any model (an intersection-union
-        test). If the model does not differ from the references at all, p is 1.
+        Returns
+        -------
+        float
+            The largest p-value of the model's own gain and of its gain beyond the references. It is
+            1 if the model does not differ from the references at all.
+
+        Notes
+        -----
+        The largest p-value is an intersection-union test: the content of a published order can make
+        it likelier to any model, so both gains must be significant.
         """
         if self.beyond is None:
             return self.own.pvalue
@@ -162,10 +218,14 @@ class Ordered:
 
     @property
     def pvalue(self) -> float | None:
-        """Return p on both scales and beyond twice the references' gain.
+        """Return the p-value that includes the guards.
 
-        It is 1 if the references do not bracket the tested model. It is None without references, as
-        a meaningful order is likelier to any model.
+        Returns
+        -------
+        float or None
+            The largest p-value on both scales and beyond twice the references' gain. It is 1 if the
+            references do not bracket the tested model. It is None without references, since a
+            meaningful order is likelier to any model.
         """
         if self.beyond is None:
             return None
@@ -177,19 +237,30 @@ class Ordered:
 
     @property
     def shown(self) -> OrderTest:
-        """Return the test whose gain is quoted: the gain beyond the references if it could be
-        measured.
+        """Return the test whose gain is reported.
+
+        Returns
+        -------
+        OrderTest
+            The gain beyond the references if it could be measured, otherwise the model's own gain.
         """
         return self.own if self.beyond is None or np.isnan(self.beyond.pvalue) else self.beyond
 
 
 @dataclass(frozen=True)
 class Text:
-    """A likelihood's difference in differences on two scales, both of which must speak.
+    """Hold how much likelier published text is than held-out text, beyond the references, on two
+    scales.
 
-    nats: nats a byte. own_spread: units of each model's own spread over the held-out items. A model
-    that finds any text likelier than its references do has more nats, but not more of its own
-    spread.
+    Both scales must be significant. If a model finds any text likelier than its references do, the
+    difference in nats grows, but not the difference in units of the model's own spread.
+
+    Attributes
+    ----------
+    nats : SetDifference
+        Difference in nats a byte.
+    own_spread : SetDifference
+        Difference in units of each model's standard deviation over the held-out items.
     """
 
     nats: SetDifference
@@ -197,27 +268,49 @@ class Text:
 
     @property
     def pvalue(self) -> float:
-        """Return the larger of both p-values."""
+        """Return the larger of the two p-values."""
         return max(self.nats.pvalue, self.own_spread.pvalue)
 
 
 @dataclass(frozen=True)
 class ImputedGap:
-    """The gap with unparsed answers imputed at odds ratio gamma (`fresh_gap.unparsed_held`).
+    """Hold the gap to held-out items with unparsed answers imputed at one odds ratio.
 
-    p and lower limit are imputed against a gap, the upper limits for one.
+    The p-value and the lower limit come from the imputation that makes the gap small. The upper
+    limits come from the imputation that makes it large (`fresh_gap.unparsed_held`).
+
+    Attributes
+    ----------
+    gamma : float
+        Odds ratio of the imputation, between the benchmark and the held-out items.
+    pvalue : float
+        One-sided p-value.
+    low, high : float
+        95 % interval, accuracy 0-1.
+    upper : float
+        One-sided 95 % upper limit.
     """
 
     gamma: float
     pvalue: float
     low: float
     high: float
-    upper: float = float("nan")  # one-sided 95 % limit
+    upper: float = float("nan")
 
 
 @dataclass(frozen=True)
 class ReferenceGap:
-    """The gap of a reference beyond that of the other references; pvalue is two-sided."""
+    """Hold the gap of one reference beyond the gap of the other references.
+
+    Attributes
+    ----------
+    model : str
+        Name of the reference.
+    difference, low, high : float
+        The difference of the gaps with its 95 % interval, accuracy 0-1.
+    pvalue : float
+        Two-sided p-value.
+    """
 
     model: str
     difference: float
@@ -228,26 +321,50 @@ class ReferenceGap:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Hold everything that gates, `decide` and the report read.
+    """Hold all statistics of one cell, from which gates, decision and report are made.
 
-    exchangeable: p of each measure by which neighbours' words give away the published order.
-    completion: by text; None without references or held-out items. aucs: each token score,
-    published against held-out items, of the tested model and of its excess over its references'
-    mean; descriptive only. left_out: references of the score that are not above chance.
-    fresh_order: the order of the held-out items, which cannot have been learnt.
-
-    gap: as parsed. abilities: the gap on scales of ability (`ability_gaps`). held: the gap with
-    unparsed answers imputed, by gamma; empty if all were parsed. kind: how well words alone
-    separate the two sets. apart: each reference's gap against the rest. alike:
-    `fresh_gap.agreement` of the references' answers to both sets; None without them. outside: as in
-    `Ordered`.
-
-    lucky: gaps that another rate of lucky answers on held-out items would cause (`by_guessing`),
-    against the references' mean. unbracketed: the same against the nearest reference, 0 for a model
-    inside their range.
-
-    same_chance: p of the gap with held-out scores as they would be at the benchmark's chance of a
-    guess (`as_guessed`); None if the sets have equal chances.
+    Attributes
+    ----------
+    order, options : Ordered or None
+        Order tests of the items within shards, and of the options within items.
+    fresh_order : Ordered or None
+        Order test of the held-out items, whose order cannot have been learnt.
+    exchangeable : dict
+        The p-value of each measure by which the words of neighbouring items may reveal the
+        published order.
+    completion : dict
+        Difference in likelihood for each text; empty without references or held-out items.
+    aucs : dict
+        For each token score, the AUC of published against held-out items: of the tested model, and
+        of its excess over the references' mean. No verdict depends on them.
+    gap : FreshGap or None
+        The gap to held-out items in points, over parsed answers.
+    abilities : tuple of RaschGap
+        The gap on scales of ability (`ability_gaps`).
+    left_out : tuple of str
+        References that are not used for the score because they are not above chance.
+    indicators : tuple of Indicator
+        The indicators, in the order of `Name`.
+    held : tuple of ImputedGap
+        The gap with unparsed answers imputed, for each odds ratio; empty if all answers were
+        parsed.
+    kind : Auc or None
+        How well words alone separate the two sets of items.
+    apart : tuple of ReferenceGap
+        The gap of each reference against the other references.
+    alike : float or None
+        Probability that independently drawn sets agree as well in the references' answers
+        (`fresh_gap.agreement`). None without references.
+    outside : Reason or None
+        How the tested model exceeds all references on held-out items; None if they bracket it.
+    lucky : tuple of float
+        Lowest and highest gap that another rate of lucky answers on held-out items would cause,
+        against the references' mean (`by_guessing`).
+    unbracketed : tuple of float
+        The same against the nearest reference; zeros if the model lies within their range.
+    same_chance : float or None
+        The p-value of the gap after the held-out scores are adjusted to the benchmark's chance of a
+        right guess (`as_guessed`). None if both sets have that chance.
     """
 
     order: Ordered | None
@@ -270,13 +387,25 @@ class Evidence:
     same_chance: float | None = None
 
     def indicator(self, name: Name) -> Indicator:
-        """Return the indicator of that name; an empty one if it was not measured."""
-        return next(
-            (indicator for indicator in self.indicators if indicator.name == name), Indicator(name)
-        )
+        """Return the indicator of a name.
+
+        Parameters
+        ----------
+        name : Name
+            The name.
+
+        Returns
+        -------
+        Indicator
+            An indicator without numbers if this one was not measured.
+        """
+        for indicator in self.indicators:
+            if indicator.name == name:
+                return indicator
+        return Indicator(name)
 
     def upper(self, gamma: float = DECIDE_AT) -> float:
-        """Return the one-sided 95 % upper limit of the gap on all scales.
+        """Return the one-sided 95 % upper limit of the gap, the largest over all scales.
 
         Parameters
         ----------
@@ -286,43 +415,52 @@ class Evidence:
         Returns
         -------
         float
-            NaN without a gap.
+            The limit, accuracy 0-1; NaN without a gap.
         """
         if self.gap is None:
             return float("nan")
-        held = self._imputed(gamma)
-        return (
-            upper_limit(self.gap, self.abilities) if held is None else held.upper
-        ) - self.unbracketed[0]
+        imputed = self._imputed(gamma)
+        upper = upper_limit(self.gap, self.abilities) if imputed is None else imputed.upper
+        return upper - self.unbracketed[0]
 
     def limits(self, gamma: float = DECIDE_AT) -> tuple[float, float, float]:
-        """Return p, lower and upper 95 % limit of the gap on all scales.
+        """Return the p-value and the 95 % limits of the gap over all scales.
 
         Parameters
         ----------
         gamma : float
-            Odds ratio at which unparsed answers are imputed; as parsed if none were imputed at it.
+            Odds ratio at which unparsed answers are imputed. If none were imputed at this ratio,
+            the numbers are those of the parsed answers.
 
         Returns
         -------
         tuple of float
-            NaN without a gap.
+            p-value, lower and upper limit; NaN without a gap.
         """
         if self.gap is None:
             return float("nan"), float("nan"), float("nan")
-        held = self._imputed(gamma)
-        return (
-            on_all_scales(self.gap, self.abilities)
-            if held is None
-            else (held.pvalue, held.low, held.high)
-        )
+        imputed = self._imputed(gamma)
+        if imputed is None:
+            return on_all_scales(self.gap, self.abilities)
+        return imputed.pvalue, imputed.low, imputed.high
+
+    @property
+    def favours_held_out(self) -> bool:
+        """Return whether the gap is below zero by more than chance (95 %) on every scale.
+
+        The held-out items then suit this model, or it has learnt them, and a gap may be hidden.
+        """
+        return self.limits()[2] < 0
 
     def _imputed(self, gamma: float) -> ImputedGap | None:
-        return next((imputed for imputed in self.held if imputed.gamma == gamma), None)
+        for imputed in self.held:
+            if imputed.gamma == gamma:
+                return imputed
+        return None
 
 
 def upper_limit(points: FreshGap, abilities: Sequence[RaschGap]) -> float:
-    """Return the one-sided 95 % upper limit of a gap on all scales.
+    """Return the one-sided 95 % upper limit of a gap, the largest over all scales.
 
     Parameters
     ----------
@@ -334,13 +472,13 @@ def upper_limit(points: FreshGap, abilities: Sequence[RaschGap]) -> float:
     Returns
     -------
     float
-        In points (0-1); NaN if one of the limits is.
+        The limit, accuracy 0-1; NaN if the limit on one scale is NaN.
 
     Notes
     -----
-    On each scale it is the same share of the way from the estimate to the two-sided 95 % limit as
-    for a normal error. Errors with heavier tails (t, between models) have a smaller share, so the
-    limit is never too low.
+    On each scale, the limit lies at a fixed share of the way from the estimate to the two-sided 95
+    % limit. The share is that of a normal error. For errors with heavier tails (t, between models)
+    the exact share is smaller, so this limit is never too low.
     """
     estimate = np.array([points.did.difference, *(ability.gap for ability in abilities)])
     high = np.array([points.high, *(ability.gap_high for ability in abilities)])
@@ -353,12 +491,12 @@ def correct(panel: Sequence[Evidence]) -> tuple[Evidence, ...]:
     Parameters
     ----------
     panel : sequence of Evidence
-        One for each cell.
+        The evidence of each cell.
 
     Returns
     -------
     tuple of Evidence
-        With the adjusted p-values.
+        The same evidence with adjusted p-values.
     """
     pvalues, unguarded_pvalues = [], []
     for e in panel:
@@ -370,19 +508,19 @@ def correct(panel: Sequence[Evidence]) -> tuple[Evidence, ...]:
 def with_adjusted(
     e: Evidence, adjusted: Sequence[float | None], unguarded: Sequence[float | None]
 ) -> Evidence:
-    """Set the adjusted p-values of a cell's indicators.
+    """Return the evidence of a cell with adjusted p-values.
 
     Parameters
     ----------
     e : Evidence
-        The cell.
+        The evidence.
     adjusted, unguarded : sequence of float or None
-        One for each indicator, in their order.
+        Adjusted p-values with and without the guards, in the order of the indicators.
 
     Returns
     -------
     Evidence
-        With the adjusted p-values.
+        A copy with these p-values.
     """
     corrected = []
     for indicator, p, q in zip(e.indicators, adjusted, unguarded, strict=True):
@@ -391,7 +529,8 @@ def with_adjusted(
 
 
 def unmatched(e: Evidence, limits: MemoryThresholds) -> bool:
-    """Return whether the held-out set is too unlike the benchmark in difficulty to judge the gap.
+    """Return whether the held-out items differ too much in difficulty from the benchmark to judge
+    the gap.
 
     Parameters
     ----------
@@ -407,11 +546,11 @@ def unmatched(e: Evidence, limits: MemoryThresholds) -> bool:
 
     Notes
     -----
-    Held-out items that are harder for every model are the normal case: newer problems are. Each
-    scale allows for that in its own way, as many points or as much ability for all models, and the
-    gap is judged on all of them. It is not judged in two cases: the references find the sets
-    unequal and the scales disagree about a finding, or too few of the benchmark's items have
-    held-out ones that are as hard.
+    Held-out items are often harder for every model, as newer problems are. One scale assumes that
+    all models lose the same number of points, another that they lose the same ability. The gap is
+    judged on all scales. It is not judged in two cases: if the references find the sets unequal and
+    the scales disagree about significance, or if too few items of the benchmark have a held-out
+    item of equal difficulty.
     """
     gap = e.gap
     if gap is None or gap.matched is None or gap.reference_pvalue is None:
@@ -419,15 +558,14 @@ def unmatched(e: Evidence, limits: MemoryThresholds) -> bool:
     if gap.matched.share < limits.matched_share_min:
         return True
     level = limits.alpha / len(Name)
-    speaks = {gap.pvalue <= level}
+    significant = {gap.pvalue <= level}
     for ability in e.abilities:
-        speaks.add(ability.pvalue <= level)
-    return gap.reference_pvalue <= limits.matched_alpha and len(speaks) > 1
+        significant.add(ability.pvalue <= level)
+    return gap.reference_pvalue <= limits.matched_alpha and len(significant) > 1
 
 
 def selected(alike: float | None, limits: MemoryThresholds) -> bool:
-    """Return whether the references' answers to both sets agree too well for independently drawn
-    items.
+    """Return whether the held-out items seem to have been chosen by the references' answers.
 
     Parameters
     ----------
@@ -439,32 +577,32 @@ def selected(alike: float | None, limits: MemoryThresholds) -> bool:
     Returns
     -------
     bool
-        True if the held-out items seem to be chosen by the references' answers.
+        True if the references' answers to both sets agree better than for independently drawn
+        items.
     """
     return alike is not None and alike <= limits.drawn_alpha
 
 
 def of_another_kind(kind: Auc | None, limits: MemoryThresholds) -> bool:
-    """Return whether words alone separate the two sets so well that more than memory differs
-    between them.
+    """Return whether words alone separate the two sets of items, so that more than memory differs.
 
     Parameters
     ----------
     kind : Auc or None
-        AUC of a classifier of words.
+        AUC of a classifier that sees only the words.
     limits : MemoryThresholds
-        The largest AUC.
+        The largest AUC that is allowed.
 
     Returns
     -------
     bool
-        True if the AUC is above the threshold beyond doubt.
+        True if the lower limit of the AUC exceeds the threshold.
     """
     return kind is not None and kind.low > limits.kind_auc_max
 
 
 def on_all_scales(points: FreshGap, abilities: Sequence[RaschGap]) -> tuple[float, float, float]:
-    """Return p, lower and upper limit of a gap over all scales.
+    """Return the p-value and the limits of a gap over all scales.
 
     Parameters
     ----------
@@ -476,14 +614,14 @@ def on_all_scales(points: FreshGap, abilities: Sequence[RaschGap]) -> tuple[floa
     Returns
     -------
     tuple of float
-        The largest p, and the hull of the intervals in points.
+        The largest p-value, and the hull of the intervals (accuracy 0-1).
     """
     on_abilities = [(ability.pvalue, ability.gap_low, ability.gap_high) for ability in abilities]
     return hull([(points.pvalue, points.low, points.high), *on_abilities])
 
 
 def contaminated(evidence: Evidence, alpha: float) -> tuple[ReferenceGap, ...]:
-    """Return the references whose gap exceeds the rest's, as they may have learnt the benchmark.
+    """Return the references that may have learnt the benchmark.
 
     Parameters
     ----------
@@ -495,7 +633,7 @@ def contaminated(evidence: Evidence, alpha: float) -> tuple[ReferenceGap, ...]:
     Returns
     -------
     tuple of ReferenceGap
-        Those with a positive, significant difference.
+        References whose gap exceeds that of the other references significantly.
     """
     if not evidence.apart:
         return ()
@@ -508,20 +646,20 @@ def contaminated(evidence: Evidence, alpha: float) -> tuple[ReferenceGap, ...]:
     return tuple(apart)
 
 
-def told_by_words(evidence: Evidence, limits: MemoryThresholds) -> bool:
-    """Return whether neighbours' words or lengths give away the published order.
+def words_reveal_order(evidence: Evidence, limits: MemoryThresholds) -> bool:
+    """Return whether the words or lengths of neighbouring items reveal the published order.
 
     Parameters
     ----------
     evidence : Evidence
-        p of each measure.
+        The p-value of each measure.
     limits : MemoryThresholds
         The level, with Bonferroni's correction over the measures.
 
     Returns
     -------
     bool
-        False if no measure has a p.
+        False if no measure has a p-value.
     """
     pvalues = []
     for p in evidence.exchangeable.values():
@@ -544,25 +682,26 @@ def measure(
     Parameters
     ----------
     cell : MemoryCell
-        The outcomes and likelihoods.
+        The answers and likelihoods.
     limits : MemoryThresholds
         The thresholds.
-    rng : Generator
-        Source of randomness.
+    rng : numpy.random.Generator
+        Source of the permutations.
     n_resamples : int
-        Permutations of the order tests.
+        Permutations of each order test.
     gammas : sequence of float
-        Odds ratios at which unparsed answers are imputed; DECIDE_AT is always added.
+        Odds ratios at which unparsed answers are imputed. DECIDE_AT is always added.
     describe : bool
-        Whether to measure what no verdict rests on.
+        Whether to measure statistics on which no verdict depends.
 
     Returns
     -------
     Evidence
-        Its indicators are not yet corrected over the panel.
+        The evidence. Its p-values are not yet corrected over the panel.
     """
-    (own, own_fresh), references = cell.tested, [reference for reference, _ in cell.references]
-    on_both = [(a, b) for a, b in cell.references if b is not None]
+    own, own_fresh = cell.tested
+    references = [reference for reference, _ in cell.references]
+    on_both = _on_both_sets(cell.references)
     outside = _outside(cell)
 
     def ordered(
@@ -596,7 +735,7 @@ def measure(
         held=held,
         kind=cell.kind,
         apart=_apart(kept[1:], _clusters(cell)) if gap is not None and describe else (),
-        alike=agreement([(a.score, b.score) for a, b in on_both]) if on_both else None,
+        alike=agreement(score_pairs(on_both)) if on_both else None,
         outside=outside,
         lucky=lucky,
         unbracketed=unbracketed,
@@ -605,8 +744,35 @@ def measure(
     return replace(evidence, indicators=indicators(cell, evidence, limits))
 
 
+def _on_both_sets(
+    models: Sequence[tuple[ModelSet, ModelSet | None]],
+) -> list[tuple[ModelSet, ModelSet]]:
+    """Return the models that have answers on the benchmark and on the held-out items."""
+    pairs = []
+    for published, fresh in models:
+        if fresh is not None:
+            pairs.append((published, fresh))
+    return pairs
+
+
+def score_pairs(models: Sequence[tuple[ModelSet, ModelSet]]) -> list[Sets]:
+    """Return the scores of each model.
+
+    Parameters
+    ----------
+    models : sequence of (ModelSet, ModelSet)
+        Each model on both sets.
+
+    Returns
+    -------
+    list of Sets
+        The scores on the benchmark and on the held-out items.
+    """
+    return [(published.score, fresh.score) for published, fresh in models]
+
+
 def _completions(cell: MemoryCell) -> dict[Name, Text]:
-    """Return the likelihoods of completions beyond the references', by indicator."""
+    """Return how much likelier each text is beyond the references, by indicator."""
     completion: dict[Name, Text] = {}
     if not cell.references or cell.fresh is None:
         return completion
@@ -617,18 +783,27 @@ def _completions(cell: MemoryCell) -> dict[Name, Text]:
     return completion
 
 
-def guessed_apart(cell: MemoryCell) -> bool:
-    """Return whether a guess is right more often in one set than in the other, by the numbers of
-    their options.
+def chances_differ(cell: MemoryCell) -> bool:
+    """Return whether a guess is right more often on one set than on the other.
+
+    Parameters
+    ----------
+    cell : MemoryCell
+        The items of both sets with their numbers of options.
+
+    Returns
+    -------
+    bool
+        False without held-out items.
     """
     return cell.fresh is not None and abs(cell.chance[0] - cell.chance[1]) > _ALIKE
 
 
 def _same_chance(cell: MemoryCell, models: Sequence[tuple[ModelSet, ModelSet]]) -> float | None:
-    """Return `Evidence.same_chance`: options of other numbers move a score without memory."""
-    if len(models) < 2 or not guessed_apart(cell):
+    """Return `Evidence.same_chance`: the gap's p-value at equal chances of a right guess."""
+    if len(models) < 2 or not chances_differ(cell):
         return None
-    tested, *references = [as_guessed((a.score, b.score), cell.chance) for a, b in models]
+    tested, *references = [as_guessed(pair, cell.chance) for pair in score_pairs(models)]
     did = set_difference(tested, references, _clusters(cell))
     parts = did.items_se, did.items_df, did.spread, did.sampling
     return predictive(did.difference, *parts, len(references), PRIOR).pvalue
@@ -637,7 +812,9 @@ def _same_chance(cell: MemoryCell, models: Sequence[tuple[ModelSet, ModelSet]]) 
 def _lucky(
     models: Sequence[tuple[ModelSet, ModelSet]], chance: float
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return `Evidence.lucky` and `Evidence.unbracketed`, from the scores on held-out items."""
+    """Return `Evidence.lucky` and `Evidence.unbracketed`, computed from the scores on held-out
+    items.
+    """
     own, *others = (mean_of(fresh.score) for _, fresh in models) if models else [float("nan")]
     if not others or np.isnan([own, *others]).any():
         return (0.0, 0.0), (0.0, 0.0)
@@ -646,23 +823,22 @@ def _lucky(
 
 
 def _outside(cell: MemoryCell) -> Reason | None:
-    """Return how the references fail to bracket the tested model on the held-out items; None if
-    they do not fail.
+    """Return how the tested model exceeds all references on the held-out items; None if it does
+    not.
 
-    What a meaningful order or a popular text is worth to a model depends on its size. A model that
-    finds any text likelier than every reference does, or answers more of the held-out items, may
-    gain more from it than all of them.
+    A larger model may gain more from a meaningful order or a popular text. It may be larger if it
+    finds any text likelier, or answers more held-out items, than every reference.
     """
-    sides = []
-    for _, fresh in (cell.tested, *cell.references):
-        if fresh is not None:
-            sides.append(fresh)
-    if not cell.references or len(sides) < 2:
-        return because("no_bracket") if cell.references else None
-    texts = [mean_of(model.texts["item"]) for model in sides]
+    if not cell.references:
+        return None
+    texts, scores = [], []
+    for _, fresh in _on_both_sets((cell.tested, *cell.references)):
+        texts.append(mean_of(fresh.texts["item"]))
+        scores.append(mean_of(fresh.score))
+    if len(texts) < 2:
+        return because("no_bracket")
     if texts[0] < 0 and texts[0] > (1 - _MORE_LIKELY) * max(texts[1:]):
         return because("any_text_likelier")
-    scores = [mean_of(model.score) for model in sides]
     return because("abler") if scores[0] > max(scores[1:]) + _ABLER else None
 
 
@@ -674,6 +850,7 @@ def _ordered(
     outside: Reason | None,
     describe: bool,
 ) -> Ordered | None:
+    """Return the order tests of one set of units; None if there is no other order."""
     if own.shape[1] < 2 or np.isnan(own[:, 0]).all():
         return None
     alone = order_test(own, rng=rng, n_resamples=n_resamples)
@@ -681,32 +858,31 @@ def _ordered(
     if references:
         beyond = order_test(own - np.mean(references, axis=0), rng=rng, n_resamples=n_resamples)
         if beyond.units > 1:
-            unit, theirs = _in_own_unit(own), [_in_own_unit(r) for r in references]
-            # A single other order has no spread.
+            unit, theirs = _in_own_unit(own), list(map(_in_own_unit, references))
+            # The unit is NaN if there is a single other order, since one value has no spread.
             known = not any(np.isnan(r).all() for r in (unit, *theirs))
             twice = _beyond(unit, [2 * r for r in theirs]) if known else None
             if len(references) > 1:
-                spread = _beyond(_gains(own), [_gains(r) for r in references])
+                spread = _beyond(_gains(own), list(map(_gains, references)))
                 own_spread = _beyond(unit, theirs) if known else None
     tests = tuple(order_test(r, rng=rng, n_resamples=0) for r in references) if describe else ()
     return Ordered(alone, beyond, spread, own_spread, twice, tests, outside)
 
 
 def _beyond(own: FloatArray, references: Sequence[FloatArray]) -> SetDifference:
-    """Test on one set of units whether the mean beyond the references is above 0."""
+    """Test over units whether the mean gain exceeds the references' mean gain."""
     return set_difference((own, _NOTHING), [(r, _NOTHING) for r in references])
 
 
 def _gains(x: FloatArray) -> FloatArray:
-    """Return (units,) the published order minus the mean of the others; NaN if either is
-    missing."""
+    """Return (units,) the log-likelihood of the published order minus the mean of the others; NaN
+    if either is missing.
+    """
     return x[:, 0] - np.ma.masked_invalid(x[:, 1:]).mean(axis=1).filled(np.nan)
 
 
 def _in_own_unit(x: FloatArray) -> FloatArray:
-    """Return (units,) gains over the model's own spread between the other orders, pooled over
-    units.
-    """
+    """Return (units,) gains divided by the model's own standard deviation between the other orders."""
     others = np.ma.masked_invalid(x[:, 1:])
     free = np.maximum(others.count(axis=1) - 1, 0).sum()
     squares = float(np.sum(others.anom(axis=1).filled(0.0) ** 2))
@@ -720,12 +896,12 @@ def _clusters(cell: MemoryCell) -> tuple[IntArray, IntArray]:
 def likelihoods(
     cell: MemoryCell, models: Sequence[tuple[ModelSet, ModelSet | None]], text: str
 ) -> list[Sets]:
-    """Return the likelihoods of one text for each model with held-out items.
+    """Return the log-likelihoods of one text for each model that has held-out items.
 
     Parameters
     ----------
     cell : MemoryCell
-        Its sets give the length of the texts.
+        The cell, whose sets hold the lengths of the texts.
     models : sequence of (ModelSet, ModelSet or None)
         Each model on both sets.
     text : str
@@ -734,12 +910,12 @@ def likelihoods(
     Returns
     -------
     list of Sets
-        Residuals after the length of the texts, if it is known.
+        Nats a byte of both sets. If the lengths of the texts are known, their effect is removed by
+        regression (`beside`).
     """
     sides: list[Sets] = []
-    for a, b in models:
-        if b is not None:
-            sides.append((a.texts[text], b.texts[text]))
+    for a, b in _on_both_sets(models):
+        sides.append((a.texts[text], b.texts[text]))
     if cell.fresh and cell.published.log_length is not None and cell.fresh.log_length is not None:
         sides = [beside(side, (cell.published.log_length, cell.fresh.log_length)) for side in sides]
     return sides
@@ -763,18 +939,18 @@ def text_of(cell: MemoryCell, text: str) -> Text | None:
     sides, clusters = likelihoods(cell, (cell.tested, *cell.references), text), _clusters(cell)
     try:
         nats = set_difference(sides[0], sides[1:], clusters)
-        scaled = [in_own_spread(side) for side in sides]
+        scaled = list(map(in_own_spread, sides))
         apart = apartness(scaled[0], scaled[1:])
         return Text(nats, set_difference(scaled[0], scaled[1:], clusters, apart=apart))
     except DataError:
-        return None  # a set has fewer than two items with this text, which the indicator states
+        return None  # A set has fewer than two items with this text. The indicator states this.
 
 
 def _above_guessing(cell: MemoryCell) -> tuple[list[tuple[ModelSet, ModelSet]], tuple[str, ...]]:
-    models = []
-    for a, b in (cell.tested, *cell.references):
-        if b is not None:
-            models.append((a, b))
+    """Return the tested model with the references that are above chance, and the names of the
+    other references.
+    """
+    models = _on_both_sets((cell.tested, *cell.references))
     if cell.fresh is None or not models:
         return [], ()
     chance = float(np.average(cell.chance, weights=(cell.published.n, cell.fresh.n)))
@@ -796,8 +972,8 @@ def _gap(
     rng: np.random.Generator,
     n_resamples: int,
 ) -> tuple[FreshGap | None, tuple[RaschGap, ...], tuple[ImputedGap, ...]]:
-    """Return the gap as parsed, in points and on scales of ability, and with unparsed answers
-    imputed.
+    """Return the gap of parsed answers in points and on scales of ability, and the gaps with
+    unparsed answers imputed.
     """
 
     def judged(scores: Sequence[Sets], heights: Sequence[FloatArray] | None = None) -> FreshGap:
@@ -823,12 +999,12 @@ def _gap(
     if cell.fresh is None:
         return None, (), ()
     clusters = _clusters(cell)
-    scores: list[Sets] = [(a.score, b.score) for a, b in models]
+    scores = score_pairs(models)
     unparsed = [(a.unread, b.unread) for a, b in models]
     try:
         gap, abilities = judged(scores), able(scores)
     except DataError:
-        return None, (), ()  # a set has fewer than two parsed items, which the gates state
+        return None, (), ()  # A set has fewer than two parsed items. The gates state this.
     if not any(a.any() or b.any() for a, b in unparsed):
         return gap, abilities, ()
 
@@ -850,7 +1026,7 @@ def _apart(
     """Return each reference's gap against the other references; empty with fewer than three."""
     if len(references) < 3:
         return ()
-    gaps, sets = [], [(a.score, b.score) for a, b in references]
+    gaps, sets = [], score_pairs(references)
     for k, (reference, _) in enumerate(references):
         rest = [*sets[:k], *sets[k + 1 :]]
         gap = fresh_gap(
@@ -863,17 +1039,15 @@ def _apart(
 
 
 def _aucs(cell: MemoryCell) -> dict[str, tuple[Auc, Auc | None]]:
+    """Return `Evidence.aucs`, how well each token score separates the two sets."""
     own, fresh = cell.tested
     if fresh is None:
         return {}
     aucs: dict[str, tuple[Auc, Auc | None]] = {}
-    pairs = []
-    for a, b in cell.references:
-        if b is not None:
-            pairs.append((a, b))
+    pairs = _on_both_sets(cell.references)
     for name in own.tokens:
         x, y = own.tokens[name], fresh.tokens[name]
-        if min(int((~np.isnan(side)).sum()) for side in (x, y)) < 2:
+        if min(np.count_nonzero(~np.isnan(x)), np.count_nonzero(~np.isnan(y))) < 2:
             continue
         beyond = None
         if pairs:
@@ -885,7 +1059,7 @@ def _aucs(cell: MemoryCell) -> dict[str, tuple[Auc, Auc | None]]:
 
 
 def indicators(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> tuple[Indicator, ...]:
-    """Return all six indicators, in the order of `Name`.
+    """Return all six indicators of a cell.
 
     Parameters
     ----------
@@ -899,14 +1073,12 @@ def indicators(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> tuple
     Returns
     -------
     tuple of Indicator
-        Without the panel's correction.
+        The indicators in the order of `Name`, without the panel's correction.
     """
-    measured = [
-        _order(cell, e, limits),
-        _options(cell, e, limits),
-        *(_completion(cell, e, name, limits) for name in COMPLETION),
-        _gap_indicator(cell, e, limits),
-    ]
+    measured = [_order(cell, e, limits), _options(cell, e, limits)]
+    for name in COMPLETION:
+        measured.append(_completion(cell, e, name, limits))
+    measured.append(_gap_indicator(cell, e, limits))
     for k, indicator in enumerate(measured):
         doubt = _doubt(cell, indicator.name) if indicator.judged else None
         if doubt:
@@ -915,10 +1087,13 @@ def indicators(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> tuple
 
 
 def _doubt(cell: MemoryCell, name: Name) -> Reason | None:
+    """Return another cause that the families or dates of the models leave open; None if no cause
+    is left open.
+    """
     exact = cell.recorded and name in (Name.ORDER, Name.OPTIONS)
-    references = [reference.model for reference, _ in cell.references]
-    # Of logs, no option states a family.
-    family = family_doubt(cell.model, references, cell.families, options=not cell.log_checks)
+    # For imported logs, no option exists to state a family.
+    options = not cell.log_checks
+    family = family_doubt(cell.model, cell.reference_names, cell.families, options=options)
     if family is not None and not exact:
         return family
     if cell.undated and name == Name.GAP:
@@ -929,7 +1104,8 @@ def _doubt(cell: MemoryCell, name: Name) -> Reason | None:
 def family_doubt(
     tested: str, references: Sequence[str], families: Mapping[str, str], *, options: bool
 ) -> Reason | None:
-    """Return the doubt that all references are of one family, and the tested model of another.
+    """Return the doubt that arises if all references are of one family, and the tested model of
+    another.
 
     Parameters
     ----------
@@ -940,16 +1116,17 @@ def family_doubt(
     families : mapping of str to str
         The stated family of each model.
     options : bool
-        Whether model.NAME.family= can state one.
+        Whether the user can state a family with model.NAME.family=.
 
     Returns
     -------
     Reason or None
-        With the family, whether all are stated, and, if not, two references to state others of.
+        None if there is no such doubt. Its numbers are the family, whether all families are stated,
+        and if not, two references whose families can be stated.
 
     Notes
     -----
-    Fine-tunes of one base model agree on style, and so understate how much models differ.
+    Fine-tunes of one base model resemble each other, so they understate how much models differ.
     """
     family = one_family(tested, references, families)
     if not family:
@@ -960,6 +1137,7 @@ def family_doubt(
 
 
 def _order(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> Indicator:
+    """Return the indicator for the order of the items within shards."""
     name, least = Name.ORDER, limits.shards_min
     if e.order is None:
         return Indicator(name, why=because("no_other_order"))
@@ -970,7 +1148,7 @@ def _order(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> Indicator
         read = _read_by_all([model.order for model, _ in (cell.tested, *cell.references)])
         if read < least:
             return Indicator(name, why=because("few_shards_read", shards=read, least=least))
-        if e.order.beyond is None and told_by_words(e, limits):
+        if e.order.beyond is None and words_reveal_order(e, limits):
             return Indicator(name, why=because("words_tell_order"))
         if e.fresh_order is not None and e.fresh_order.unguarded <= limits.matched_alpha:
             return Indicator(name, why=because("held_out_order_likelier"))
@@ -978,6 +1156,7 @@ def _order(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> Indicator
 
 
 def _options(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> Indicator:
+    """Return the indicator for the order of the options within items."""
     name, least, items = Name.OPTIONS, limits.items_min, e.options.own.units if e.options else 0
     if e.options is None or items < least:
         return Indicator(name, why=because("few_orders", items=items, least=least))
@@ -988,8 +1167,9 @@ def _options(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> Indicat
 
 
 def _order_indicator(name: Name, ordered: Ordered, unit: str, *, recorded: bool) -> Indicator:
+    """Return the indicator that an order test gives."""
     own, shown, p = ordered.own, ordered.shown, ordered.pvalue
-    if recorded:  # A random order carries no meaning, so no guard is needed.
+    if recorded:  # The order was drawn at random and carries no meaning, so no guard is needed.
         return Indicator(
             name, own.pvalue, None, own.gain, own.low, own.high, unit, unguarded=own.pvalue
         )
@@ -1012,22 +1192,23 @@ def _order_indicator(name: Name, ordered: Ordered, unit: str, *, recorded: bool)
 
 def _read_by_all(orders: Sequence[FloatArray]) -> int:
     """Return the number of units for which every model has a likelihood of the published order and
-    of another.
+    of another order.
 
-    Without such units no gain beyond the references can be measured, which does not show that there
-    is none.
+    Without such units, the gain beyond the references cannot be measured. It may still exist.
     """
     known = ~np.isnan(np.sum(orders, axis=0))
     return int(np.sum(known[:, 0] & known[:, 1:].any(axis=1)))
 
 
 def _completion(cell: MemoryCell, e: Evidence, name: Name, limits: MemoryThresholds) -> Indicator:
+    """Return the indicator for the likelihood of one text."""
     why = _no_comparison(cell, e, limits)
     text = e.completion.get(name)
     if why or text is None:
         return Indicator(name, why=why or because("few_with_text"))
     nats, scale = text.nats, 1 / np.log(2)
-    if few := _few(nats, limits):
+    few = _few(nats, limits)
+    if few:
         return Indicator(name, why=few)
     return Indicator(
         name,
@@ -1037,14 +1218,15 @@ def _completion(cell: MemoryCell, e: Evidence, name: Name, limits: MemoryThresho
         scale * nats.low,
         scale * nats.high,
         "bits a byte",
-        # Without an effect in its own unit, the nats are explained by how likely any text is to the
-        # model.
+        # Without an effect in units of its own spread, the difference in nats only shows that any
+        # text is likelier to this model.
         unguarded=nats.pvalue if text.own_spread.pvalue <= limits.alpha else None,
         doubt=e.outside or because("own_scale"),
     )
 
 
 def _gap_indicator(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> Indicator:
+    """Return the indicator for the gap between the scores on published and held-out items."""
     why = _no_comparison(cell, e, limits)
     if why or e.gap is None:
         return Indicator(Name.GAP, why=why or because("few_answered"))
@@ -1053,12 +1235,13 @@ def _gap_indicator(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> I
         why = because("references_guess")
     elif len(did.gaps) < least:
         why = because("few_able_references", references=len(did.gaps), least=least)
-    if why or (why := _few(did, limits)):
+    why = why or _few(did, limits)
+    if why:
         return Indicator(Name.GAP, why=why)
     pvalue, low, high = e.limits()
     as_parsed = on_all_scales(e.gap, e.abilities)[0]
     doubt = because("ability_scale" if as_parsed > limits.alpha / len(Name) else "unparsed")
-    # A gap that options alone can make has a known cause.
+    # If different numbers of options can explain the gap, its cause is known.
     unguarded = max(e.gap.pvalue, e.same_chance or 0.0)
     if 0 < low <= e.lucky[1]:
         pvalue, doubt = 1.0, because("guessing_rate", gap=e.lucky[1])
@@ -1076,12 +1259,14 @@ def _gap_indicator(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> I
 
 
 def _few(difference: SetDifference, limits: MemoryThresholds) -> Reason | None:
+    """Return the reason that a set has too few items; None if both have enough."""
     if min(difference.n, difference.m) >= limits.items_min:
         return None
     return because("few_items", items=difference.n, held_out=difference.m, least=limits.items_min)
 
 
 def _no_comparison(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> Reason | None:
+    """Return why the published and held-out items cannot be compared; None if they can."""
     references = len(cell.references)
     if cell.fresh is None:
         return because("needs_held_out" if references else "needs_both")

@@ -1,9 +1,9 @@
-"""Check the measurement. Each gate is a function of one cell and its evidence.
+"""Check the measurement of a memory audit. Each gate is a function of one cell and its evidence.
 
-`withholds` is whether a failure alone withholds the verdict. Some indicators are not judged if a
-gate fails on which they rest (see `decide`). These gates are `fresh_*`, `same_kind`,
-`order_exchangeable` and, with likelihoods, `above_guessing`. A reference with too few readable
-answers is left out (`readable`). A share fails only if it is significantly below its limit.
+If a gate with `withholds` fails, the verdict is withheld. Other gates only prevent that some
+indicators are judged (see `decide`): `fresh_*`, `same_kind`, `order_exchangeable` and, if
+likelihoods were measured, `above_guessing`. A share fails only if it is significantly below its
+limit. A reference with too few readable answers is left out (`readable`).
 """
 
 from collections.abc import Sequence
@@ -17,18 +17,19 @@ from audit.judging.result import Gate, Rule, because, sentences
 from audit.memory.design import Arm, MemoryThresholds
 from audit.memory.evidence import (
     Evidence,
-    guessed_apart,
+    chances_differ,
     of_another_kind,
     selected,
-    told_by_words,
     unmatched,
+    words_reveal_order,
 )
 from audit.memory.record import ItemSet, MemoryCell, ModelSet, Reads
 from audit.memory.texts import TEXTS
 from audit.statistics.between_models import repeats
 
 FREE_ANSWER = 0.05  # assumed rate of right guesses without options
-_READ = {  # gates of readable rows, with their arms, what is read, and the advice after a failure
+# The gates on readable rows, each with its arms, what is read, and the advice after a failure.
+_READ = {
     "likelihoods_read": (
         (Arm.PUBLISHED, Arm.OPTIONS, Arm.ORDER),
         "of the given texts have a likelihood",
@@ -62,7 +63,7 @@ def all_gates(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds) ->
         was_read("likelihoods_read", cell, limits, withholds=True),
         orders_reach_model(cell, limits),
         was_read("parseability", cell, limits, withholds=cell.fresh is not None),
-        *([same_guessing(cell, evidence, limits)] if guessed_apart(cell) else []),
+        *([same_guessing(cell, evidence, limits)] if chances_differ(cell) else []),
         fresh_matched(evidence, limits),
         fresh_drawn(evidence, limits),
         same_kind(evidence, limits),
@@ -72,46 +73,57 @@ def all_gates(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds) ->
 
 
 def no_likelihoods(cell: MemoryCell) -> bool:
-    """Return whether only scores were measured, as for imported answers and chat endpoints."""
+    """Return whether only scores were measured, as for imported logs and chat endpoints.
+
+    Parameters
+    ----------
+    cell : MemoryCell
+        The numbers of rows.
+
+    Returns
+    -------
+    bool
+        False if no score was requested.
+    """
     reads = cell.tested[0].reads
-    return reads[Arm.SCORE].asked == sum(one.asked for one in reads.values()) > 0
+    return reads[Arm.SCORE].asked == sum(counts.asked for counts in reads.values()) > 0
 
 
 def above_guessing(cell: MemoryCell, *, withholds: bool) -> Gate:
-    """Check that a score that is compared with held-out items is above guessing.
+    """Check that the score is above guessing on the benchmark or on the held-out items.
 
     Parameters
     ----------
     cell : MemoryCell
         The scores on both sets.
     withholds : bool
-        Whether only the score was measured (imported outcomes).
+        Whether a failure withholds the verdict; true if only the score was measured.
 
     Returns
     -------
     Gate
-        Its number is the accuracy on the set where it is further above guessing. Its threshold is
-        chance plus two standard errors on this set.
+        Its number is the accuracy on the set where the model exceeds guessing most. Its threshold
+        is chance plus two standard errors on this set.
     """
-    found = []
-    for one, items in _sides(cell, cell.tested):
-        values = one.score[~np.isnan(one.score)]
+    sets = []
+    for answers, items in _sides(cell, cell.tested):
+        values = answers.score[~np.isnan(answers.score)]
         chance = items.chance or FREE_ANSWER
         limit = chance + 2.0 * float(np.sqrt(chance * (1 - chance) / max(values.size, 1)))
-        found.append((float(values.mean()) if values.size else 0.0, limit, items.name, values.size))
-    mean, limit, name, n = max(found, key=lambda one: one[0] - one[1])
+        sets.append((float(values.mean()) if values.size else 0.0, limit, items.name, values.size))
+    mean, limit, name, n = max(sets, key=lambda row: row[0] - row[1])
     source = "ours; chance plus two standard errors; a free answer is guessed once in 20"
     advice = "Choose a benchmark on which this model is better than guessing."
     if limit >= 1.0:
         advice = (
-            f"Add items: with {n:,} no score can be told from guessing."
+            f"Add items: with {n:,} items, no score can be distinguished from guessing."
             if n
             else "Find out why no answer was parsed."
         )
     return Rule("above_guessing", limit, source).checked(
         mean > limit,
         mean,
-        f"The model is right on {percent(mean)} of {n:,} items of {name}; guessing reaches {percent(limit)}.",
+        f"The model is right on {percent(mean)} of {n:,} items of {name}. Guessing can reach {percent(limit)}.",
         advice,
         withholds=withholds,
     )
@@ -120,9 +132,23 @@ def above_guessing(cell: MemoryCell, *, withholds: bool) -> Gate:
 def same_guessing(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds) -> Gate:
     """Check that different numbers of options do not explain a gap.
 
-    The gate applies if these numbers differ. Its number is the difference in the chance of a guess,
-    0-1. It fails if a gap is seen in points, and vanishes when the held-out scores are adjusted to
-    the benchmark's chance of a guess."""
+    The gate applies if the chance of a right guess differs between the sets. It fails if the gap is
+    significant in points, but not after the held-out scores are adjusted to the benchmark's chance.
+
+    Parameters
+    ----------
+    cell : MemoryCell
+        The chances of a right guess and the scores.
+    evidence : Evidence
+        The gap, with and without the adjustment.
+    limits : MemoryThresholds
+        The level.
+
+    Returns
+    -------
+    Gate
+        Its number is the difference in the chance of a right guess (0-1).
+    """
     published, held_out = cell.chance
     rule = Rule(
         "same_guessing",
@@ -143,15 +169,15 @@ def same_guessing(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds
         number=published - held_out,
         detail=f"A guess is right in {percent(published)} of the benchmark's items and "
         f"{percent(held_out)} of the held-out items.{theirs}",
-        advice="Choose held-out items with as many options as the benchmark's, or references as "
-        "able as this model.",
+        advice="Choose held-out items with as many options as the benchmark's, or references that "
+        "are as able as this model.",
         withholds=False,
         numbers={"published": published, "held_out": held_out},
     )
 
 
 def readable(cell: MemoryCell, limits: MemoryThresholds) -> MemoryCell:
-    """Leave out references with too few readable answers, and repeats of another model.
+    """Leave out references with too few readable answers, and references that repeat another model.
 
     Parameters
     ----------
@@ -163,17 +189,17 @@ def readable(cell: MemoryCell, limits: MemoryThresholds) -> MemoryCell:
     Returns
     -------
     MemoryCell
-        `dropped` names the references that are left out. A repeat is the tested model, or another
-        reference, under another name.
+        `dropped` states why references are left out. A repeat is the tested model or another
+        reference under a second name.
     """
     kept, dropped = [], []
     scores = []
     for pair in (cell.tested, *cell.references):
-        scores.append([one.score for one in pair if one])
-    twice = repeats(list(map(np.concatenate, scores)))
+        scores.append([answers.score for answers in pair if answers])
+    repeated = repeats(list(map(np.concatenate, scores)))
     for k, pair in enumerate(cell.references, 1):
         model, limit = pair[0].model, limits.answered_share_min
-        bad = [because("reference_repeats", model=model)] if k in twice else []
+        bad = [because("reference_repeats", model=model)] if k in repeated else []
         for name, arm, reads in _rows(cell, pair, tuple(Arm)):
             if _surely_below(reads, limit):
                 bad.append(
@@ -194,7 +220,7 @@ def readable(cell: MemoryCell, limits: MemoryThresholds) -> MemoryCell:
 
 
 def was_read(name: str, cell: MemoryCell, limits: MemoryThresholds, *, withholds: bool) -> Gate:
-    """Check the share of the tested model's rows that are readable, by set and arm.
+    """Check the share of the tested model's rows that are readable.
 
     Parameters
     ----------
@@ -205,40 +231,39 @@ def was_read(name: str, cell: MemoryCell, limits: MemoryThresholds, *, withholds
     limits : MemoryThresholds
         The least share.
     withholds : bool
-        Whether a failure alone withholds the verdict.
+        Whether a failure withholds the verdict.
 
     Returns
     -------
     Gate
-        Its number is the lowest share.
+        Its number is the lowest share over all sets and arms.
     """
-    (arms, what, advice), limit = _READ[name], limits.answered_share_min
+    (arms, statement, advice), limit = _READ[name], limits.answered_share_min
     rule = Rule(name, limit, "li2026, gate G1 (at least 0.95); conf/verdict: answered_share_min")
-    if not (rows := _rows(cell, cell.tested, arms)):
+    rows = _rows(cell, cell.tested, arms)
+    if not rows:
         return rule.absent("This run has no such rows.", withholds=False)
     worst_set, worst_arm, worst = min(rows, key=lambda row: row[2].share)
     low, high = read_limits(worst.read, worst.asked)
-    out = (
-        f" References left out: {', '.join(sentences(cell.dropped, TEXTS))}."
-        if cell.dropped
-        else ""
-    )
+    dropped = ""
+    if cell.dropped:
+        dropped = f" References left out: {', '.join(sentences(cell.dropped, TEXTS))}."
     reference_shares = []
     for pair in cell.references:
         for items, _, reads in _rows(cell, pair, (worst_arm,)):
             if items == worst_set:
                 reference_shares.append(reads.share)
-    beside = ""
+    of_references = ""
     if reference_shares:
-        beside = f" References there: {percent(min(reference_shares))} or more."
+        of_references = f" The references reach {percent(min(reference_shares))} or more."
     shares = {}
     for items, arm, reads in rows:
         shares[f"{items}, {arm}"] = reads.share
     return rule.checked(
         passed=not any(_surely_below(reads, limit) for *_, reads in rows),
         number=worst.share,
-        detail=f"{percent(worst.share)} (95 % interval {percent(low)} to {percent(high)}) {what}: "
-        f"{worst_set}, {worst_arm}, the lowest of {len(rows)}.{beside}{out}",
+        detail=f"{percent(worst.share)} (95 % interval {percent(low)} to {percent(high)}) {statement}: "
+        f"{worst_set}, {worst_arm}, the lowest of {len(rows)}.{of_references}{dropped}",
         advice=advice,
         withholds=withholds,
         numbers=shares,
@@ -251,15 +276,15 @@ def orders_reach_model(cell: MemoryCell, limits: MemoryThresholds) -> Gate:
     Parameters
     ----------
     cell : MemoryCell
-        The hashes of its requests.
+        The hashes of the requests.
     limits : MemoryThresholds
         The largest share of repeated requests.
 
     Returns
     -------
     Gate
-        Its number is the share of orders whose requests equal those of the published order or of
-        another.
+        Its number is the share of orders whose request repeats that of the published or another
+        order.
     """
     requests = []
     for answers in cell.tested:
@@ -270,30 +295,30 @@ def orders_reach_model(cell: MemoryCell, limits: MemoryThresholds) -> Gate:
         requests,
         limits.noop_share_max,
         "Of {compared} other orders of options and items, {same} were sent as the published order and {repeated} as "
-        "another.",
+        "another one of these orders.",
         "Look at the texts that were sent. Options may have the same text, or texts may be cut off "
         "before they differ.",
-        nothing="No other order was compared with a published one.",
+        nothing="No other order was compared with a published order.",
         must=False,
     )
 
 
 def fresh_matched(evidence: Evidence, limits: MemoryThresholds) -> Gate:
-    """Check that the difficulty of the held-out items is close enough to judge the gap.
+    """Check that the held-out items are close enough in difficulty to judge the gap.
 
     Parameters
     ----------
     evidence : Evidence
-        The references' gap.
+        The gap of the references.
     limits : MemoryThresholds
         The level of the test and the least share of matched items.
 
     Returns
     -------
     Gate
-        Passes if enough items of the benchmark have held-out items of equal difficulty. If the sets
-        are not equally hard for the references, all scales must also agree on the gap. Its number
-        is the p-value of the references' gap.
+        Passes if enough items of the benchmark have a held-out item of equal difficulty and, if the
+        sets are not equally hard for the references, all scales agree on the gap. Its number is the
+        p-value of the references' gap.
     """
     source = "ours; the references' own gap and the scales; conf/verdict: matched_alpha, matched_share_min"
     rule = Rule("fresh_matched", limits.matched_alpha, source)
@@ -320,32 +345,32 @@ def fresh_matched(evidence: Evidence, limits: MemoryThresholds) -> Gate:
         passed=not bad,
         number=gap.reference_pvalue,
         detail=f"The references score {signed_points(gap.reference_gap)} on the benchmark against the held-out items "
-        f"({pvalue(gap.reference_pvalue)}). {percent(gap.matched.share)} of its items have held-out ones as hard."
-        f"{scales}",
-        advice="Draw held-out items as hard as the benchmark's, matched on models other than the "
-        "references. Or choose references as able as this model, for which the scales agree.",
+        f"({pvalue(gap.reference_pvalue)}). {percent(gap.matched.share)} of the benchmark's items have a held-out item "
+        f"of equal difficulty.{scales}",
+        advice="Draw held-out items of the benchmark's difficulty, matched on models other than "
+        "the references. Or choose references that are as able as this model, for which the scales agree.",
         withholds=False,
         numbers={"reference_gap": gap.reference_gap, "matched_share": gap.matched.share},
     )
 
 
 def fresh_drawn(evidence: Evidence, limits: MemoryThresholds) -> Gate:
-    """Check that the references' answers to both sets agree no more than with independent draws.
+    """Check that the held-out items were not chosen by the references' answers.
 
-    If the references' answers choose the items, these are harder or easier only for the tested
-    model, since scores regress to the mean.
+    If they were, they would be harder or easier for the tested model alone, since scores regress to
+    the mean.
 
     Parameters
     ----------
     evidence : Evidence
-        The agreement of the answers.
+        The agreement of the references' answers to both sets.
     limits : MemoryThresholds
         The level.
 
     Returns
     -------
     Gate
-        Its number is the share of independent draws that agree as well or better.
+        Its number is the share of independently drawn sets that agree as well or better.
     """
     source = "ours; lower tail of chi-squared over numbers of right references; conf/verdict: drawn_alpha"
     rule = Rule("fresh_drawn", limits.drawn_alpha, source)
@@ -354,9 +379,9 @@ def fresh_drawn(evidence: Evidence, limits: MemoryThresholds) -> Gate:
     return rule.checked(
         passed=not selected(evidence.alike, limits),
         number=evidence.alike,
-        detail="By how many references were right, benchmark and held-out items agree. Independent draws agree as well "
-        f"or better in {percent(evidence.alike)} of cases.",
-        advice="Do not choose held-out items by the references' answers. Match them on other "
+        detail="Benchmark and held-out items are compared by how many references answer an item right. Independently "
+        f"drawn items agree as well or better in {percent(evidence.alike)} of cases.",
+        advice="Do not choose held-out items by the references' answers. Match the items on other "
         "models, or choose other references.",
         withholds=False,
     )
@@ -365,7 +390,7 @@ def fresh_drawn(evidence: Evidence, limits: MemoryThresholds) -> Gate:
 def order_exchangeable(
     evidence: Evidence, limits: MemoryThresholds, *, recorded: bool = False
 ) -> Gate:
-    """Check that words and lengths of neighbours do not reveal the published order within shards.
+    """Check that words and lengths of neighbouring items do not reveal the published order.
 
     Parameters
     ----------
@@ -379,7 +404,7 @@ def order_exchangeable(
     Returns
     -------
     Gate
-        Its number is the smallest p, after Bonferroni over the measures.
+        Its number is the smallest p-value, with Bonferroni's correction over the measures.
     """
     source = "Oren et al. 2023 assume that items are exchangeable; conf/verdict: exchangeable_alpha"
     rule = Rule("order_exchangeable", limits.exchangeable_alpha, source)
@@ -394,13 +419,13 @@ def order_exchangeable(
     if not pvalues or evidence.order is None:
         return rule.absent("The order test was not run.", withholds=False)
     smallest = min(1.0, min(pvalues.values()) * len(pvalues))
-    bad = told_by_words(evidence, limits)
+    bad = words_reveal_order(evidence, limits)
     compared = evidence.order.beyond is not None and evidence.fresh_order is not None
     lacking = "" if compared else "Add held-out items and references. "
     return rule.checked(
         passed=not bad,
         number=smallest,
-        detail=f"The words and lengths of neighbours {'give' if bad else 'do not give'} the published order away: "
+        detail=f"The words and lengths of neighbours {'reveal' if bad else 'do not reveal'} the published order: "
         f"{pvalue(smallest)}.",
         advice=f"{lacking}The order counts only if it is likelier to this model than to the "
         "references.",
@@ -410,14 +435,14 @@ def order_exchangeable(
 
 
 def same_kind(evidence: Evidence, limits: MemoryThresholds) -> Gate:
-    """Check that words alone do not distinguish the held-out items from the benchmark's.
+    """Check that words alone do not separate the held-out items from the benchmark's items.
 
     Parameters
     ----------
     evidence : Evidence
-        The classifier of words.
+        The AUC of a classifier that sees only the words.
     limits : MemoryThresholds
-        The largest AUC.
+        The largest AUC that is allowed.
 
     Returns
     -------
@@ -429,7 +454,7 @@ def same_kind(evidence: Evidence, limits: MemoryThresholds) -> Gate:
     kind = evidence.kind
     if kind is None:
         return rule.absent(
-            "There are no held-out items, or too few to learn from.", withholds=False
+            "There are no held-out items, or too few to train a classifier.", withholds=False
         )
     return rule.checked(
         passed=not of_another_kind(kind, limits),
@@ -445,13 +470,14 @@ def same_kind(evidence: Evidence, limits: MemoryThresholds) -> Gate:
 
 
 def _surely_below(reads: Reads, limit: float) -> bool:
-    """Return whether the upper limit of a share (exact 95 %, Clopper-Pearson) is below the limit."""
+    """Return whether a share is significantly below a limit (exact 95 % interval, Clopper-Pearson)."""
     return bool(reads.asked) and read_limits(reads.read, reads.asked)[1] < limit
 
 
 def _sides(
     cell: MemoryCell, pair: tuple[ModelSet, ModelSet | None]
 ) -> list[tuple[ModelSet, ItemSet]]:
+    """Return the results of one model on each set that was asked, with the items of the set."""
     both = zip(pair, (cell.published, cell.fresh), strict=True)
     sides = []
     for answers, items in both:

@@ -1,14 +1,12 @@
-"""Make the texts whose likelihood is read: published items, shards of items, options in another
-order. Pure.
+"""Build the texts whose likelihood is measured: items, shards of items, options in another order.
 
-An item is rendered in one layout: its stem and its lettered options. A training set may hold it in
-another (as a line of JSON, with its answer, in a harness's own layout). Memory of another layout is
-detected less well.
+An item is rendered as its stem and its lettered options. If a training set holds the item in
+another layout, such as a line of JSON, memory of it is detected less well.
 
-A benchmark's author can draw a random order of items and options, and record it (`audit publish`).
-The order tests assume that every order could have been the published one. For an order drawn at
-random this holds, whatever the items say. The tests are then exact without reference models (Oren
-et al. 2023, section 2).
+The author of a benchmark can draw the order of items and options at random, and record it (`audit
+publish`). The order tests assume that any order could have been published. If the order was drawn
+at random, this is true whatever the items contain. The tests are then exact without reference
+models (Oren et al. 2023, section 2).
 """
 
 import hashlib
@@ -30,13 +28,10 @@ from audit.core.records import Item
 from audit.memory.record import TEXT_SCORES
 
 SEPARATOR = "\n\n"  # between the items of a shard
-# Pieces of an item; from OPTIONS on letters and options alternate.
-FIRST_HALF, SECOND_HALF, OPTIONS = (
-    0,
-    1,
-    2,
-)
-_ALL_ORDERS_UP_TO = 7  # up to this number every order is listed; beyond it orders are drawn
+# Positions of the pieces of an item. From OPTIONS on, letters and options alternate.
+FIRST_HALF, SECOND_HALF, OPTIONS = 0, 1, 2
+# Every order of up to this number of entries is listed. Orders of more entries are drawn.
+_ALL_ORDERS_UP_TO = 7
 _REFERS = re.compile(
     r"\b(all|none|both|neither|any|either) of (the )?(above|these|them)\b|\bboth\b.*\band\b|\bneither\b|"
     r"^\W*[A-Ea-e]\W*(,|and|or|&)\W*[A-Ea-e]\W*$",
@@ -46,7 +41,7 @@ _NUMBER = re.compile(r"^\W*(-?\d+(?:[.,]\d+)?)")
 
 
 def item_pieces(item: Item, order: Sequence[int] | None = None) -> tuple[str, ...]:
-    r"""Cut an item into pieces.
+    r"""Cut the text of an item into pieces.
 
     Parameters
     ----------
@@ -58,8 +53,8 @@ def item_pieces(item: Item, order: Sequence[int] | None = None) -> tuple[str, ..
     Returns
     -------
     tuple of str
-        First half of the stem, second half (empty for a stem of one word), then "\nA." and "
-        <option>" for each option.
+        The first half of the stem, its second half (empty for a stem of one word), then "\nA." and
+        " <option>" for each option.
     """
     cut = _middle(item.text)
     pieces = [item.text[:cut], item.text[cut:]]
@@ -71,8 +66,20 @@ def item_pieces(item: Item, order: Sequence[int] | None = None) -> tuple[str, ..
 
 
 def item_text(item: Item) -> str:
-    r"""Return the stem and the lettered options, one on each line, without the answer.
+    r"""Return the stem and the lettered options of an item, without the answer.
 
+    Parameters
+    ----------
+    item : Item
+        The item.
+
+    Returns
+    -------
+    str
+        The stem, then each option on a line.
+
+    Examples
+    --------
     >>> item_text(Item("q", "b", "What barks?", ("cat", "dog"), 1, "q"))
     'What barks?\nA. cat\nB. dog'
     """
@@ -80,21 +87,32 @@ def item_text(item: Item) -> str:
 
 
 def published_order(item: Item) -> tuple[int, ...]:
-    """Return the positions in `item.options` of the options as they were published."""
+    """Return the options of an item in the order in which they were published.
+
+    Parameters
+    ----------
+    item : Item
+        The item, whose options may be shown in another order.
+
+    Returns
+    -------
+    tuple of int
+        Positions in `item.options`.
+    """
     return tuple(sorted(range(len(item.options)), key=item.shown.__getitem__))
 
 
 def likelihoods_a_byte(
-    pieces: Sequence[str], told: Sequence[float | None], options: Sequence[str], gold: int
+    pieces: Sequence[str], logprobs: Sequence[float | None], options: Sequence[str], gold: int
 ) -> dict[str, float]:
-    """Return log-likelihoods in nats a byte, by name of `TEXT_SCORES`.
+    """Return the log-likelihood of each text of an item in nats a byte.
 
     Parameters
     ----------
     pieces : sequence of str
         `item_pieces`.
-    told : sequence of float or None
-        Log-likelihood of each piece.
+    logprobs : sequence of float or None
+        Log-likelihood of each piece in nats; None if it is not known.
     options : sequence of str
         The options.
     gold : int
@@ -103,8 +121,8 @@ def likelihoods_a_byte(
     Returns
     -------
     dict
-        The whole item, the stem's second half, and the wrong options. A text without any known
-        piece is left out.
+        The values of the whole item, of the second half of its stem, and of its wrong options, by
+        name of `TEXT_SCORES`. A text without any known piece is left out.
     """
     right = f" {options[gold]}" if options else None
     wrong = []
@@ -115,7 +133,7 @@ def likelihoods_a_byte(
     for name, chosen in zip(TEXT_SCORES, (range(len(pieces)), [SECOND_HALF], wrong), strict=True):
         total, size = 0.0, 0
         for k in chosen:
-            value = told[k]
+            value = logprobs[k]
             if value is not None:
                 total, size = total + value, size + len(pieces[k].encode())
         if size:
@@ -124,7 +142,7 @@ def likelihoods_a_byte(
 
 
 def natural_order(options: Sequence[str]) -> bool:
-    """Return whether the options stand in an order that needs no memory.
+    """Return whether the options stand in an order that a model can expect without memory.
 
     Parameters
     ----------
@@ -134,17 +152,17 @@ def natural_order(options: Sequence[str]) -> bool:
     Returns
     -------
     bool
-        True if they refer to each other ("all of the above"), or are sorted, as numbers or
-        alphabetically, up or down.
+        True if an option refers to others ("all of the above"), or if the options are sorted as
+        numbers or alphabetically, up or down.
 
     Examples
     --------
     >>> natural_order(["3", "5", "12"]), natural_order(["dog", "ant", "cat"])
     (True, False)
     """
-    if any(_REFERS.search(option) for option in options):
+    if any(map(_REFERS.search, options)):
         return True
-    numbers = [_NUMBER.match(option) for option in options]
+    numbers = list(map(_NUMBER.match, options))
     if all(numbers):
         values = []
         for m in numbers:
@@ -152,61 +170,86 @@ def natural_order(options: Sequence[str]) -> bool:
                 values.append(float(m.group(1).replace(",", ".")))
         if _sorted(values):
             return True
-    return _sorted([option.casefold() for option in options])
+    return _sorted(list(map(str.casefold, options)))
 
 
 def option_orders(item: Item, k: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
-    """Return other orders of the wrong options; the right one keeps its place, so the key stays
-    valid.
+    """Return other orders of the wrong options of an item.
+
+    The right option keeps its place, so that the answer key stays valid.
 
     Parameters
     ----------
     item : Item
         The item.
     k : int
-        Number of orders, at most.
-    rng : Generator
+        Largest number of orders.
+    rng : numpy.random.Generator
         Source of randomness.
 
     Returns
     -------
     list of tuple
-        Empty if the published order is natural. Natural orders are never returned, so that the
-        published order is exchangeable with the returned ones.
+        Positions of the options in each order; empty if the published order is natural. Natural
+        orders are left out, so that the published order could have been any of the returned ones.
     """
     published = published_order(item)
     if len(published) < 3 or natural_order([item.options[i] for i in published]):
         return []
-    places = []
-    for p, i in enumerate(published):
-        if i != item.gold:
-            places.append(p)
-    wrong = [published[p] for p in places]
-
-    def placed(moved: Sequence[int]) -> tuple[int, ...]:
-        order = list(published)
-        for place, i in zip(places, moved, strict=True):
-            order[place] = i
-        return tuple(order)
-
-    candidates: list[tuple[int, ...]] = []
-    if len(wrong) <= _ALL_ORDERS_UP_TO:
-        candidates = [placed(moved) for moved in permutations(wrong)]
-    else:
-        for _ in range(4 * k):
-            candidates.append(placed([wrong[i] for i in rng.permutation(len(wrong))]))
+    candidates = _wrong_option_orders(published, item.gold, 4 * k, rng)
     others = []
     for order in dict.fromkeys(candidates):
         if order != published and not natural_order([item.options[i] for i in order]):
             others.append(order)
-    return [others[i] for i in sorted(rng.permutation(len(others))[:k])]
+    return _sample(others, k, rng)
+
+
+def _sample(
+    orders: list[tuple[int, ...]], k: int, rng: np.random.Generator
+) -> list[tuple[int, ...]]:
+    """Return k of the orders at random, or all if there are fewer."""
+    return [orders[i] for i in sorted(rng.permutation(len(orders))[:k])]
+
+
+def _wrong_option_orders(
+    published: tuple[int, ...], gold: int, draws: int, rng: np.random.Generator
+) -> list[tuple[int, ...]]:
+    """Return every order of the wrong options, or `draws` random orders if there are too many."""
+    places = []
+    for place, option in enumerate(published):
+        if option != gold:
+            places.append(place)
+    wrong = [published[place] for place in places]
+    shuffled: list[Sequence[int]] = []
+    if len(wrong) <= _ALL_ORDERS_UP_TO:
+        shuffled.extend(permutations(wrong))
+    else:
+        for _ in range(draws):
+            shuffled.append([wrong[i] for i in rng.permutation(len(wrong))])
+    orders = []
+    for options in shuffled:
+        order = list(published)
+        for place, option in zip(places, options, strict=True):
+            order[place] = option
+        orders.append(tuple(order))
+    return orders
 
 
 def section(item: Item) -> str:
-    """Return the section of an item: its group, and its id up to the last slash
-    (mmlu/astronomy/12).
+    """Return the section of an item: its group, and its id up to the last slash.
 
-    A shard does not cross sections, as their order carries meaning.
+    Items of one section share a subject or a passage. A shard stays within a section, since the
+    order of sections has a meaning.
+
+    Parameters
+    ----------
+    item : Item
+        The item, such as one with the id mmlu/astronomy/12.
+
+    Returns
+    -------
+    str
+        A key of the section.
     """
     prefix = item.id.rpartition("/")[0]
     return prefix if item.group == item.id else f"{prefix}\0{item.group}"
@@ -218,14 +261,14 @@ def shards_of(questions: Sequence[Item], size: int) -> list[tuple[Item, ...]]:
     Parameters
     ----------
     questions : sequence of Item
-        In their published order.
+        The items in their published order.
     size : int
         Largest number of items in a shard.
 
     Returns
     -------
     list of tuple of Item
-        Shards of nearly equal size; an item without a neighbour is left out.
+        Shards of nearly equal size. An item without a neighbour is left out.
     """
     runs: list[list[Item]] = []
     for question in questions:
@@ -245,21 +288,21 @@ def shards_of(questions: Sequence[Item], size: int) -> list[tuple[Item, ...]]:
 
 
 def orders_of(m: int, k: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
-    """Return the published order and up to k different others.
+    """Return the published order and up to k other orders.
 
     Parameters
     ----------
     m : int
         Number of items.
     k : int
-        Number of other orders, at most.
-    rng : Generator
+        Largest number of other orders.
+    rng : numpy.random.Generator
         Source of randomness.
 
     Returns
     -------
     list of tuple
-        The identity first.
+        The published order first; no order occurs twice.
     """
     identity = tuple(range(m))
     if m <= _ALL_ORDERS_UP_TO:
@@ -267,7 +310,7 @@ def orders_of(m: int, k: int, rng: np.random.Generator) -> list[tuple[int, ...]]
         for order in permutations(identity):
             if order != identity:
                 others.append(order)
-        return [identity, *(others[i] for i in sorted(rng.permutation(len(others))[:k]))]
+        return [identity, *_sample(others, k, rng)]
     drawn = [tuple(rng.permutation(m).tolist()) for _ in range(2 * k)]
     others = []
     for order in dict.fromkeys(drawn):
@@ -277,10 +320,7 @@ def orders_of(m: int, k: int, rng: np.random.Generator) -> list[tuple[int, ...]]
 
 
 def shard_pieces(shard: Sequence[Item], order: Sequence[int], place: int) -> tuple[str, str]:
-    """Return the items before the one at `place` of an order, and that item.
-
-    The likelihood of the item given those before it is its term of the shard's likelihood. The
-    terms of all places add up to it.
+    """Return the items before a place of an order, and the item at that place.
 
     Parameters
     ----------
@@ -294,14 +334,19 @@ def shard_pieces(shard: Sequence[Item], order: Sequence[int], place: int) -> tup
     Returns
     -------
     tuple of str
-        Context and item.
+        The text of the items before, and the text of the item.
+
+    Notes
+    -----
+    The log-likelihood of a shard is the sum over its places of the log-likelihood of the item given
+    the items before it.
     """
     before = "".join(item_text(shard[i]) + SEPARATOR for i in order[:place])
     return before, item_text(shard[order[place]])
 
 
 def _middle(stem: str) -> int:
-    """Return the index where the second half of the words begins (with its blank); the end for one
+    """Return the index at which the second half of the words begins; the length of a stem of one
     word.
     """
     gaps = [m.start() for m in re.finditer(r"(?<=\S)\s+(?=\S)", stem)]
@@ -309,6 +354,7 @@ def _middle(stem: str) -> int:
 
 
 def _sorted(values: Sequence[float] | Sequence[str]) -> bool:
+    """Return whether the values ascend or descend."""
     pairs = list(pairwise(values))
     return all(a <= b for a, b in pairs) or all(a >= b for a, b in pairs)  # type: ignore[operator]
 
@@ -326,9 +372,9 @@ def draw_order(questions: Sequence[Item], seed: int) -> tuple[list[Item], list[i
     Returns
     -------
     tuple of (list of Item, list of int)
-        The items as they are to be published, and the position of each in `questions`. Sections
-        (subjects, passages) stay together; options in a natural order (numbers, "all of the above")
-        keep it.
+        The items as they are to be published, and the position of each in `questions`. Items of one
+        section (subject, passage) stay together. Options in a natural order (numbers, "all of the
+        above") keep their order.
     """
     rng = np.random.default_rng(seed)
     sections: dict[str, list[int]] = {}
@@ -342,6 +388,7 @@ def draw_order(questions: Sequence[Item], seed: int) -> tuple[list[Item], list[i
 
 
 def _drawn(item: Item, rng: np.random.Generator) -> Item:
+    """Return the item with its options in a random order, unless their order is natural."""
     if len(item.options) < 2 or natural_order(item.options):
         return replace(item, order=())
     order = [int(k) for k in rng.permutation(len(item.options))]
@@ -351,8 +398,17 @@ def _drawn(item: Item, rng: np.random.Generator) -> Item:
 
 
 def order_sha256(questions: Iterable[Item]) -> str:
-    """Return the sha256 of the items in their order, their options in theirs, and the starts of
-    sections.
+    """Return a sha256 that identifies the order of items and options.
+
+    Parameters
+    ----------
+    questions : iterable of Item
+        The items in their order.
+
+    Returns
+    -------
+    str
+        The digest of the texts, of their order, and of where sections begin.
     """
     digest, last = hashlib.sha256(), None
     for question in questions:
@@ -363,24 +419,24 @@ def order_sha256(questions: Iterable[Item]) -> str:
 
 
 def check_record(path: str, questions: Iterable[Item]) -> str:
-    """Check the record of a published order against the items.
+    """Check that the record of a published order fits the items.
 
     Parameters
     ----------
     path : str
-        The record that `audit publish` wrote.
+        File that `audit publish` wrote.
     questions : iterable of Item
         The items in their order.
 
     Returns
     -------
     str
-        The sha256 of the record itself.
+        The sha256 of the record file.
 
     Raises
     ------
     ConfigError
-        If the file is not a record, or is a record of other items or of another order.
+        If the file is no such record, or belongs to other items or to another order.
     """
     try:
         raw = read_bytes(Path(path), follow=True)
@@ -388,12 +444,13 @@ def check_record(path: str, questions: Iterable[Item]) -> str:
         wanted = record["published_sha256"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(
-            f"published_order={path} cannot be read ({error!r:.100}). Expected a record of `audit publish`."
+            f"published_order={path} cannot be read ({error!r:.100}). Expected a record that `audit publish` wrote."
         ) from error
     actual = order_sha256(questions)
     if actual != wanted:
         raise ConfigError(
-            f"published_order={path} is of other items, or of these in another order ({wanted!r:.14}..., here "
-            f"{actual[:12]}...). Expected the file that `audit publish` wrote, read with the columns that it printed."
+            f"published_order={path} belongs to other items or to another order: its sha256 is {wanted!r:.14}..., "
+            f"that of the items is {actual[:12]}.... Expected the file that `audit publish` wrote for these items, "
+            "and the columns that it printed."
         )
     return hashlib.sha256(raw).hexdigest()

@@ -1,7 +1,8 @@
-"""Judge every model of a panel against the others, and rank it by both scores (pure).
+"""Judge every model of a panel against the other models, and rank the models with and without
+memory.
 
-The scores are as measured and without memory. The judge is the memory audit's. A rank is among the
-models that could be judged.
+The judge is that of the memory audit. Ranks count only the models that could be judged. This module
+does no I/O.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,10 +22,11 @@ from audit.memory.vocabulary import VERDICTS, MemoryResult, MemoryVerdict
 from audit.statistics.chance import Limits
 from audit.statistics.order_test import N_RESAMPLES
 
+NAMED_MAX = 3  # models that the sentence names
 _NOT_JUDGED = (Grade.CHECK_FAILED, Grade.NOT_IDENTIFIED)
 _FOUND = (Grade.FOUND_STRONG, Grade.FOUND_SUGGESTIVE)
-# No verdict rests on what `describe` adds, and its cost grows with the square of the number of
-# references.
+# `describe` adds statistics on which no verdict depends. Their cost grows with the square of the
+# number of references, so a leaderboard goes without them.
 _JUDGE = replace(
     JUDGE,
     measure=lambda cell, s, rng: measure(
@@ -35,14 +37,36 @@ _JUDGE = replace(
 
 @dataclass(frozen=True)
 class Row:
-    """One model of a leaderboard. Scores are shares (0-1), the gap is in points.
+    """Hold one model of a leaderboard. Scores are shares (0-1), and the gap is in points.
 
-    without: None if the model could not be judged; `why` then states the obstacle. at_most: only
-    the upper limit of `without` may be quoted. gap: beyond the references', with its 95 % interval.
-    adjusted: its p after Holm over all models; for a gap of unknown cause, p without the guard
-    against that cause. rank, rank_without: among the models with both
-    scores, 1 the best; ties share the better rank. references: number of models that the model was
-    judged against.
+    Attributes
+    ----------
+    model : str
+        Name of the model.
+    score : Limits or None
+        Accuracy on the benchmark with its interval.
+    without : Limits or None
+        The score without memory; None if the model could not be judged.
+    at_most : bool
+        Whether only the upper limit of `without` may be quoted.
+    gap : tuple of float or None
+        The gap to held-out items beyond that of the references, with its 95 % interval.
+    pvalue : float or None
+        p-value of the gap. If the cause of the gap is unknown, it is the p-value without the guard
+        against the other cause.
+    adjusted : float or None
+        `pvalue` after Holm's correction over all models.
+    verdict, grade : MemoryVerdict, Grade
+        The result of the memory audit.
+    why : str
+        Why the model could not be judged; empty if it was judged.
+    references : int
+        Number of models that the model was judged against.
+    is_reference : bool
+        Whether other models were judged against this model.
+    rank, rank_without : int or None
+        Rank by each score among the models that have both; 1 is the best, and equal scores share
+        the better rank.
     """
 
     model: str
@@ -67,17 +91,21 @@ class Row:
 
     @property
     def doubtful(self) -> bool:
-        """Return whether the gap stands out, and another cause than memory is not excluded."""
+        """Return whether the gap stands out, but another cause than memory is not excluded."""
         return self.grade == Grade.CAUSE_UNKNOWN
 
     @property
     def moved(self) -> int | None:
-        """Return by how many places the model falls (negative: rises) without memory."""
-        return (
-            None
-            if self.rank is None or self.rank_without is None
-            else self.rank_without - self.rank
-        )
+        """Return by how many places the model falls if memory is left out.
+
+        Returns
+        -------
+        int or None
+            Negative if the model rises; None if it has no rank.
+        """
+        if self.rank is None or self.rank_without is None:
+            return None
+        return self.rank_without - self.rank
 
     @property
     def word(self) -> str:
@@ -89,7 +117,18 @@ class Row:
 class Leaderboard:
     """Hold the rows of a leaderboard, the best score first.
 
-    `n` and `n_held_out` count items. `chosen`: whether the user named the references.
+    Attributes
+    ----------
+    benchmark : str
+        Name of the benchmark.
+    n, n_held_out : int
+        Numbers of items.
+    rows : tuple of Row
+        One row for each model.
+    chosen : bool
+        Whether the user named the references. Otherwise every other model is a reference.
+    chance : float
+        Accuracy of guessing (0-1).
     """
 
     benchmark: str
@@ -121,17 +160,25 @@ class Leaderboard:
 
     @property
     def spoilt(self) -> tuple[Row, ...]:
-        """Return the models with a finding that served as references of others, whose memory they
-        may hide.
+        """Return the models with a finding or a doubtful gap that served as references of other
+        models.
+
+        Returns
+        -------
+        tuple of Row
+            These references may hide memory of the models that were judged against them.
         """
         return tuple(row for row in (*self.found, *self.doubtful) if row.is_reference)
 
     @property
     def blind_below(self) -> float | None:
-        """Return the gap in points that a gap must exceed to be significant for half of the judged
-        models.
+        """Return the size of a gap that stands out in half of the judged models.
 
-        It is the median half-width of the 95 % intervals; None without a gap.
+        Returns
+        -------
+        float or None
+            The median half-width of the 95 % intervals of the gap, in points; None if no gap was
+            measured.
         """
         widths = []
         for row in self.judged:
@@ -148,19 +195,19 @@ def leaderboard(
     chosen: bool = False,
     unjudged: Iterable[Row] = (),
 ) -> Leaderboard:
-    """Judge the cells of a panel, one for each model, and rank them.
+    """Judge the cells of a panel and rank the models.
 
     Parameters
     ----------
     cells : sequence of MemoryCell
-        One for each model, all of the same items; `references` of each are the models it is judged
-        against.
+        One cell for each model, all with the same items. The `references` of a cell are the models
+        that its model is judged against.
     seed : int
         Seed of the permutations.
     chosen : bool
-        Whether the user named the references; otherwise every other model is one.
+        Whether the user named the references. Otherwise every other model is a reference.
     unjudged : iterable of Row
-        Models that lack too many items to be a cell.
+        Models that answered too few items to be judged.
 
     Returns
     -------
@@ -172,7 +219,7 @@ def leaderboard(
     read = [readable(cell, limits) for cell in cells]
     serving: set[str] = set()
     for cell in read:
-        serving.update(reference.model for reference, _ in cell.references)
+        serving.update(cell.reference_names)
     results = judge_cells(_JUDGE, read, settings)
     rows = [_row(cell, result, serving) for cell, result in zip(read, results, strict=True)]
     first = read[0]
@@ -184,10 +231,12 @@ def leaderboard(
 
 
 def _by_score(row: Row) -> tuple[float, str]:
+    """Return a sort key that puts the best score first, and models without a score last."""
     return (-row.score.estimate if row.score else np.inf, row.model)
 
 
 def _row(cell: MemoryCell, result: MemoryResult, serving: set[str]) -> Row:
+    """Return the row of a judged cell, without ranks. `serving` names the reference models."""
     gap, estimate = result.evidence.indicator(Name.GAP), result.without.found
     refused = result.grade in _NOT_JUDGED or estimate is None
     doubtful = result.grade == Grade.CAUSE_UNKNOWN
@@ -209,15 +258,13 @@ def _row(cell: MemoryCell, result: MemoryResult, serving: set[str]) -> Row:
 
 
 def _why(result: MemoryResult) -> str:
-    """Return why a model has no score without memory: the checks that failed, or what the data
-    lack.
-    """
+    """Return why a model has no score without memory: the failed checks, or what the data lack."""
     reasons = result.reasons if result.grade in _NOT_JUDGED else ()
     return " ".join(reasons) or result.without.sentence
 
 
 def _ranked(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows with both ranks of those that have both scores."""
+    """Return the rows with ranks for the models that have both scores."""
     judged = []
     for row in rows:
         if row.score is not None and row.without is not None:
@@ -232,10 +279,11 @@ def _ranked(rows: Sequence[Row]) -> list[Row]:
     return ranked
 
 
-def _ranks(rows: Sequence[Row], of: Callable[[Row], Limits | None]) -> Mapping[str, int]:
+def _ranks(rows: Sequence[Row], score_of: Callable[[Row], Limits | None]) -> Mapping[str, int]:
+    """Return the rank of each model by one of its scores."""
     values = {}
     for row in rows:
-        score = of(row)
+        score = score_of(row)
         if score is not None:
             values[row.model] = score.estimate
     ordered = sorted(values.values(), reverse=True)
@@ -243,7 +291,7 @@ def _ranks(rows: Sequence[Row], of: Callable[[Row], Limits | None]) -> Mapping[s
 
 
 def sentence(board: Leaderboard) -> str:
-    """Return the result of the leaderboard in at most three sentences with their numbers.
+    """Return the result of the leaderboard in at most three sentences with numbers.
 
     Parameters
     ----------
@@ -253,68 +301,92 @@ def sentence(board: Leaderboard) -> str:
     Returns
     -------
     str
-        Names the model that falls furthest without memory if its gap stands out. If every other
-        model is a reference and most models have no decision, their number and its cause come
-        first.
+        How many models have a gap, and these models; of more than NAMED_MAX the one that loses most
+        places without memory. If every model is a reference of the others and most models have no
+        decision, the text begins with that.
     """
     n, on = len(board.judged), board.benchmark
     if not n:
         return f"None of {len(board.rows)} models could be judged on {on}."
     findings, open_gaps, unsure = len(board.found), len(board.doubtful), len(board.undecided)
-    first = ""
+    no_decisions = ""
     if not board.chosen and board.blind_below is not None and 2 * unsure > n:
-        first = (
+        no_decisions = (
             f"No decision for {unsure} of {n} judged models on {on}: every model is a reference of the others, "
-            f"so gaps below {board.blind_below:.1f} points are hidden in half of them. --references names clean ones. "
+            f"so gaps below {board.blind_below:.1f} points are hidden in half of them. "
+            "--references names clean models. "
         )
     if not findings and not open_gaps:
-        rest = f" For {unsure} of them the data are too few to exclude one." if unsure else ""
-        none = f"No gap shows in {n} judged models on {on} beyond what the references explain."
-        return f"{first}{none}" if first else f"{none}{rest}"
-    counts = [f"Of {n} judged models {findings} score higher on {on} than the references explain"]
+        no_gap = f"No gap shows in {n} judged models on {on} beyond what the references explain."
+        if no_decisions or not unsure:
+            return f"{no_decisions}{no_gap}"
+        return f"{no_gap} For {unsure} of them the data are too few to exclude one."
+    counts = f"Of {n} judged models {findings} score higher on {on} than the references explain"
     if open_gaps:
-        counts.append(f"in {open_gaps} a gap stands out whose cause is unknown")
-    summary = f"{first}{'; '.join(counts)}."
-    row = max(
-        board.found or board.doubtful,
-        key=lambda candidate: (candidate.moved or 0, candidate.gap or (0.0,)),
-    )
+        counts += f"; in {open_gaps} a gap stands out whose cause is unknown"
+    named = board.found or board.doubtful
+    if len(named) <= NAMED_MAX:
+        return f"{no_decisions}{counts}. {' '.join(_figures(row, row.model) for row in named)}"
+    row = max(named, key=lambda candidate: (candidate.moved or 0, candidate.gap or (0.0,)))
+    most = "loses most places" if (row.moved or 0) > 0 else "has the largest gap"
+    return f"{no_decisions}{counts}. {row.model} {most}. {_figures(row, 'It')}"
+
+
+def _figures(row: Row, subject: str) -> str:
+    """Return the score of a model and its score without memory, with the ranks if it falls."""
     if row.score is None or row.without is None:
-        return summary
-    falls = f" and falls from rank {row.rank} to {row.rank_without}" if (row.moved or 0) > 0 else ""
-    known = f"{percent(row.without.estimate)} ({percent(row.without.low)} to {percent(row.without.high)})"
+        return f"{subject} has no score without memory."
+    without = row.without
+    known = f"{percent(without.estimate)} ({percent(without.low)} to {percent(without.high)})"
     if row.at_most:
-        known = f"at most {percent(row.without.high)}"
-    return f"{summary} {row.model} scores {percent(row.score.estimate)}, {known} without memory{falls}."
+        known = f"at most {percent(without.high)}"
+    falls = ""
+    if row.moved is not None and row.moved > 0:
+        falls = f" and fall from rank {row.rank} to {row.rank_without}"
+    score = f"{subject} scores {percent(row.score.estimate)}."
+    return f"{score} Without memory it would score {known}{falls}."
 
 
 def cautions(board: Leaderboard) -> tuple[str, ...]:
-    """Return what the leaderboard cannot show; the first sentence is about its references."""
+    """Return sentences on what the leaderboard cannot show.
+
+    Parameters
+    ----------
+    board : Leaderboard
+        The ranked rows.
+
+    Returns
+    -------
+    tuple of str
+        The first sentence is about the references.
+    """
     spoilt = listed(row.model for row in board.spoilt)
     first = (
-        "Every other model served as a reference. Contaminated ones among them hide the memory of the rest; "
+        "Every other model served as a reference. Contaminated references hide memory in the other models. "
         "--references names clean ones."
     )
     if board.blind_below is not None:
-        first = f"Low power: a gap below {board.blind_below:.1f} points does not stand out in half of the "
-        first += (
-            "models, before the correction over all of them. Every other model served as a reference, and contaminated "
-            "ones among them hide the memory of the rest. --references names clean ones."
+        first = (
+            f"Low power: in half of the models, a gap below {board.blind_below:.1f} points does not stand out, "
+            f"even before the correction over all models. {first}"
         )
     if board.chosen:
-        first = "The named references are taken as clean. A contaminated one among them hides the memory of the rest."
+        first = "The named references are assumed to be clean. A contaminated reference hides memory in other models."
     if spoilt:
-        first += f" References with a gap of their own: {spoilt}. Name clean references, and judge again."
+        first += (
+            f" These references have a gap too: {spoilt}. Name clean references, and judge again."
+        )
     why: tuple[str, ...] = ()
     if board.doubtful:
         why = (
-            "A gap of unknown cause may be that the held-out items are newer, and so harder for this model alone; its "
-            "p is that of the gap. Dates can exclude this. Example: --held-out-date 2026-05 --released MODEL=2025-12",
+            "A gap has an unknown cause if the held-out items may be newer, and so harder for this model alone. The "
+            "p-value then says only that the gap is not chance. Stated dates can exclude newer items. "
+            "Example: --held-out-date 2026-05 --released MODEL=2025-12",
         )
     return (
         first,
         *why,
         "A gap can have another cause than memory, such as training on items of the benchmark's kind.",
-        "A rank is of the estimate. If two intervals overlap, the order of the two models is not known.",
-        "A model without a finding is not clean: its interval shows how much memory is still possible.",
+        "Ranks compare estimates. If two intervals overlap, the order of the two models is not known.",
+        "A model without a finding may still have memory: its interval shows how much is possible.",
     )

@@ -1,4 +1,4 @@
-"""Draw a leaderboard: its page, its figure and its table."""
+"""Render a leaderboard as a page, a figure, a table and JSON."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,17 +34,17 @@ def page(
     board : Leaderboard
         The ranked rows.
     figures : mapping
-        Elements by name.
+        HTML elements of the figures, by name.
     references : sequence of str
-        Named references.
+        The references that the user named.
     families : bool
         Whether the families of the models are known.
     files : sequence of mapping
         The files that were read.
     command : str
-        The command as it was typed.
+        The command as the user typed it.
     title : str
-        Heading; names the benchmark if empty.
+        Heading of the page; the default names the benchmark.
 
     Returns
     -------
@@ -68,9 +68,20 @@ def page(
 
 
 def table(board: Leaderboard) -> str:
-    """Return the rows as csv, with scores as shares (0-1) and the gap in points."""
+    """Return the rows as csv.
+
+    Parameters
+    ----------
+    board : Leaderboard
+        The ranked rows.
+
+    Returns
+    -------
+    str
+        Scores are shares (0-1), and the gap is in points.
+    """
     return columns(
-        [_flat(row) for row in board.rows],
+        list(map(_flat, board.rows)),
         "model",
         "rank",
         "rank_without_memory",
@@ -104,7 +115,7 @@ def document(board: Leaderboard, files: Sequence[Mapping[str, Any]]) -> dict[str
     Returns
     -------
     dict
-        With its schema version.
+        The content, with the version of its schema.
     """
     content = {
         "schema": "leaderboard-1.0",
@@ -112,7 +123,7 @@ def document(board: Leaderboard, files: Sequence[Mapping[str, Any]]) -> dict[str
         **attributes(board, "benchmark", "n", "n_held_out", "chance"),
         "references": "named" if board.chosen else "all others",
         "gap_blind_below_points": board.blind_below,
-        "models": [_flat(row) for row in board.rows],
+        "models": list(map(_flat, board.rows)),
         "does_not_say": cautions(board),
         "files": list(files),
     }
@@ -121,6 +132,7 @@ def document(board: Leaderboard, files: Sequence[Mapping[str, Any]]) -> dict[str
 
 
 def _flat(row: Row) -> dict[str, Any]:
+    """Return a row with intervals as separate fields."""
     low, high = (row.without.low, row.without.high) if row.without else (None, None)
     gap = row.gap or (None, None, None)
     return {
@@ -146,25 +158,33 @@ def _flat(row: Row) -> dict[str, Any]:
 
 @canvas.styled()
 def figure(board: Leaderboard) -> Figure:
-    """Draw the scores of all models with and without memory, the best score at the top."""
-    rows = []
+    """Draw the scores of all models with and without memory.
+
+    Parameters
+    ----------
+    board : Leaderboard
+        The ranked rows.
+
+    Returns
+    -------
+    Figure
+        One line for each model with a score, the best score at the top.
+    """
+    rows, labels, ends = [], [], []
     for row in board.rows:
         if row.score is not None:
             rows.append(row)
+            labels.append(canvas.plain(row.model, 20))
+            ends.append(max(row.score.estimate, row.without.high if row.without else 0.0))
     chart = Figure(figsize=(canvas.PHONE, 1.1 + _HEIGHT * len(rows)), layout="constrained")
     axes = chart.subplots()
     for y, row in enumerate(rows):
         _draw(axes, y, row)
     if board.chance > 0:
         axes.axvline(board.chance, color=canvas.MUTED, linewidth=0.9, linestyle=":")
-    axes.set_yticks(range(len(rows)), [canvas.plain(row.model, 20) for row in rows])
-    ends = []
-    for row in rows:
-        if row.score:
-            ends.append(max(row.score.estimate, row.without.high if row.without else 0.0))
-    most = max(ends)
+    axes.set_yticks(range(len(rows)), labels)
     axes.set(
-        xlim=(0, min(1.02, 1.05 * most)),
+        xlim=(0, min(1.02, 1.05 * max(ends))),
         ylim=(len(rows) - 0.4, -0.6),
         xlabel="accuracy; dotted: guessing" if board.chance > 0 else "accuracy",
     )
@@ -174,10 +194,13 @@ def figure(board: Leaderboard) -> Figure:
 
 
 def _draw(axes: Any, y: int, row: Row) -> None:
+    """Draw both scores of one model at height y. Colour and marker show its grade."""
     score = row.score.estimate if row.score else float("nan")
-    colour = canvas.ORANGE if row.doubtful else canvas.BLUE
+    colour, marker = canvas.BLUE, "s"
+    if row.doubtful:
+        colour, marker = canvas.ORANGE, "v"
     if row.found:
-        colour = canvas.VERMILLION
+        colour, marker = canvas.VERMILLION, "D"
     if row.without is None:
         axes.plot([score], [y], "o", markerfacecolor="none", color=canvas.MUTED, markersize=6)
         return
@@ -186,12 +209,5 @@ def _draw(axes: Any, y: int, row: Row) -> None:
         [middle, score], [y, y], color=canvas.GRID, linewidth=3, solid_capstyle="butt", zorder=1
     )
     axes.plot([row.without.low, row.without.high], [y, y], color=colour, linewidth=1.4, zorder=2)
-    axes.plot(
-        [middle],
-        [y],
-        "D" if row.found else "v" if row.doubtful else "s",
-        color=colour,
-        markersize=5,
-        zorder=3,
-    )
+    axes.plot([middle], [y], marker, color=colour, markersize=5, zorder=3)
     axes.plot([score], [y], "o", color=canvas.INK, markersize=6, zorder=4)

@@ -1,10 +1,10 @@
-"""Build the page of a memory audit, its figures and tables, in the layout of the other audits.
+"""Build the page of a memory audit with its figures and tables.
 
-jinja2 escapes every text of a benchmark or a model. The script of the page sets no markup.
+jinja2 escapes every text of a benchmark or a model. The script of the page inserts no markup.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -17,7 +17,7 @@ from audit.core.records import Item
 from audit.judging.result import because, finite, sentence
 from audit.judging.tables import columns
 from audit.memory.analyse import RunVerdict
-from audit.memory.evidence import Name
+from audit.memory.evidence import Name, Ordered
 from audit.memory.items import item_text
 from audit.memory.record import TEXT_SCORES, TOKEN_SCORES, MemoryCell
 from audit.memory.texts import CONDITIONS, INDICATORS, TEXTS
@@ -28,29 +28,46 @@ from audit.report.build import Page, run_facts
 from audit.report.page import Gated, RunFacts, errors_of, marks_of, render_page
 from audit.shards.questions import QuestionFile
 from audit.statistics.chance import Limits
+from audit.statistics.order_test import OrderTest
 from audit.statistics.paired import FloatArray
 from audit.statistics.without_memory import FDR
 
 EXAMPLES = 3
-MAX_ITEMS_ON_PAGE = (
-    400  # most items on the page, for all judged models together; items.csv has every item
-)
+# Largest number of items on the page, for all judged models together. items.csv has every item.
+MAX_ITEMS_ON_PAGE = 400
 ERRORS = {
-    "clean": "A model without memory is accused (false positive)",
+    "clean": "A model without memory gets a finding (false positive)",
     "clean_unknown": "A model without memory stands out, cause unknown",
-    "answers": "A model that knows the answers of 30 % of the items is found",
+    "answers": "A model that knows the answers of 30 % of the items gets a finding",
     "gap_5_cleared": "A model with 5 points from memory is cleared (false negative)",
 }
+BEYOND = " beyond references"
 _BITS = 1 / np.log(2)
 
 
 @dataclass(frozen=True)
 class PageItem:
-    """Hold one item of one judged model. Numbers are None if nothing was read.
+    """Hold one item of one judged model for the page. Numbers are None if nothing was read.
 
-    texts: for each text, how much likelier it is to the model than to its references on average, in
-    bits a byte; without references the likelihood. first: the share of tokens that were the
-    likeliest. option_rank: the rank of the published order of options among all that were sent.
+    Attributes
+    ----------
+    model, set_name, question_id : str
+        The judged model, the set and the item.
+    text, gold : str
+        The item and its right answer.
+    score : float or None
+        Share of right answers.
+    texts : dict
+        How much likelier each text is to the model than to its references on average, in bits a
+        byte. Without references it is the log-likelihood.
+    tokens : dict
+        Log-likelihood scores over the tokens.
+    first : float or None
+        Share of the tokens that the model finds likeliest.
+    option_rank : str
+        Rank of the published order of options among all orders that were sent.
+    marks : tuple of str
+        Which set it belongs to, and whether the answer is correct, wrong or missing.
     """
 
     model: str
@@ -68,11 +85,23 @@ class PageItem:
 
 @dataclass(frozen=True)
 class Example:
-    """Hold one item for the first screens of the page.
+    """Hold one item for the beginning of the page.
 
-    `chance` and `right` are those of `Ranked`. `likelier` is the advantage over the references in
-    bits a byte, or without `references` the bits of the item. `named`: whether the item is listed
-    among those likely answered from memory.
+    Attributes
+    ----------
+    model, text, gold : str
+        The judged model, the item and its right answer.
+    state : {"correct", "wrong", "none"}
+        The model's answer.
+    references : int
+        Number of references.
+    likelier : float or None
+        How much likelier the item is to the model than to its references, in bits a byte. Without
+        references it is the log-likelihood.
+    chance, right : float or None, str
+        As in `Ranked`.
+    named : bool
+        Whether the item is listed as likely answered from memory.
     """
 
     model: str
@@ -89,9 +118,22 @@ class Example:
 def examples_of(
     cells: Sequence[MemoryCell], items: Sequence[PageItem], memory: Sequence[Sequence[Ranked]]
 ) -> list[Example]:
-    """Return EXAMPLES items of the benchmark.
+    """Return a few items of the benchmark for the beginning of the page.
 
-    They are the items most likely answered from memory, or else the first of `items`."""
+    Parameters
+    ----------
+    cells : sequence of MemoryCell
+        The judged cells.
+    items : sequence of PageItem
+        Every item.
+    memory : sequence of sequence of Ranked
+        The answered items of each cell, the strongest evidence of memory first.
+
+    Returns
+    -------
+    list of Example
+        Up to EXAMPLES items: those with the strongest evidence, or else the first of `items`.
+    """
     chosen = []
     for cell, rows in zip(cells, memory, strict=True):
         ranked_items = {row.question_id: row for row in rows}
@@ -101,18 +143,19 @@ def examples_of(
                 published.append(item)
         place = {id_: k for k, id_ in enumerate(ranked_items)}
         published.sort(key=lambda item: place.get(item.question_id, len(place)))
-        for one in published[:EXAMPLES]:
-            row = ranked_items.get(one.question_id)
-            known = {"chance": row.chance, "right": row.right, "named": row.named} if row else {}
-            about = (
-                one.model,
-                one.text,
-                one.gold,
-                one.marks[1],
-                len(cell.references),
-                one.texts["item"],
+        for item in published[:EXAMPLES]:
+            row = ranked_items.get(item.question_id)
+            example = Example(
+                model=item.model,
+                text=item.text,
+                gold=item.gold,
+                state=item.marks[1],
+                references=len(cell.references),
+                likelier=item.texts["item"],
             )
-            chosen.append(Example(*about, **known))  # type: ignore[arg-type]
+            if row is not None:
+                example = replace(example, chance=row.chance, right=row.right, named=row.named)
+            chosen.append(example)
     return chosen[:EXAMPLES]
 
 
@@ -129,7 +172,7 @@ def page(verdict: RunVerdict, run_dir: Path) -> Page:
     Returns
     -------
     Page
-        Tables, figures, and a function that renders it.
+        Tables, figures, and a function that renders the page.
     """
     verdict = verdict.found_first()
     questions = {(q.benchmark, q.id): q for q in QuestionFile(run_dir)}
@@ -163,13 +206,13 @@ def render(
     verdict : RunVerdict
         The judged run.
     facts : RunFacts
-        Facts of the run.
+        Facts about the run.
     figures : dict
-        Elements by name.
+        HTML elements of the figures, by name.
     items : list of PageItem
         Every item.
     memory : list of list of Ranked
-        The items of each cell, those most likely answered from memory first.
+        The answered items of each cell, the strongest evidence of memory first.
 
     Returns
     -------
@@ -182,11 +225,7 @@ def render(
     per_model = max(1, MAX_ITEMS_ON_PAGE // max(1, len(verdict.cells)))
     shown: list[PageItem] = []
     for cell in verdict.cells:
-        of_model = []
-        for item in items:
-            if item.model == cell.model:
-                of_model.append(item)
-        shown += of_model[:per_model]
+        shown += [item for item in items if item.model == cell.model][:per_model]
     write = partial(sentence, texts=TEXTS)
     most = max((c.published.n for c in verdict.cells), default=0)
     held_out = max((c.fresh.n for c in verdict.cells if c.fresh), default=0)
@@ -231,19 +270,17 @@ def render(
 
 
 def _scores(verdict: RunVerdict) -> dict[str, Figure]:
+    """Return the figures of the run: scores, excluded gaps, and the gap that more items detect."""
     rows = []
     for r in verdict.results:
-        rows += [(f"score, {r.model}", r.without.score, False)] if r.without.score else []
-        rows += (
-            [(f"without memory, {r.model}", r.without.found.without, True)]
-            if r.without.found
-            else []
-        )
-    drawn = (
-        {"score_without_memory": scores(rows, min(c.published.chance for c in verdict.cells))}
-        if rows
-        else {}
-    )
+        if r.without.score:
+            rows.append((f"score, {r.model}", r.without.score, False))
+        if r.without.found:
+            rows.append((f"without memory, {r.model}", r.without.found.without, True))
+    drawn = {}
+    if rows:
+        chance = min(c.published.chance for c in verdict.cells)
+        drawn["score_without_memory"] = scores(rows, chance)
     matters = verdict.thresholds["effect_of_interest"]
     known = []
     for r in verdict.results:
@@ -257,7 +294,7 @@ def _scores(verdict: RunVerdict) -> dict[str, Figure]:
         if estimate is not None and np.isfinite(estimate.detectable):
             curves.append((estimate, c.published.n))
     if curves:
-        gap, n = max(curves, key=lambda one: one[0].detectable)
+        gap, n = max(curves, key=lambda curve: curve[0].detectable)
         share, needed = gap.detectable**2 - gap.between**2, None
         if gap.between < matters:
             needed = int(np.ceil(n * share / (matters**2 - gap.between**2)))
@@ -273,28 +310,21 @@ def _scores(verdict: RunVerdict) -> dict[str, Figure]:
 
 
 def _figures(cell: MemoryCell, result: MemoryResult) -> dict[str, Figure]:
+    """Return the figures of one cell: the gains of the published orders, and the likelihoods."""
     figures: dict[str, Figure] = {}
     name, e = f"{cell.model}_{cell.benchmark}", result.evidence
-    beyond = " beyond references"
-    for what, ordered in (("order_of_items", e.order), ("order_of_options", e.options)):
-        rows = []
-        if ordered is not None:
-            rows = [(cell.model, ordered.own, True)]
-            rows += (
-                [(cell.model + beyond, ordered.beyond, True)] if ordered.beyond is not None else []
-            )
-            compared = zip(cell.references, ordered.references, strict=True)
-            rows += [(f"{one[0].model} (reference)", test, False) for one, test in compared]
-        if what == "order_of_items" and e.fresh_order is not None and cell.fresh is not None:
-            label = f"{cell.model} on {cell.fresh.name}{beyond if cell.references else ''}"
-            rows.append((label, e.fresh_order.shown, False))
+    for kind, ordered in (("order_of_items", e.order), ("order_of_options", e.options)):
+        rows = [] if ordered is None else _order_rows(cell, ordered)
+        if kind == "order_of_items" and e.fresh_order is not None and cell.fresh is not None:
+            beyond = BEYOND if cell.references else ""
+            rows.append((f"{cell.model} on {cell.fresh.name}{beyond}", e.fresh_order.shown, False))
         gains = []
         for label, test, judged in rows:
             row = (label, test.gain, test.low, test.high, judged)
             if np.isfinite(row[1:4]).all():
                 gains.append(row)
         if gains:
-            figures[f"{what}_{name}"] = order_gains(gains)
+            figures[f"{kind}_{name}"] = order_gains(gains)
     fresh = cell.tested[1]
     if fresh is not None and np.isfinite(fresh.texts["item"]).any():
         label = "log-likelihood of the item, bits a byte"
@@ -306,16 +336,31 @@ def _figures(cell: MemoryCell, result: MemoryResult) -> dict[str, Figure]:
     return figures
 
 
+def _order_rows(cell: MemoryCell, ordered: Ordered) -> list[tuple[str, OrderTest, bool]]:
+    """Return the order tests of the judged model and its references, each with a label and whether
+    it is judged.
+    """
+    rows = [(cell.model, ordered.own, True)]
+    if ordered.beyond is not None:
+        rows.append((cell.model + BEYOND, ordered.beyond, True))
+    for (reference, _), test in zip(cell.references, ordered.references, strict=True):
+        rows.append((f"{reference.model} (reference)", test, False))
+    return rows
+
+
 def _text(cell: MemoryCell, side: int, name: str) -> FloatArray:
-    """Return the bits a byte of a text of each item, (n,), minus the references' mean if any."""
-    own, *theirs = (one[side].texts[name] * _BITS for one in (cell.tested, *cell.references))  # type: ignore[union-attr]
-    return own - np.mean(theirs, axis=0) if theirs else own
+    """Return (n,) bits a byte of one text of each item, minus the references' mean if there are
+    references.
+    """
+    bits = []
+    for model in (cell.tested, *cell.references):
+        bits.append(model[side].texts[name] * _BITS)  # type: ignore[union-attr]
+    return bits[0] - np.mean(bits[1:], axis=0) if len(bits) > 1 else bits[0]
 
 
 def _items(cell: MemoryCell, questions: dict[tuple[str, str], Item]) -> list[PageItem]:
-    """Return the benchmark's items, then the held-out items.
-
-    Each set is sorted by its likelihood compared with the references.
+    """Return the items of the benchmark, then the held-out items, each set sorted by its likelihood
+    against the references.
     """
     page_items = []
     for side, items in enumerate((cell.published, cell.fresh)):
@@ -327,26 +372,22 @@ def _items(cell: MemoryCell, questions: dict[tuple[str, str], Item]) -> list[Pag
         for i in order.tolist():
             q = questions[items.name, items.question_ids[i]]
             score = finite(own.score[i])
-            state = "none" if score is None else "correct" if score else "wrong"
+            state = "correct" if score else "wrong"
+            if score is None:
+                state = "none"
             gold = "" if q.target is None else f"{q.target:g}"
             if q.gold >= 0:
                 gold = q.options[q.gold]
-            text_scores = {}
-            for name, values in texts.items():
-                text_scores[name] = finite(values[i])
-            token_scores = {}
-            for name in TOKEN_SCORES:
-                token_scores[name] = finite(own.tokens[name][i])
             page_items.append(
                 PageItem(
                     model=cell.model,
                     set_name=items.name,
                     question_id=q.id,
-                    text=item_text(q) or "(the log has no text)",
+                    text=item_text(q) or f"{q.id} (the log has no text)",
                     gold=gold,
                     score=score,
-                    texts=text_scores,
-                    tokens=token_scores,
+                    texts={name: finite(values[i]) for name, values in texts.items()},
+                    tokens={name: finite(own.tokens[name][i]) for name in TOKEN_SCORES},
                     first=finite(own.ranks[i]),
                     option_rank=_rank(own.options[i]),
                     marks=("fresh" if side else "published", state),
@@ -356,6 +397,7 @@ def _items(cell: MemoryCell, questions: dict[tuple[str, str], Item]) -> list[Pag
 
 
 def _rank(orders: FloatArray) -> str:
+    """Return the rank of the published order among the orders that were read, as text."""
     known = orders[~np.isnan(orders)]
     if np.isnan(orders[0]) or known.size < 2:
         return ""
@@ -363,12 +405,8 @@ def _rank(orders: FloatArray) -> str:
 
 
 def _items_csv(items: list[PageItem]) -> str:
-    text_columns = []
-    for name in TEXT_SCORES:
-        text_columns.append(f"bits_{name}=texts.{name}")
-    token_columns = []
-    for name in TOKEN_SCORES:
-        token_columns.append(f"{name}=tokens.{name}")
+    text_columns = [f"bits_{name}=texts.{name}" for name in TEXT_SCORES]
+    token_columns = [f"{name}=tokens.{name}" for name in TOKEN_SCORES]
     return columns(
         items,
         "model",
@@ -384,7 +422,7 @@ def _items_csv(items: list[PageItem]) -> str:
 
 @canvas.styled()
 def scores(rows: Sequence[tuple[str, Limits, bool]], chance: float) -> Figure:
-    """Draw accuracies with their 95 % intervals, each on a line.
+    """Draw accuracies with their 95 % intervals, one on each line.
 
     Parameters
     ----------
@@ -430,12 +468,13 @@ def scores(rows: Sequence[tuple[str, Limits, bool]], chance: float) -> Figure:
 
 @canvas.styled()
 def order_gains(rows: Sequence[tuple[str, float, float, float, bool]]) -> Figure:
-    """Draw the gain of the published order over other orders, in nats, with 95 % intervals.
+    """Draw how much likelier the published order is than other orders, in nats, with 95 %
+    intervals.
 
     Parameters
     ----------
     rows : sequence of (str, float, float, float, bool)
-        The label, the gain, its limits, and whether the model is judged or a reference.
+        The label, the gain, its limits, and whether the model is judged rather than a reference.
 
     Returns
     -------
@@ -463,7 +502,7 @@ def order_gains(rows: Sequence[tuple[str, float, float, float, bool]]) -> Figure
 
 @canvas.styled()
 def text_scores(published: FloatArray, fresh: FloatArray, label: str) -> Figure:
-    """Draw the distribution of the items' likelihoods: the share at or below each value.
+    """Draw the distribution of the items' likelihoods: the share of items at or below each value.
 
     Parameters
     ----------

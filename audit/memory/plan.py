@@ -1,4 +1,5 @@
-"""Resolve a configuration into a run without starting it, and describe its plan.
+"""Resolve the configuration of a memory audit without starting it, and describe the plan of the
+run.
 
 The held-out items are checked against the benchmark's items. The plan names the indicators that the
 run could judge.
@@ -32,6 +33,16 @@ from audit.shards.working_copy import where
 def resolve_memory(config: MemoryConfig) -> ResolvedRun:
     """Resolve and check a configuration before an engine loads. Nothing is written.
 
+    Parameters
+    ----------
+    config : MemoryConfig
+        The options.
+
+    Returns
+    -------
+    ResolvedRun
+        The run.
+
     Raises
     ------
     AuditError
@@ -41,8 +52,9 @@ def resolve_memory(config: MemoryConfig) -> ResolvedRun:
     """
     resolved = resolve_run(MEMORY, config)
     benchmark, *fresh = resolved.samples
-    for one in fresh:
-        check_fresh(_all(benchmark), _all(one), (benchmark.benchmark.name, one.benchmark.name))
+    for held_out in fresh:
+        names = (benchmark.benchmark.name, held_out.benchmark.name)
+        check_fresh(_all(benchmark), _all(held_out), names)
     resolved = settle_references(config, resolved, SAME)
     if config.published_order:
         record = check_record(config.published_order, _all(benchmark))
@@ -51,9 +63,19 @@ def resolve_memory(config: MemoryConfig) -> ResolvedRun:
 
 
 def orders_of(config: MemoryConfig, place: Path) -> Orders:
-    """Return the orders of items and options that the audit compares.
+    """Return the options from which the orders of items and options are drawn.
 
-    `place` is the folder with the questions of the run.
+    Parameters
+    ----------
+    config : MemoryConfig
+        The options of the run.
+    place : Path
+        The folder with the questions of the run.
+
+    Returns
+    -------
+    Orders
+        The options, with the place of the questions.
     """
     return Orders(
         where(place / QUESTIONS),
@@ -65,45 +87,89 @@ def orders_of(config: MemoryConfig, place: Path) -> Orders:
 
 
 def _all(sample: BenchmarkSample) -> Iterator[Item]:
+    """Return all items of a benchmark, not only those of the sample."""
     return (question for _, question in sample.benchmark.iter_located())
 
 
-# Number of references that a finding on answers needs (docs/findings/memory_calibration.md).
+# Least number of references for a finding on answers (docs/findings/memory_calibration.md).
 REFERENCES_FOR_ANSWERS = 5
 
 
 def planned(config: MemoryConfig) -> Planned:
+    """Return the resolved run with a function that describes its plan.
+
+    Parameters
+    ----------
+    config : MemoryConfig
+        The options.
+
+    Returns
+    -------
+    Planned
+        The run and the lines of its plan.
+    """
     resolved = resolve_memory(config)
-    return Planned(resolved, lambda asked: describe(resolved, config, asked))
+    return Planned(resolved, lambda counts: describe(resolved, config, counts))
 
 
-def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[CallCounts]) -> list[str]:
+def describe(
+    resolved: ResolvedRun, config: MemoryConfig, counts: Sequence[CallCounts]
+) -> list[str]:
     """Return the lines of the plan.
 
-    The prefix cache does not serve texts whose likelihood is read.
+    Parameters
+    ----------
+    resolved : ResolvedRun
+        The run.
+    config : MemoryConfig
+        The options.
+    counts : sequence of CallCounts
+        The calls of each model on each benchmark.
+
+    Returns
+    -------
+    list of str
+        The questions, the calls, what the run cannot judge, and the error rates of the nearest
+        calibrated design.
     """
-    from audit.memory.analyse import JUDGE, nearest
-    from audit.memory.worlds import MemoryDesign
+    from audit.memory.analyse import JUDGE
 
     orders = orders_of(config, resolved.path)
-    with_orders = 0
-    for s in resolved.samples:
-        for q in s.questions():
-            if item_orders(q, orders):
-                with_orders += 1
-    sizes = ", ".join(f"{s.sample.n:,} of {s.benchmark.name}" for s in resolved.samples)
-    lines = [f"questions      {sizes}; {with_orders:,} have other orders of options"]
-    for one in asked:
-        role = "judged" if one.planned.model in judged(config) else "reference"
+    with_orders, sizes = 0, []
+    for sample in resolved.samples:
+        sizes.append(f"{sample.sample.n:,} of {sample.benchmark.name}")
+        with_orders += sum(bool(item_orders(item, orders)) for item in sample.questions())
+    lines = [f"questions      {', '.join(sizes)}; {with_orders:,} have other orders of options"]
+    for count in counts:
+        role = "judged" if count.planned.model in judged(config) else "reference"
+        arms = ", ".join(f"{count.arms.get(arm, 0):,} {arm}" for arm in Arm)
         lines += [
-            f"{one.planned.model} ({role}) on {one.planned.benchmark}",
-            f"  calls              {one.planned.calls:>12,}  {', '.join(f'{one.arms.get(a, 0):,} {a}' for a in Arm)}",
-            *one.planned.lines(),
+            f"{count.planned.model} ({role}) on {count.planned.benchmark}",
+            f"  calls              {count.planned.calls:>12,}  {arms}",
+            *count.planned.lines(),
         ]
     lines += [f"  {caution}" for caution in cautions(resolved, config)]
     lines += _missing(config, any(part.arm == Arm.ORDER for part in resolved.design.parts))
     limits, table = MemoryThresholds.from_mapping(config.verdict), shipped_table(JUDGE.shipped)
-    published, *fresh = (one.sample.n for one in resolved.samples)
+    lines += _rates(resolved, config, table, limits)
+    lines += _reach(resolved, counts, limits.power, table or {"designs": []})
+    plans = [(count.planned, 1.0) for count in counts]
+    if any(plan.cost.money for plan, _ in plans):
+        lines.append(f"in all: {in_one_line(plans)}")
+    return lines
+
+
+def _rates(
+    resolved: ResolvedRun,
+    config: MemoryConfig,
+    table: Mapping[str, Any] | None,
+    limits: MemoryThresholds,
+) -> list[str]:
+    """Return a line with the error rates of the nearest calibrated design, if there is a table."""
+    from audit.memory.analyse import nearest
+    from audit.memory.worlds import MemoryDesign
+
+    published, *fresh = (sample.sample.n for sample in resolved.samples)
     run = {
         "n": published,
         "fresh": sum(fresh),
@@ -112,18 +178,28 @@ def describe(resolved: ResolvedRun, config: MemoryConfig, asked: Sequence[CallCo
         "score_alone": score_alone(config),
     }
     rates = nearest(table, run, limits.to_dict())
-    lines += [] if rates is None else [f"  {rates.sentence}"]
-    lines += _reach(resolved, asked, limits.power, table or {"designs": []})
-    plans = [(one.planned, 1.0) for one in asked]
-    priced = any(plan.cost.money for plan, _ in plans)
-    return [*lines, f"in all: {in_one_line(plans)}"] if priced else lines
+    return [] if rates is None else [f"  {rates.sentence}"]
 
 
 def cautions(resolved: ResolvedRun, config: MemoryConfig) -> list[str]:
-    """Return sentences on findings that the dates and families of the models prevent."""
+    """Return sentences on findings that missing dates or the families of the models prevent.
+
+    Parameters
+    ----------
+    resolved : ResolvedRun
+        The run, with the stated dates and families.
+    config : MemoryConfig
+        The options.
+
+    Returns
+    -------
+    list of str
+        No sentence if nothing is missing.
+    """
     analysis, tested = resolved.analysis, judged(config)
     lines = []
-    if undated := analysis["undated"]:
+    undated = analysis["undated"]
+    if undated:
         advice = because("state_dates", missing=analysis["dates_missing"])
         lines.append(f"No finding of a gap for {', '.join(undated)}. {sentence(advice, TEXTS)}")
     references = [name for name in analysis["origins"] if name not in tested]
@@ -136,67 +212,67 @@ def cautions(resolved: ResolvedRun, config: MemoryConfig) -> list[str]:
 
 
 def _references(config: MemoryConfig) -> int:
-    """Return the number of reference models of the run, with the stored models."""
-    return (
-        len(config.model)
-        - len(judged(config))
-        + sum(len(one.models) for one in reference_runs(config))
-    )
+    """Return the number of reference models, with those of stored runs."""
+    stored = sum(len(run.models) for run in reference_runs(config))
+    return len(config.model) - len(judged(config)) + stored
 
 
 def _reach(
-    resolved: ResolvedRun, asked: Sequence[CallCounts], power: float, table: Mapping[str, Any]
+    resolved: ResolvedRun, counts: Sequence[CallCounts], power: float, table: Mapping[str, Any]
 ) -> list[str]:
+    """Return lines on the smallest calibrated design that clears enough models without memory."""
     enough = []
-    for one in table["designs"]:
-        if one["rates"].get("clean_cleared", 0) >= power:
-            enough.append(one)
+    for entry in table["designs"]:
+        if entry["rates"].get("clean_cleared", 0) >= power:
+            enough.append(entry)
     if not enough:
         return []
-    first = min(enough, key=lambda one: one["design"]["n"])
-    design = first["design"]
-    cleared = percent(first["rates"]["clean_cleared"])
+    smallest = min(enough, key=lambda entry: entry["design"]["n"])
+    design = smallest["design"]
+    cleared = percent(smallest["rates"]["clean_cleared"])
     return [
-        *reach(resolved, asked, design["n"]),
-        f"  with {design['fresh']:,} held-out items and {design['references']} references: simulated, {cleared} of "
-        "models without memory are cleared there. Learnt answers or text are found with less "
+        *reach(resolved, counts, design["n"]),
+        f"  with {design['fresh']:,} held-out items and {design['references']} references: in simulations, {cleared} "
+        "of models without memory are cleared. Learnt answers or text are found with fewer items "
         "(docs/findings/memory_calibration.md).",
     ]
 
 
 def _missing(config: MemoryConfig, whole: bool) -> list[str]:
+    """Return lines on the indicators that the run cannot judge, and what they need."""
     lines = []
     if score_alone(config):
         lines.append(f"  {ALONE}")
     elif not whole:
-        lines.append("  No order test, since it needs every item (n=all).")
+        lines.append("  The order of items is not tested, since this needs every item (n=all).")
     references = _references(config)
+    least = MemoryThresholds.from_mapping(config.verdict).references_min
     if config.control_benchmark is None or not references:
-        fresh = (
-            "" if config.control_benchmark is not None else "held-out items (control_benchmark=)"
-        )
-        lacks = " and ".join(
-            filter(None, (fresh, "" if references else "references ('references=[...]')"))
-        )
+        needs = []
+        if config.control_benchmark is None:
+            needs.append("held-out items (control_benchmark=)")
+        if not references:
+            needs.append("references ('references=[...]')")
         lines.append(
-            f"  No completion and no score gap, since they need {lacks}. Only the score gap shows "
-            "memory of questions and answers."
+            "  The likelihood of texts and the score gap cannot be judged, since they need "
+            f"{' and '.join(needs)}. Only the score gap shows memory of questions and answers."
         )
         if not references and not config.published_order:
             lines.append(
-                "  No order of items or options either, since only references show the cause of an "
-                "order that stands out."
+                "  The order of items and options cannot be judged either, since only references "
+                "show why an order stands out."
             )
-    elif references < (least := MemoryThresholds.from_mapping(config.verdict).references_min):
+    elif references < least:
         named = "1 is" if references == 1 else f"{references} are"
         lines.append(
-            f"  No completion and no score gap, since they need {least} references, and {named} "
-            "named (verdict.references_min=1 only for this model before its training)."
+            "  The likelihood of texts and the score gap cannot be judged, since they need "
+            f"{least} references, and {named} named (verdict.references_min=1 is valid only if "
+            "the reference is this model before its training)."
         )
     elif 1 < references < REFERENCES_FOR_ANSWERS:
         lines.append(
             f"  {references} references show little of how models differ. Learnt text can be seen, "
-            f"but learnt answers only if they are most of the exam. Use {REFERENCES_FOR_ANSWERS} "
-            "or more (docs/findings/memory_calibration.md)."
+            "but learnt answers only if they are most of the exam. "
+            f"Use {REFERENCES_FOR_ANSWERS} or more (docs/findings/memory_calibration.md)."
         )
     return lines

@@ -1,4 +1,6 @@
-"""Hold the input of the analysis of one cell (model x benchmark): arrays, nothing else."""
+"""Define the input of the analysis of one cell (one model on one benchmark): arrays of answers and
+likelihoods.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,8 +16,16 @@ from audit.statistics.paired import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Reads:
-    """Rows of one arm: asked of the model, read (an answer or a likelihood), and not asked for want
-    of an order.
+    """Count the rows of one arm of one model on one set.
+
+    Attributes
+    ----------
+    asked : int
+        Rows that were sent to the model.
+    read : int
+        Rows with a parsed answer or a likelihood.
+    not_asked : int
+        Rows that were not sent because the item has no such order.
     """
 
     asked: int = 0
@@ -24,22 +34,48 @@ class Reads:
 
     @property
     def share(self) -> float:
-        """Return the share of asked rows that were read; NaN without any."""
+        """Return the share of the sent rows that were read.
+
+        Returns
+        -------
+        float
+            0-1; NaN if no row was sent.
+        """
         return self.read / self.asked if self.asked else float("nan")
 
 
 @dataclass(frozen=True)
 class ModelSet:
-    """One model on the n items of one set (the benchmark, or the held-out items). NaN: not asked,
-    or not read.
+    """Hold the results of one model on the n items of one set: the benchmark, or the held-out
+    items.
 
-    score: (n,) 1 right, 0 wrong. asked: (n,) items whose score was requested, None: all; for these,
-    NaN is an answer that could not be read or never came. texts: by name (`TEXT_SCORES`), (n,) nats
-    a byte of UTF-8, so tokenizers do not matter: the whole item, the second half of its stem given
-    the first, and its wrong options given what precedes them. tokens: by name (`TOKEN_SCORES`),
-    (n,) for the whole item, per token. ranks: (n,) share of its tokens that are the likeliest.
-    options: (n, K + 1) nats of the list of options, published order first. order: (S, K + 1) nats
-    of S shards. reads: by arm. requests: orders of options and shards against the published ones.
+    A value is NaN if it was not requested or could not be read.
+
+    Attributes
+    ----------
+    model : str
+        Name of the model.
+    score : (n,) array
+        1 if the answer is right, 0 if it is wrong.
+    texts : mapping of str to (n,) array
+        Log-likelihood of each text of `TEXT_SCORES`, in nats a byte of UTF-8, so that models with
+        different tokenizers can be compared. The texts are the whole item, the second half of its
+        stem given the first, and its wrong options given all text before them.
+    tokens : mapping of str to (n,) array
+        Log-likelihood scores of the whole item over its tokens, by name of `TOKEN_SCORES`.
+    ranks : (n,) array
+        Share of the tokens of the item that the model finds likeliest.
+    options : (n, K + 1) array
+        Log-likelihood (nats) of the list of options in each order, the published order first.
+    order : (S, K + 1) array
+        Log-likelihood (nats) of S shards in each order, the published order first.
+    reads : mapping of str to Reads
+        Numbers of rows, by arm.
+    requests : RequestCounts
+        How many requests for other orders repeat the request for the published order.
+    asked : (n,) array of bool or None
+        Whether the score of an item was requested; None if all were. A requested score that is NaN
+        is an unparsed or missing answer.
     """
 
     model: str
@@ -55,7 +91,13 @@ class ModelSet:
 
     @property
     def unread(self) -> BoolArray:
-        """Return (n,) answers that were requested and not read."""
+        """Return which requested answers are missing or unparsed.
+
+        Returns
+        -------
+        (n,) array of bool
+            True for such an item.
+        """
         lost: BoolArray = np.isnan(self.score)
         return lost if self.asked is None else lost & self.asked
 
@@ -66,12 +108,23 @@ TOKEN_SCORES = ("mean", "min_k", "min_k_plus_plus")
 
 @dataclass(frozen=True)
 class ItemSet:
-    """The items of a set.
+    """Hold the n items of one set.
 
-    cluster: (n,) index of the cluster that resampling keeps whole. n_options: (n,), 0 for a free
-    answer. neighbours: by measure (S, K + 1), how alike neighbours are in each order of each shard
-    by their words alone (see `cells.neighbours`); the rows are those of `ModelSet.order`.
-    log_length: (n,) length of the text in bytes.
+    Attributes
+    ----------
+    name : str
+        Name of the benchmark.
+    question_ids : tuple of str
+        Ids of the items.
+    cluster : (n,) array
+        Index of the cluster of each item. Resampling keeps clusters whole.
+    n_options : (n,) array
+        Number of options; 0 for a free answer.
+    neighbours : mapping of str to (S, K + 1) array
+        How similar neighbouring items are in each order of each shard, by their words alone
+        (`cells.neighbours`). The rows are those of `ModelSet.order`.
+    log_length : (n,) array or None
+        Logarithm of the length of the text in bytes.
     """
 
     name: str
@@ -88,23 +141,47 @@ class ItemSet:
 
     @property
     def chance(self) -> float:
-        """Return the accuracy of guessing: the mean of 1 / options, 0 for a free answer."""
+        """Return the accuracy of guessing.
+
+        Returns
+        -------
+        float
+            The mean of 1 / options over the items, where a free answer counts 0.
+        """
         options = self.n_options.astype(float)
         return float(np.where(options > 0, 1 / np.maximum(options, 1), 0.0).mean())
 
 
 @dataclass(frozen=True)
 class MemoryCell:
-    """One judged model on one benchmark: itself and its references, each on the benchmark and the
-    held-out items.
+    """Hold the results of one judged model and its references on one benchmark.
 
-    fresh: None without held-out items; then every second entry of tested and references is None.
-    kind: how well words alone separate the two sets. dropped: why references were left out.
-    recorded: the published order was drawn at random, and its record matches the items. undated:
-    the options of the missing dates, without which the held-out items may be newer for this model
-    alone; empty if none is missing. families: of the models, if known. log_checks: of an
-    import. partial: what the logs of this model hold of an unfinished evaluation, "" if it is
-    finished.
+    Attributes
+    ----------
+    published : ItemSet
+        Items of the benchmark.
+    fresh : ItemSet or None
+        The held-out items. If None, the second entry of each pair in `tested` and `references` is
+        None.
+    tested : tuple of (ModelSet, ModelSet or None)
+        Results of the judged model on the benchmark and on the held-out items.
+    references : tuple of such pairs
+        Results of each reference.
+    kind : Auc or None
+        How well words alone separate the two sets.
+    dropped : tuple of Reason
+        Why references were left out.
+    recorded : bool
+        Whether the published order was drawn at random and its record fits the items.
+    undated : tuple of str
+        Options of the missing dates. Without them, the held-out items may be newer for this model
+        alone.
+    families : mapping of str to str
+        Families of the models, if they are known.
+    log_checks : tuple of LogCheck
+        Checks of an imported log.
+    partial : str
+        The part of an unfinished evaluation that the logs hold; empty if it is finished.
     """
 
     published: ItemSet
@@ -125,16 +202,29 @@ class MemoryCell:
         return self.tested[0].model
 
     @property
+    def reference_names(self) -> list[str]:
+        """Return the names of the references."""
+        return [reference.model for reference, _ in self.references]
+
+    @property
     def chance(self) -> tuple[float, float]:
-        """Return the accuracy of guessing on the benchmark and on the held-out items (0 without
-        any).
+        """Return the accuracy of guessing on both sets.
+
+        Returns
+        -------
+        tuple of float
+            On the benchmark, and on the held-out items (0 without held-out items).
         """
         return self.published.chance, self.fresh.chance if self.fresh else 0.0
 
     @property
     def scores(self) -> tuple[float, ...]:
-        """Return accuracy (0-1) over parsed answers on the benchmark and, if asked, on the held-out
-        items.
+        """Return the accuracy of the judged model over parsed answers.
+
+        Returns
+        -------
+        tuple of float
+            Accuracy (0-1) on the benchmark and, if they were asked, on the held-out items.
         """
         accuracies = []
         for answers in self.tested:

@@ -26,14 +26,14 @@ from audit.statistics.order_test import N_RESAMPLES
 def judge(
     run_dirs: Sequence[Path], *, seed: int | None = None, n_resamples: int = N_RESAMPLES
 ) -> tuple[RunVerdict, Path]:
-    """Judge one run with the analysis that its manifest states.
+    """Judge one run with the analysis options that its manifest states.
 
     Parameters
     ----------
     run_dirs : sequence of Path
-        One run.
+        The directory of one run.
     seed : int, optional
-        Seed of the permutations; the run's own if None.
+        Seed of the permutations; by default that of the run.
     n_resamples : int
         Number of permutations.
 
@@ -55,7 +55,7 @@ def judge(
     seen = count_rows(run_dir, SCHEMA)
     rows = cell_rows(run_dir, seen)
     references = recorded_references(manifest, analysis["benchmark"], SAME)
-    # The orders are made again from the questions, with the options of the run.
+    # The shards do not hold the orders, so they are computed again from the questions and options.
     orders = {}
     for name in ("seed", "shard_items", "orders", "option_orders"):
         orders[name] = int(manifest.config[name])
@@ -85,7 +85,7 @@ def judge(
     results = []
     for cell, result in zip(cells, analyse(cells, settings), strict=True):
         field = Field(cell.published.n, cell.fresh.n if cell.fresh else 0, len(cell.references))
-        # The run has no sensitivity of indicators that could not be judged.
+        # Only indicators that were judged have a sensitivity in this run.
         judged = set()
         for indicator in result.evidence.indicators:
             if indicator.judged:
@@ -96,4 +96,3 @@ def judge(
 
 
 REPORT = Report(judge)
-report_runs, build_report, verdict_of = REPORT.of_runs, REPORT.build, REPORT.verdict_of

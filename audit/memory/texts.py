@@ -1,4 +1,4 @@
-"""Hold the sentences of the memory audit by code: indicators, reasons, advice, headlines, limits."""
+"""Define the sentences of the memory audit by code: indicators, reasons, advice, headlines, limits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +12,16 @@ from audit.statistics.chance import Limits
 
 @dataclass(frozen=True)
 class IndicatorWord:
-    """Hold the words of an indicator.
+    """Hold the texts of an indicator.
 
-    title: the beginning of a line. sees: the form of memory that it detects. level: the test that
-    controls its error rate.
+    Attributes
+    ----------
+    title : str
+        Its name on pages.
+    sees : str
+        The form of memory that it detects.
+    level : str
+        The test that controls its error rate.
     """
 
     title: str
@@ -65,15 +71,15 @@ HOLDS_IF = (
 CONDITIONS = (
     f"{HOLDS_IF[0].upper()}{HOLDS_IF[1:]}. If they suit this model better or worse than the "
     "references, the number is wrong by that amount.",
-    "The references have not learnt the benchmark, or all equally. If they score higher on it than "
-    "on the held-out items, the number is an upper limit. Its interval then reaches down to the score that "
-    "leaves their gap out.",
+    "The references have not learnt the benchmark, or all have learnt it to the same extent. If "
+    "they score higher on it than on the held-out items, the number is an upper limit. Its "
+    "interval then also covers the score that results if their gap is not subtracted.",
     "The two sets differ by the same number of points for every model, or by the same number of "
     "logits. The interval covers both cases.",
     "Training on items of the benchmark's kind counts as memory, except for the part that carries "
     "over to held-out items.",
-    "For the share and the items: learnt items are not harder or easier than others, beyond what "
-    "the references show.",
+    "The share and the list of items also assume that learnt items are as hard as others, except "
+    "for differences that the references show.",
 )
 
 
@@ -82,7 +88,7 @@ _NEEDS = {
     "references": "reference models",
     "able_references": "references above chance",
     "other_families": "references of more than one family, or of this model's family",
-    "parsed": "answers that can be parsed",
+    "parsed": "answers that are parsed",
     "same_kind": "held-out items of the benchmark's kind",
     "fresh_drawn": "held-out items that were not chosen by the references' answers",
     "more_answers": "more answers",
@@ -94,28 +100,32 @@ _NEEDS = {
 
 
 def _references(count: int) -> str:
+    """Return a number of references as text."""
     return f"{count} reference{'s' if count != 1 else ''}"
 
 
 def _by(judged: Sequence[Name]) -> str:
+    """Return the names of the judged indicators as text."""
     return "any of the six tests" if len(judged) == len(Name) else _titles(judged)
 
 
 def _other_families(references: Sequence[str]) -> str:
+    """Return advice to state the families of these references, or to add references."""
     if not references:
         return "Add references of at least two families."
-    words = []
+    options = []
     for name, family in zip(references, ("oak", "pine"), strict=False):
-        words.append(f"model.{name}.family={family}")
-    return f"State others if that is wrong: {' '.join(words)}. Or add references of other families."
+        options.append(f"model.{name}.family={family}")
+    return f"If that is wrong, state their families: {' '.join(options)}. Or add references of other families."
 
 
 def _titles(indicators: Sequence[Name]) -> str:
-    return listed(INDICATORS[one].title.lower() for one in indicators)
+    """Return the titles of indicators as text."""
+    return listed(INDICATORS[name].title.lower() for name in indicators)
 
 
 def _says(
-    what: str,
+    state: str,
     indicator: Name,
     unit: str,
     estimate: float,
@@ -125,31 +135,34 @@ def _says(
     adjusted: float,
     doubt: Reason | None,
 ) -> str:
+    """Return the statement on one indicator with its effect, interval and p-values."""
     shown = scaled(estimate, low, high)
     least, most = scaled(low, low, high), scaled(high, low, high)
     effect = f"{shown} {unit} (95 % interval {least} to {most})"
     more = f" {sentence(doubt, TEXTS)}" if doubt else ""
-    return f"{INDICATORS[indicator].title}: {what}, {effect}; {pvalue(p)}, {pvalue(adjusted)} corrected.{more}"
+    return f"{INDICATORS[indicator].title}: {state}, {effect}; {pvalue(p)}, {pvalue(adjusted)} corrected.{more}"
 
 
 def _compatible(high: float, gamma: float | None) -> str:
+    """Return the largest gap that the data allow, and at which odds of unparsed answers."""
     gap = points(high) if high == high else "any size"
-    odds = (
-        f", if the odds that unparsed answers were right are {gamma:g} times what is expected"
-        if gamma
-        else ""
-    )
+    odds = ""
+    if gamma:
+        odds = (
+            f", if the odds that unparsed answers were right are {gamma:g} times what is expected"
+        )
     return f"A gap of {gap} to held-out items is still compatible with the data (one-sided 95 % limit){odds}."
 
 
-def _score(one: Limits | None) -> str:
-    return f"{percent(one.estimate)} ({interval(one.low, one.high)})" if one else "not measured"
+def _score(limits: Limits | None) -> str:
+    """Return a score with its interval as text."""
+    if limits is None:
+        return "not measured"
+    return f"{percent(limits.estimate)} ({interval(limits.low, limits.high)})"
 
 
 def _score_name(partial: str, measure: bool) -> str:
-    """Return what a score is called that is of a part of the benchmark, or that counts no right
-    answers.
-    """
+    """Return the name of a score, which may cover a part of the benchmark or be another measure."""
     name = "Partial score" if partial else "Score"
     if measure:
         name = "Mean of a measure that does not count right answers"
@@ -168,29 +181,32 @@ TEXTS: Texts = {
     "no_other_order": "No other order was asked. The test needs every item (n=all) and a model "
     "that returns likelihoods.",
     "few_shards": "The test has {shards} shards, and {least:g} are needed (shards_min).",
-    "few_shards_read": "Every reference could read {shards} shards, and {least:g} are needed (shards_min).",
+    "few_shards_read": "Only {shards} shards have a likelihood from every model, and {least:g} are "
+    "needed (shards_min).",
     "words_tell_order": "The words of neighbouring items reveal the published order, and no "
     "reference shows the effect of this.",
     "held_out_order_likelier": "The order of the held-out items is likelier too, although it "
     "cannot have been learnt.",
     "few_orders": "{items} items were asked with other orders of their options, and {least:g} are needed (items_min).",
-    "few_orders_read": "Every reference could read {items} items with other orders, and {least:g} "
+    "few_orders_read": "Only {items} items have likelihoods of their orders from every model, and {least:g} "
     "are needed (items_min).",
-    "one_other_order": "One other order does not show how much orders differ. Ask more (orders=2, option_orders=2).",
+    "one_other_order": "One other order does not show how much orders differ. Ask two or more (orders=2, "
+    "option_orders=2).",
     "few_with_text": "Fewer than two items of each set have a likelihood of this text.",
-    "few_items": "Every model has {items} and {held_out} items, and {least:g} of each set are needed (items_min).",
+    "few_items": "Only {items} items of the benchmark and {held_out} held-out items have a value from every model, and "
+    "{least:g} of each set are needed (items_min).",
     "few_answered": "Fewer than two items of each set were answered.",
     "references_guess": "No reference model is above chance, so the difficulty of the items is "
     "unknown.",
     "few_able_references": "{references} references are above chance, and {least:g} are needed (references_min).",
     "needs_both": "This indicator needs held-out items and references, which are other models' "
     "answers to both sets of items.",
-    "needs_held_out": "This indicator needs held-out items, since with references alone a better "
-    "model looks like memory.",
+    "needs_held_out": "This indicator needs held-out items, since references alone cannot "
+    "distinguish memory from a better model.",
     "needs_references": "This indicator needs references, since held-out items may be harder or in "
     "another style.",
-    "few_references": "The run has {references} of the {least:g} references that show how much "
-    "models differ. One is enough if it is this model before its training "
+    "few_references": "The run has {references} of the {least:g} references that are needed to see "
+    "how much models differ. One reference is enough if it is this model before its training "
     "(verdict.references_min=1).",
     "not_as_hard": "The reference models do not answer both sets equally well, and the scales "
     "disagree.",
@@ -201,13 +217,14 @@ TEXTS: Texts = {
     # Other possible causes of an effect
     "no_reference": "A sensible order is likelier to any model. References show by how much "
     "('references=[..]').",
-    "references_feel_it": "This order is likelier to the references too, and the effect may be "
-    "twice as large in a larger model.",
+    "references_feel_it": "This order is likelier to the references too, and a larger model may "
+    "show twice their effect.",
     "any_text_likelier": "Any text is likelier to this model than to every reference, which "
     "includes popular texts and orders.",
     "abler": "This model is abler than every reference, so a popular text or an order may be "
     "likelier to it.",
-    "no_bracket": "Without held-out items it is unknown whether any text is likelier to this model than to the others.",
+    "no_bracket": "Without held-out items it is unknown whether any text is likelier to this model than to the "
+    "references.",
     "own_scale": "In units of each model's spread over the held-out items, the effect may be "
     "chance.",
     "guessing_rate": "The model is far from its references in ability. If lucky answers were 20 "
@@ -221,12 +238,14 @@ TEXTS: Texts = {
     "one_family": "All references are of one family ({family}), and this model is of another.",
     # Other reasons
     "nothing_bounded": "These data set no limit to any form of memory.",
-    "no_room": "At a score without memory of {score:percent} no gap of {effect:points} is possible, so none is "
-    "excluded.",
+    "no_room": "At a score without memory of {score:percent} no gap of {effect:points} is possible, so this run "
+    "excludes nothing.",
     "found_alone": "The finding of this model alone does not survive the correction over the "
     "panel.",
     "gap_compatible": _compatible,
-    "reference_repeats": "{model} (its answers are all those of the tested model or of another "
+    "held_out_favoured": "On held-out items this model scores {low:points} or more above what its "
+    "references predict. It may have learnt them, or they suit it, which hides memory.",
+    "reference_repeats": "{model} (all its answers equal those of the tested model or of another "
     "reference, so it is the same model)",
     "reference_unread": "{model} ({read:,} of {asked:,} rows of arm {arm} of {items})",
     # Advice
@@ -234,6 +253,7 @@ TEXTS: Texts = {
     "items. Example: 'references=[a,b,c]', or for an import their logs and --judge MODEL.",
     "ask_every_item": "Ask every item (n=all), since tests of order need all items.",
     "harder_items": "Choose items on which this model can have a gap, such as a harder benchmark.",
+    "other_held_out": "Choose held-out items that are newer than this model, by other authors.",
     "judge_alone": "Judge this model alone, or with more references.",
     "add_held_out": "Add held-out items and references. Example: control_benchmark=<set> "
     "'references=[a,b,c]', or for an import --held-out LOG, logs of other models, and --judge "
@@ -257,8 +277,8 @@ TEXTS: Texts = {
         f"Missing: {', '.join(missing)}."
     ),
     "other_families": lambda family, references, stated: (
-        f"All references are of one family ({family}{'' if stated else ', read from their names'}): no score without "
-        f"memory. {_other_families(references)}"
+        f"All references are of one family ({family}{'' if stated else ', read from their names'}), so there is no "
+        f"score without memory. {_other_families(references)}"
     ),
     "mend_unparsed": "Read the unparsed replies and fix their cause, or read answers by likelihood.",
     # Headlines
@@ -293,12 +313,12 @@ TEXTS: Texts = {
     ),
     "not_identified": lambda score, needs, error, partial="", measure=False: (
         f"{_score_name(partial, measure)} {_score(score)}. Without memory: not identified. "
-        f"It needs {listed(_NEEDS[one] for one in needs)}{f' ({error})' if error else ''}."
+        f"It needs {listed(_NEEDS[need] for need in needs)}{f' ({error})' if error else ''}."
     ),
     "subtitle": "Memory audit: {items:,} items, {held_out:,} held-out items, {rows:,} rows.",
     # Explanations that no verdict excludes
     "answers_learnt": "That questions and answers were learnt (fine-tuning), which only the score "
-    "on new items shows.",
+    "on held-out items shows.",
     "order_read": "That the benchmark was read in its published order, since the order test was "
     "not judged.",
     "items_read": "That single items were read, since their text was not compared with held-out "
@@ -315,7 +335,7 @@ TEXTS: Texts = {
     "temperature, choice from several, or cut-off, which a log does not state.",
     "other_guessing": "That the wrong options of one set are easier to exclude, so that a guess is "
     "right more often there.",
-    "held_out_differ": "That the held-out items differ from the benchmark's in more than the references see.",
+    "held_out_differ": "That the held-out items differ from the benchmark's in a way that the references do not show.",
     "reference_learnt": "That the reference {model} has learnt the benchmark: its gap is "
     "{difference:points} larger than that of the others.",
 }

@@ -1,7 +1,7 @@
-"""Define the six verdicts of the memory audit, the result of one cell, and their words.
+"""Define the verdicts of the memory audit, the result of one cell, and their texts.
 
-The page, the gate and the headline share the entry of each verdict and each gate. `INSTRUMENT` is
-the audit's row in the table of instruments.
+Page, gate and headline use the same entry for each verdict and each gate. `INSTRUMENT` describes
+this audit to the programs that compare instruments.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from audit.judging.document import Cell, Difference, Section
 from audit.judging.instrument import Indicator, Instrument, Measured
-from audit.judging.ladder import DECIDED, Grade
+from audit.judging.ladder import DECIDED, SPEAKING, Grade, grade
 from audit.judging.result import Reason, Texts, sentence
 from audit.judging.run import CellResult, Decided
 from audit.judging.vocabulary import (
@@ -48,10 +48,20 @@ Decision = Decided[MemoryVerdict]
 
 @dataclass(frozen=True)
 class ScoreWithout:
-    """Hold the score without memory.
+    """Hold the score without memory, or what is missing to identify it.
 
-    found: None if this score is not identified; then needs has the codes of what is missing. items:
-    the number of published items.
+    Attributes
+    ----------
+    said : Reason
+        The statement on the score, as a code with numbers.
+    score : Limits or None
+        Accuracy on the benchmark with its interval.
+    found : WithoutMemory or None
+        The estimate; None if the score without memory is not identified.
+    items : FromMemory or None
+        Evidence for each published item that it was answered from memory.
+    needs : tuple of str
+        Codes of what is missing.
     """
 
     said: Reason
@@ -62,17 +72,25 @@ class ScoreWithout:
 
     @property
     def sentence(self) -> str:
-        """Return the statement on the score in words."""
+        """Return the statement on the score as text."""
         return sentence(self.said, TEXTS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryResult(CellResult):
-    """Hold the verdict on one model and benchmark, with its evidence.
+    """Hold the verdict on one cell with its evidence.
 
-    holds_up_to: the statement on the gap holds up to this odds ratio of unparsed answers
-    (`audit.memory.decide.tipping`). without: the score without memory, whose sentence begins the
-    headline.
+    Attributes
+    ----------
+    decision : Decision
+        The verdict and its grade.
+    evidence : Evidence
+        All statistics.
+    holds_up_to : float or None
+        The odds ratio of unparsed answers up to which the statement on the gap holds
+        (`audit.memory.decide.tipping`).
+    without : ScoreWithout
+        The score without memory, which begins the headline.
     """
 
     texts: ClassVar[Texts] = TEXTS
@@ -83,7 +101,7 @@ class MemoryResult(CellResult):
     without: ScoreWithout
 
 
-# The page keeps this order, which begins with the worst verdict.
+# The page lists the verdicts in this order, the worst first.
 VERDICTS: dict[MemoryVerdict, VerdictWord] = {
     MemoryVerdict.MEMORY_OF_TEXT: VerdictWord(
         "Memory of the text seen",
@@ -134,16 +152,16 @@ VERDICTS: dict[MemoryVerdict, VerdictWord] = {
 
 GATES: dict[str, GateWord] = {
     **LOG_GATES,
-    "likelihoods_read": GateWord("Likelihoods read", "too many texts have no likelihood"),
+    "likelihoods_read": GateWord("Texts have likelihoods", "too many texts have no likelihood"),
     "orders_reach_model": GateWord(
         "Orders reach the model", "the other orders were equal to the published order"
     ),
     "parseability": ANSWER_GATES["parseability"],
     "same_guessing": GateWord(
-        "Guesses as often right", "the numbers of options of the two sets explain the gap"
+        "Same chance of a right guess", "the numbers of options of the two sets explain the gap"
     ),
     "fresh_matched": GateWord(
-        "Held-out items as hard",
+        "Held-out items as hard as the benchmark's",
         "the held-out items are not as hard as the benchmark's, and the scales disagree",
     ),
     "fresh_drawn": GateWord(
@@ -158,7 +176,7 @@ GATES: dict[str, GateWord] = {
         "Better than guessing", "the score is not shown to be better than guessing"
     ),
     "order_exchangeable": GateWord(
-        "Order not given away by its words",
+        "Order not revealed by words",
         "the words of neighbouring items alone reveal the published order",
     ),
 }
@@ -170,26 +188,28 @@ LABELS = {
     "effect_of_interest": "Effect of interest: the gap that matters",
     "answered_share_min": "Parsed answers and likelihoods: least share",
     "noop_share_max": "Orders reach the model: largest share of repeated requests",
-    "matched_alpha": "Held-out items as hard: level of the test",
-    "matched_share_min": "Held-out items as hard: least share of items with a match",
+    "matched_alpha": "Held-out items as hard as the benchmark's: level of the test",
+    "matched_share_min": "Held-out items as hard as the benchmark's: least share of items with a match",
     "drawn_alpha": "Held-out items not chosen by the references: level of the test",
     "kind_auc_max": "Held-out items of the same kind: largest AUC of a classifier of words",
-    "exchangeable_alpha": "Order not given away by its words: level of the test",
-    "references_min": "Least number of references whose spread counts in the error",
+    "exchangeable_alpha": "Order not revealed by words: level of the test",
+    "references_min": "Least number of references for a comparison",
     "shards_min": "Fewest shards for a test of the order of items",
     "items_min": "Fewest items for a test of the order of options",
 }
 
 
 class Limits(Section):
-    """Hold the interval of a gap by another estimator than `did`."""
+    """Hold the interval of a gap that another estimator than `did` gives."""
 
     low: float | None
     high: float | None
 
 
 class GapFigures(Section):
-    """Hold the fields of the gap beyond the references' that other programs read, -1 to 1."""
+    """Hold the fields of the gap beyond the references that other programs read. Values are -1 to
+    1.
+    """
 
     did: Difference
     predicted: Limits | None
@@ -215,7 +235,7 @@ class MemoryVerdictCell(Cell):
 
 
 def measured(cell: MemoryVerdictCell) -> Measured:
-    """Return the gap to held-out items beyond the references', and a finding's false positive rate.
+    """Return the gap to held-out items beyond the references, and the rate of false positives.
 
     Parameters
     ----------
@@ -225,7 +245,7 @@ def measured(cell: MemoryVerdictCell) -> Measured:
     Returns
     -------
     Measured
-        The number behind the verdict.
+        The number behind the verdict, with its interval.
     """
     return Measured(
         "gap to held-out items, beyond the references'", *_gap(cell), cell.rates.get("clean")
@@ -233,7 +253,7 @@ def measured(cell: MemoryVerdictCell) -> Measured:
 
 
 def tracked(cell: MemoryVerdictCell) -> tuple[Indicator, ...]:
-    """Return the tracked metrics: the score, and the gap beyond the references' as `fresh_gap`.
+    """Return the metrics that the registry follows from run to run.
 
     Parameters
     ----------
@@ -243,7 +263,8 @@ def tracked(cell: MemoryVerdictCell) -> tuple[Indicator, ...]:
     Returns
     -------
     tuple of Indicator
-        The metrics. Without references, the gap is the published minus the held-out score.
+        The score, and the gap beyond the references as `fresh_gap`. Without references, the gap is
+        the score on the benchmark minus that on the held-out items.
     """
     against = tuple(sorted(cell.references))
     return Indicator("score", cell.score), Indicator("fresh_gap", *_gap(cell), against)
@@ -285,15 +306,16 @@ def by_kind(cell: MemoryVerdictCell, alpha: float) -> dict[str, Grade]:
     Returns
     -------
     dict
-        The grade by kind. Empty if no indicator shows the kind; the verdict then holds for both.
+        The grade of "answers" and of "text". It is empty if no indicator distinguishes them; the
+        verdict then holds for both.
 
     Notes
     -----
-    Text that was judged and does not stand out counts as not seen. The gap does not clear text that
-    was not judged. Only the verdict states that the data exclude a gap.
+    If the text was judged and does not stand out, it counts as not seen. If it was not judged, the
+    gap does not clear it. Only the verdict states that the data exclude a gap.
     """
-    grade, known = cell.grade, cell.indicators
-    if grade not in DECIDED:
+    known, cleared = cell.indicators, cell.grade is Grade.CLEARED
+    if cell.grade not in DECIDED:
         return {}
     grades = {}
     for kind in ("answers", "text"):
@@ -301,14 +323,13 @@ def by_kind(cell: MemoryVerdictCell, alpha: float) -> dict[str, Grade]:
         for indicator in known:
             if (indicator.name == Name.GAP) == (kind == "answers"):
                 of_kind.append(indicator)
-        if any(indicator.seen(alpha) for indicator in of_kind):
-            grades[kind] = Grade.FOUND_STRONG
-        elif any(indicator.open(alpha) for indicator in of_kind):
-            grades[kind] = Grade.CAUSE_UNKNOWN
-    if not grades and (grade is not Grade.CLEARED or not known):
+        graded = grade([indicator.contrast(alpha) for indicator in of_kind]).grade
+        if graded in SPEAKING:
+            grades[kind] = graded
+    if not grades and (not cleared or not known):
         return {}
     judged = any(indicator.judged for indicator in known if indicator.name != Name.GAP)
-    answers = Grade.CLEARED if grade is Grade.CLEARED else Grade.UNDECIDED
+    answers = Grade.CLEARED if cleared else Grade.UNDECIDED
     return {"answers": answers, "text": Grade.CLEARED if judged else Grade.NOT_IDENTIFIED} | grades
 
 

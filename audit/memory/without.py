@@ -1,19 +1,21 @@
-"""Compute the score without memory of one cell, its conditions, and the items answered from
-memory."""
+"""Estimate the score without memory of one cell, with what it needs, and list the items that were
+likely answered from memory.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from audit.core.errors import DataError
 from audit.core.records import Item
 from audit.judging.result import Gate, Status, because, failed, finite
 from audit.judging.tables import columns
 from audit.judging.vocabulary import LOG_GATES
-from audit.memory.evidence import Evidence, likelihoods
+from audit.memory.evidence import Evidence, likelihoods, score_pairs
 from audit.memory.record import MemoryCell
 from audit.memory.vocabulary import MemoryResult, ScoreWithout
 from audit.statistics.between_models import one_family
-from audit.statistics.set_difference import Sets
 from audit.statistics.unparsed import DECIDE_AT
 from audit.statistics.without_memory import from_memory, score_of, without_memory
 
@@ -33,32 +35,22 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
     Returns
     -------
     ScoreWithout
-        Not identified without held-out items or without references.
+        The estimate. If held-out items, references or a passed check are missing, it names them
+        instead.
     """
     published, held_out = cell.tested
     score = score_of(published.score, cell.published.cluster)
     needs, refused = _needs(cell, evidence, gates), ""
     if not needs and cell.fresh is not None and held_out is not None:
-        kept = []
+        models = [(published, held_out)]
         for a, b in cell.references:
             if b is not None and a.model not in evidence.left_out:
-                kept.append((a, b))
-        models = [(published, held_out), *kept]
-        scores: list[Sets] = [(a.score, b.score) for a, b in models]
+                models.append((a, b))
+        scores = score_pairs(models)
+        clusters = cell.published.cluster, cell.fresh.cluster
         try:
-            clusters = cell.published.cluster, cell.fresh.cluster
-            # The limits allow for unparsed answers for and against the gap, at the odds ratio of
-            # decisions.
-            gaps = []
-            for imputed in evidence.held:
-                if imputed.gamma == DECIDE_AT:
-                    gaps.append((0.0, imputed.low, imputed.high))
-            # For a model that no reference brackets, they allow for another rate of lucky answers.
-            (_, low, high), (less, more) = evidence.limits(), evidence.unbracketed
-            if more:
-                gaps.append((0.0, low - more, high - less))
             estimate = without_memory(
-                scores[0], scores[1:], clusters, held=gaps, chance=cell.chance
+                scores[0], scores[1:], clusters, held=_wider_gaps(evidence), chance=cell.chance
             )
             items = from_memory(scores[0], scores[1:], likelihoods(cell, models, "item"))
         except DataError as error:
@@ -77,39 +69,65 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
     )
 
 
+def _wider_gaps(evidence: Evidence) -> list[tuple[float, float, float]]:
+    """Return gaps whose limits the interval of the score must also cover."""
+    gaps = []
+    for imputed in evidence.held:
+        # Unparsed answers may be right more or less often than expected.
+        if imputed.gamma == DECIDE_AT:
+            gaps.append((0.0, imputed.low, imputed.high))
+    (_, low, high), (less, more) = evidence.limits(), evidence.unbracketed
+    if more:
+        # If no reference is as able as the model, another rate of lucky answers moves the gap.
+        gaps.append((0.0, low - more, high - less))
+    return gaps
+
+
 def _needs(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -> tuple[str, ...]:
-    unfit = set()
-    for g in gates:
-        if g.status == Status.FAIL:
-            unfit.add(g.name)
-    names = [reference.model for reference, _ in cell.references]
+    """Return codes of what is missing to identify the score without memory."""
+    failing = set()
+    for gate in gates:
+        if gate.status == Status.FAIL:
+            failing.add(gate.name)
     missing = {
         "held_out": cell.fresh is None,
         "able_references" if evidence.left_out else "references": len(cell.references)
         == len(evidence.left_out),
-        # Their spread would be the interval, and one family understates it: it held the score of 48
-        # to 68 % of models.
-        "other_families": bool(one_family(cell.model, names, cell.families)),
-        "parsed": any(g.name == "parseability" for g in failed(gates)),
-        **{name: name in unfit for name in ("same_kind", "fresh_drawn", *LOG_GATES)},
+        # The interval rests on how much the references differ, and models of one family differ too
+        # little. In simulations, such intervals covered the score of only 48 to 68 % of models.
+        "other_families": bool(one_family(cell.model, cell.reference_names, cell.families)),
+        "parsed": any(gate.name == "parseability" for gate in failed(gates)),
     }
-    codes = []
-    for code, lacking in missing.items():
-        if lacking:
-            codes.append(code)
-    return tuple(codes)
+    for name in ("same_kind", "fresh_drawn", *LOG_GATES):
+        missing[name] = name in failing
+    return tuple(code for code, lacking in missing.items() if lacking)
 
 
-ON_PAGE = 10
+ON_PAGE = 10  # items of one cell that the page lists
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """One answered item.
+    """Hold one answered item of the list of items that were likely answered from memory.
 
-    chance: of a right answer without memory, at the upper limit of ability. right: how many
-    references answered it right. text: see `FromMemory`. An item with several answers counts as its
-    majority.
+    Attributes
+    ----------
+    model, question_id : str
+        The judged model and the item.
+    stem : str
+        First line of the question.
+    answered : {"right", "wrong"}
+        The answer. An item with several answers counts as the majority of its answers.
+    chance : float or None
+        Probability of a right answer without memory, at the upper limit of the model's ability.
+    right : str
+        How many references answered the item right.
+    text : float or None
+        How much likelier the text is than to the references (`FromMemory.text`).
+    pvalue, qvalue : float or None
+        Evidence that the item was answered from memory (`FromMemory`).
+    named : bool
+        Whether the item is listed as likely answered from memory.
     """
 
     model: str
@@ -127,7 +145,7 @@ class Ranked:
 def ranked(
     cell: MemoryCell, result: MemoryResult, questions: Mapping[tuple[str, str], Item]
 ) -> list[Ranked]:
-    """Return the answered items of a cell, the likeliest from memory first.
+    """Return the answered items of a cell, sorted by evidence that they were answered from memory.
 
     Parameters
     ----------
@@ -141,7 +159,7 @@ def ranked(
     Returns
     -------
     list of Ranked
-        Empty if the score without memory is not identified.
+        The strongest evidence first. Empty if the score without memory is not identified.
     """
     items = result.without.items
     if items is None:
@@ -153,12 +171,11 @@ def ranked(
     rows = []
     for i in items.order:
         id_ = cell.published.question_ids[i]
-        scores = [float(model.score[i]) for model in kept]
-        # NaN is left out.
-        answers = []
-        for score in scores:
-            if score == score:
-                answers.append(score)
+        answered = right = 0
+        for model in kept:
+            if not np.isnan(model.score[i]):
+                answered += 1
+                right += int(model.score[i] > 0.5)
         rows.append(
             Ranked(
                 model=cell.model,
@@ -166,7 +183,7 @@ def ranked(
                 stem=next(iter(questions[cell.benchmark, id_].text.splitlines()), ""),
                 answered="right" if cell.tested[0].score[i] > 0.5 else "wrong",
                 chance=finite(items.chance[i]),
-                right=f"{sum(x > 0.5 for x in answers)} of {len(answers)}",
+                right=f"{right} of {answered}",
                 text=None if items.text is None else finite(items.text[i]),
                 pvalue=finite(items.pvalue[i]),
                 qvalue=finite(items.qvalue[i]),
@@ -177,7 +194,18 @@ def ranked(
 
 
 def ranked_csv(rows: list[Ranked]) -> str:
-    """Return a table with one line for each answered item of the benchmark."""
+    """Return the list of answered items as csv.
+
+    Parameters
+    ----------
+    rows : list of Ranked
+        The items.
+
+    Returns
+    -------
+    str
+        A header and one line for each item.
+    """
     return columns(
         rows,
         "model",

@@ -1,18 +1,22 @@
-"""Models of known truth: what the calibration simulates. `World` says what the facts of a world
-mean.
+"""Simulate models of known truth for the calibration of the memory audit.
 
-Items have normal difficulties in logits; a model's logit on an item is its ability less that, with
-a part of its own (standard deviation `_OWN_ITEM`). So a gap of equal difficulty for all is neither
-the same number of points nor the same share for two models of unlike ability: no world is the null
-hypothesis of the audit's own tests. The likelihood of a text, and of each order of a shard or of an
-item's options, is a normal number, shared by all models but for a part of their own, times what a
-model makes of it. CLEAN and WITH_MEMORY have the worlds.
+Items have normally distributed difficulties in logits. The logit of a model on an item is its
+ability minus the difficulty, plus a part that belongs to this model and item alone (standard
+deviation `_OWN_ITEM`). If one set is harder for all models, models of different ability therefore
+lose different numbers of points and different shares. So no world meets the assumptions of the
+audit's tests exactly.
 
-Held-out items of `spread_*` and `guessed_*` are as hard for the average reference; those of `newer`
-are harder for the tested model alone, and nobody states the dates (if they are stated, the program
-refuses such items); those of `chosen_*` are chosen, out of a pool, by the references' own answers.
-In gap_5 learnt answers raise the score by the smallest effect that matters exactly: to clear it is
-wrong."""
+The log-likelihood of a text, or of one order of a shard or of options, is a normal number. Most of
+it is shared by all models, and a part belongs to one model alone. The sum is multiplied by a factor
+of the model (`World.uses`).
+
+`CLEAN` and `WITH_MEMORY` list the worlds; `World` explains their facts. In the worlds `spread_*`
+and `guessed_*`, the held-out items are equally hard for the average reference. In `newer`, they are
+harder for the tested model alone, and the dates are not stated (the program refuses such items if
+they are). In `chosen_*`, they are chosen out of a pool by the references' answers. In `gap_5`,
+learnt answers raise the score by exactly the smallest effect that matters, so that clearing such a
+model is an error.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,9 +35,9 @@ N_OPTIONS = 4
 ORDERS = 10
 OPTION_ORDERS = 5
 _OWN_TEXT = 0.3  # share of a likelihood's standard deviation that belongs to one model alone
-_OWN_ITEM = 0.7
-_OTHERS = (0.65, 0.75)  # accuracies of the references
-READ = 1.5  # spreads of likelihood by which a text that was read is likelier
+_OWN_ITEM = 0.7  # standard deviation, in logits, of what an item is harder for one model alone
+_OTHERS = (0.65, 0.75)  # lowest and highest accuracy of the references
+READ = 1.5  # standard deviations by which a text is likelier after the model has read it
 _POOL = 8  # size of the pool, as a multiple of the items that are chosen from it
 _BYTE, _BYTE_SD = -0.7, 0.15  # nats a byte of a text: mean, and standard deviation over items
 
@@ -44,10 +48,15 @@ class MemoryDesign:
 
     Attributes
     ----------
-    fresh : int
-        Number of held-out items, 0 for none.
+    n, fresh : int
+        Numbers of published and of held-out items; fresh=0 means no held-out items.
+    references : int
+        Number of reference models.
+    shard_items : int
+        Items in a shard.
     score_alone : bool
-        Whether no likelihood is asked, as for imported answers and chat endpoints.
+        Whether only answers are simulated and no likelihoods, as for imported logs and chat
+        endpoints.
     accuracy : float
         Accuracy of the tested model (0-1), unless its world states another.
     """
@@ -61,7 +70,22 @@ class MemoryDesign:
 
 
 def simulate(design: MemoryDesign, world: World, rng: np.random.Generator) -> MemoryCell:
-    """Draw one tested model and its references in a world."""
+    """Draw the answers and likelihoods of one tested model and its references in a world.
+
+    Parameters
+    ----------
+    design : MemoryDesign
+        The numbers of items and references.
+    world : World
+        The facts of the simulation.
+    rng : numpy.random.Generator
+        Source of the draws.
+
+    Returns
+    -------
+    MemoryCell
+        The simulated cell.
+    """
     scores, known = _scores(design, world, rng)
     uses = np.append(world.uses, 1 + world.uses_range * rng.uniform(-1, 1, design.references))
     felt = np.append(world.felt, 1 + 0.3 * rng.standard_normal(design.references))
@@ -81,7 +105,7 @@ def simulate(design: MemoryDesign, world: World, rng: np.random.Generator) -> Me
         read_orders=world.file,
     )
     fresh = side(scores[1]) if design.fresh else []
-    # Newer items are refused if the dates are stated.
+    # If the dates were stated, the program would refuse newer items.
     undated = ("control_benchmark.date",) if world.newer > 0 else ()
     return cell_of(published, fresh, world.fresh_options, undated=undated)
 
@@ -97,11 +121,16 @@ def cell_of(
     Parameters
     ----------
     published, fresh : sequence of ModelSet
-        Each model on each set, the tested model first. `fresh` is empty without a held-out set.
+        Each model on each set, the tested model first. `fresh` is empty without held-out items.
     fresh_options : int
         Number of options of a held-out item.
     undated : tuple of str
-        Names of dates that are not stated.
+        Options of the missing dates.
+
+    Returns
+    -------
+    MemoryCell
+        The cell, in which each item is its own cluster.
     """
     items = _items("simulated", published[0].score.size)
     held_out = _items("fresh", fresh[0].score.size, fresh_options) if fresh else None
@@ -116,23 +145,27 @@ def _items(name: str, n: int, options: int = N_OPTIONS) -> ItemSet:
 def _scores(
     design: MemoryDesign, world: World, rng: np.random.Generator
 ) -> tuple[list[FloatArray], Known]:
-    """Draw (models, n) and (models, m) answers: 1 right, 0 wrong, NaN unparsed; and what is known."""
+    """Draw answers to n published and m held-out items, and which items the tested model remembers.
+
+    The answers are arrays (models, n) and (models, m): 1 right, 0 wrong, NaN unparsed.
+    """
     own = design.accuracy if world.accuracy is None else world.accuracy
     accuracy = np.append(own, np.linspace(*(world.others or _OTHERS), design.references))
-    guesses = world.guess, world.guess if world.fresh_guess is None else world.fresh_guess
-    spreads = np.hypot([world.spread, world.fresh_spread], _OWN_ITEM)
-    published, fresh = (Logistic(*values) for values in zip(spreads.tolist(), guesses, strict=True))
+    fresh_guess = world.guess if world.fresh_guess is None else world.fresh_guess
+    spread, fresh_spread = np.hypot([world.spread, world.fresh_spread], _OWN_ITEM).tolist()
+    published, fresh = Logistic(spread, world.guess), Logistic(fresh_spread, fresh_guess)
     ability = published.ability(accuracy)
-    theirs = ability[1:] if design.references else ability
-    # The held-out set is moved so that the references find it as hard on average.
-    moves = np.linspace(-4, 4, 321)
-    means = fresh.accuracy(theirs[:, None] + moves).mean(axis=0)
-    mu = float(np.interp(published.accuracy(theirs).mean(), means, moves))
-    there = fresh.accuracy(ability + mu) - world.fresh_harder
-    there[0] -= world.newer
+    references = ability[1:] if design.references else ability
+    # The difficulty of the held-out items is shifted until the references' mean accuracy is that on
+    # the published items.
+    shifts = np.linspace(-4, 4, 321)
+    means = fresh.accuracy(references[:, None] + shifts).mean(axis=0)
+    shift = float(np.interp(published.accuracy(references).mean(), means, shifts))
+    on_fresh = fresh.accuracy(ability + shift) - world.fresh_harder
+    on_fresh[0] -= world.newer
     if design.references and world.fresh_touchy:
-        there[1] -= world.fresh_touchy
-    accuracies = accuracy + world.tau * rng.standard_normal(accuracy.size), there
+        on_fresh[1] -= world.fresh_touchy
+    accuracies = accuracy + world.tau * rng.standard_normal(accuracy.size), on_fresh
     sides: list[FloatArray] = []
     like = np.zeros(0, dtype=int)
     for side, (items, n) in enumerate(((published, design.n), (fresh, design.fresh))):
@@ -149,22 +182,23 @@ def _scores(
             right[: 1 + world.knowing] |= known.published
         scores = unparsed(right.astype(float), world.unparsed, rng)
         if world.hidden:
-            # Answers that speak for a gap are right as published, and wrong on held-out items.
-            speaks = int((side == 1) != (world.hidden > 0))
-            scores[0] = unparsed(scores[0], abs(world.hidden), rng, speaks)
+            # A right published answer and a wrong held-out answer are evidence for a gap.
+            lost = int((side == 1) != (world.hidden > 0))
+            scores[0] = unparsed(scores[0], abs(world.hidden), rng, lost)
         sides.append(scores)
     return sides, known
 
 
 def _chosen(published: IntArray, pool: IntArray, m: int) -> IntArray:
-    """Return m places in a pool, such that each count of right references has its share of the
-    published items.
+    """Return m places in a pool of held-out items, chosen by how many references are right.
+
+    Each number of right references gets the share that it has among the published items.
     """
     share = np.bincount(published, minlength=pool.max() + 1) / published.size
     quota = np.diff(np.rint(m * np.cumsum(share)), prepend=0).astype(int)
-    found = np.concatenate([np.flatnonzero(pool == k)[:some] for k, some in enumerate(quota)])
-    # Other items fill up where a pool has too few.
-    return np.append(found, np.setdiff1d(np.arange(pool.size), found))[:m]
+    chosen = np.concatenate([np.flatnonzero(pool == k)[:most] for k, most in enumerate(quota)])
+    # If the pool has too few items with some number of right references, other items are added.
+    return np.append(chosen, np.setdiff1d(np.arange(pool.size), chosen))[:m]
 
 
 def side_of(
@@ -179,12 +213,38 @@ def side_of(
     even: bool = False,
     shard_items: int = 5,
 ) -> list[ModelSet]:
-    """Draw the likelihoods of every model on one set of items, in spreads between texts.
+    """Draw the scores and log-likelihoods of every model on one set of items.
 
-    scores: (models, n) answers. uses: (models,) what a model makes of a text. popular: what makes
-    the texts likelier; sequenced: (models,) what makes the published orders so. read: what having
-    read the text is worth to the tested model, by item; read_orders: having read the orders of
-    shards. even: likelihoods of texts spread alike for all."""
+    Parameters
+    ----------
+    scores : (models, n) array
+        The answers.
+    uses : (models,) array
+        Factor of each model on all its likelihoods.
+    rng : numpy.random.Generator
+        Source of the draws.
+    popular : float
+        By how much the texts are likelier to all models.
+    sequenced : (models,) array or float
+        By how much the published orders are likelier.
+    read : (n,) array or float
+        By how much each text is likelier to the tested model because it has read it.
+    read_orders : float
+        By how much the orders of shards are likelier to the tested model because it has read them.
+    even : bool
+        Whether the likelihoods of texts have the same spread for all models.
+    shard_items : int
+        Items in a shard.
+
+    Returns
+    -------
+    list of ModelSet
+        The models, the tested model first.
+
+    Notes
+    -----
+    `popular`, `sequenced`, `read` and `read_orders` are in standard deviations between texts.
+    """
     models, n = scores.shape
 
     def drawn(*shape: int) -> FloatArray:
@@ -197,30 +257,31 @@ def side_of(
         orders[:, :, 0] += np.reshape(sequenced * uses, (-1, 1))
         orders[0, :, 0] += learnt_order
     for name, values in texts.items():
-        lead = (values if even else values * uses[:, None]) + popular * uses[:, None]
-        lead[0] += read
-        texts[name] = _BYTE / (1 + 0.25 * (uses[:, None] - 1)) + _BYTE_SD * lead
-    made = []
+        deviations = (values if even else values * uses[:, None]) + popular * uses[:, None]
+        deviations[0] += read
+        texts[name] = _BYTE / (1 + 0.25 * (uses[:, None] - 1)) + _BYTE_SD * deviations
+    results = []
     for k in range(models):
         of_model = {name: values[k] for name, values in texts.items()}
-        made.append(
+        results.append(
             ModelSet(f"model {k}", scores[k], of_model, {}, np.zeros(n), options[k], order[k], {})
         )
-    return made
+    return results
 
 
 def _of_score(k: int, score: FloatArray) -> ModelSet:
-    """Return a model of which nothing but answers was asked."""
+    """Return a model that was asked only for answers, not for likelihoods."""
     n = score.size
     texts = {name: np.full(n, np.nan) for name in TEXT_SCORES}
     nothing = np.full((n, 1), np.nan), np.full((0, 1), np.nan)
     return ModelSet(f"model {k}", score, texts, {}, np.full(n, np.nan), *nothing, {})
 
 
-# Share of the wrong answers that is learnt, at an accuracy of .7.
+# If a model of accuracy .7 learns this share of the items, its score rises by the smallest effect
+# that matters, since 30 % of the learnt answers were wrong before.
 _LEARNT = MemoryThresholds().effect_of_interest / 0.3
-# Share of the wrong answers that is learnt, at an accuracy of .85.
-_OF_15 = MemoryThresholds().effect_of_interest / 0.15
+# The same share for a model of accuracy .85.
+_LEARNT_AT_85 = MemoryThresholds().effect_of_interest / 0.15
 _ABLER, _WEAKER = (0.8, 0.95), (0.45, 0.6)
 CLEAN: Mapping[str, World] = {
     "clean": World(),
@@ -258,7 +319,7 @@ WITH_MEMORY: Mapping[str, World] = {
     "gap_5_hidden": World(answers=_LEARNT, hidden=0.04),
     "chosen_easier": World(answers=0.15, fresh_harder=-0.09, chosen=True),
     "gap_5_guessed": World(
-        accuracy=0.85, others=(0.55, 0.65), fresh_spread=0.3, guess=0.25, answers=_OF_15
+        accuracy=0.85, others=(0.55, 0.65), fresh_spread=0.3, guess=0.25, answers=_LEARNT_AT_85
     ),
 }
 WORLDS: Mapping[str, World] = {**CLEAN, **WITH_MEMORY}

@@ -1,4 +1,4 @@
-"""Recompute a paper's published tables and check them against themselves (`audit reanalyze`)."""
+"""Recompute the published tables of a paper and check their consistency (`audit reanalyze`)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,35 @@ if TYPE_CHECKING:
 ALPHA = 0.05  # significance level of every test
 
 
+def place(typed: Path | None, default: str, *, force: bool) -> Path:
+    """Return the folder to write.
+
+    Parameters
+    ----------
+    typed : Path or None
+        The folder of --out.
+    default : str
+        The folder without --out, which is always replaced.
+    force : bool
+        Whether a typed folder may hold an analysis.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    ConfigError
+        If the typed folder holds an analysis, and `force` is false.
+    """
+    from audit.shards.files import check_new
+
+    if typed is not None:
+        check_new(typed / "reanalysis.json", typed, force=force)
+    return typed or Path(default)
+
+
 def write_all(
     out: Path, result: Any, tables: Mapping[str, str], figures: Mapping[str, Figure]
 ) -> list[Path]:
@@ -21,23 +50,23 @@ def write_all(
     Parameters
     ----------
     out : Path
-        The folder.
+        Folder to write into.
     result : object
-        JSON content of reanalysis.json.
+        Content of reanalysis.json.
     tables : mapping of str to str
-        Texts by file name.
+        Text of each table, by file name.
     figures : mapping of str to Figure
-        Figures by file name without suffix.
+        Figures, by file name without suffix.
 
     Returns
     -------
     list of Path
-        The files.
+        Paths of the written files.
 
     Raises
     ------
     ShardError
-        If the disk refuses.
+        If a file cannot be written.
     """
     from audit.report.canvas import svg_text
     from audit.shards.files import disk_error
@@ -55,6 +84,6 @@ def write_all(
 
 
 def print_json(paths: Iterable[Path]) -> None:
-    """Print the file that ends in .json among some files."""
+    """Print the .json file among the given files."""
     (path,) = filter(lambda path: path.suffix == ".json", paths)
     print(path.read_text(encoding="utf-8"), end="")

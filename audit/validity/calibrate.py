@@ -3,7 +3,7 @@
 In these models attribute edits move answers as often as format edits do. In further invariance
 cells, a group moves answers by exactly the margin.
 
-    audit calibrate audit=validity --out audit/data/calibration_validity.json
+    audit calibrate audit=validity --out audit/data/calibration_validity.json --force
 
 Worlds differ in properties to which a test of means is sensitive. An item has one attribute edit or
 three. All items change equally often, or very differently. Wordings change answers as often as
@@ -41,15 +41,16 @@ MODELS = 500  # models of each world in the search for the worst
 AGAIN = 8  # The worst world is measured with AGAIN * MODELS other models.
 SPREAD = 2.0  # a + b of the beta distribution, if items differ
 _RATIO_RESAMPLES, _RATIO_EVERY = 200, 4  # Every fourth model gets the plain interval.
-NAMES = (
-    "selective",
-    "non_selective",
-    "ratio_selective",
-    "ratio_non_selective",
-    "within_margin",
-    "csr_selective",
-    "csr_non_selective",
-)
+# The rates, and their titles in a table.
+NAMES = {
+    "selective": "D: selective",
+    "non_selective": "D: non-selective",
+    "ratio_selective": "CSR's interval above 1",
+    "ratio_non_selective": "CSR's interval below 1",
+    "within_margin": "at the margin: non-selective",
+    "csr_selective": "percentile interval above 1",
+    "csr_non_selective": "percentile interval below 1",
+}
 
 
 @dataclass(frozen=True)
@@ -222,11 +223,9 @@ def procedures(
 
 
 def markdown(entries: Entries) -> str:
-    """Return the rates in per cent of models, one row per design."""
+    """Return the table of rates in per cent of models, one row for each design."""
     rows = []
     for entry in entries:
         design = "{clusters}, {change:.0%}".format(**entry["design"])
         rows.append([design, *(f"{100 * entry['rates'][name]:.2f}" for name in NAMES)])
-    return table_text(
-        ["independent items, change", *(name.replace("_", " ") for name in NAMES)], rows
-    )
+    return table_text(["independent items, share of changed answers", *NAMES.values()], rows)

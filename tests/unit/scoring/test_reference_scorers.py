@@ -95,7 +95,7 @@ def test_an_unshuffled_lettered_form_fails_its_self_test() -> None:
     result = self_test(
         SCORERS["truthfulqa_lettered"], unshuffled
     )  # gold is first: "(A)" is always right
-    assert not result.passed and re.search(r"blind .* 1\.000 ", result.faults[0])
+    assert not result.passed and re.search(r"question scores 1\.000 ", result.faults[0])
 
 
 def test_a_scorer_with_the_convention_inverted_fails_its_self_test() -> None:
@@ -212,7 +212,7 @@ def test_agreement_by_hand() -> None:
     assert found.kappa == pytest.approx(0.32 / 0.52) and not found.validated
     assert math.isnan(refusal.agreement([False] * 200, [False] * 200).kappa)
     assert not refusal.agreement([False] * 200, [False] * 200).validated
-    with pytest.raises(DataError, match="1 predictions and 2 labels"):
+    with pytest.raises(DataError, match="predictions is 1, and that of labels is 2"):
         refusal.agreement([True], [True, False])
 
 

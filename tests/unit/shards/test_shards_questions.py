@@ -108,7 +108,7 @@ def test_damaged_absent_and_foreign_files_are_refused(tmp_path: Path) -> None:
         QuestionFile(tmp_path)
     with pa.ipc.new_file(path, pa.schema([("a", pa.int8())])):
         pass
-    with pytest.raises(ShardError, match=r"holds \['a'\]; expected \['id'"):
+    with pytest.raises(ShardError, match=r"has the columns \['a'\]. Expected \['id'"):
         QuestionFile(tmp_path)
     with pytest.raises(ShardError, match="folder is missing"):
         write_questions(tmp_path / "nowhere", [question(0)])
@@ -128,7 +128,8 @@ def test_missing_and_unexpected_rows_are_counted_and_named(run: tuple[Path, str]
     report = verify_run(run[0], SCHEMA, keys(range(5)), run[1])
     assert (report.rows, report.missing, report.unexpected) == (3, 3, 1)
     with pytest.raises(
-        ShardError, match=r"holds 3 rows where 5 were expected: 3 missing, 1 that no question"
+        ShardError,
+        match=r"has 3 rows, and 5 were expected. Missing rows: 3. Rows that belong to no question of the run: 1",
     ):
         report.require_complete()
     grid = digest_grid("m", "b", [f"q{q}" for q in range(5)], [Setting(Arm.NOISY_REWRITE, 1)])

@@ -16,6 +16,7 @@ from suites import small, suite
 
 from audit.config.audits import AUDITS
 from audit.config.base import CONF_DIR, load_group, load_model_config
+from audit.config.resolve import revision_of
 from audit.core.errors import ConfigError
 from audit.judging.forms import FORMS
 from audit.suite.commands import (
@@ -102,6 +103,7 @@ def test_every_field_of_the_source_says_something_to_the_audit() -> None:
         "benchmark=gsm8k",
         "n=500",
         "seed=42",
+        'model.org_model-name.revision="sha256:a1b2c3d4e5f6"',
         "verdict.alpha=0.05",
         'benchmark.hub_config="main"',
         "num_variants=3",
@@ -132,6 +134,27 @@ def test_a_mutable_model_is_refused_with_what_to_write(
         suite(model_config=pin)
 
 
+@pytest.mark.parametrize(
+    "version", ["gpt-4o-2024-08-06", "m-20250514", "2024-08-06", "a-2024-08-06-b"]
+)
+def test_a_closed_api_is_pinned_by_its_dated_snapshot_which_every_row_carries(version: str) -> None:
+    pin = {"model_id": "gpt-4o", "model_version": version, "endpoint": "http://gpu1:8000/v1"}
+    own = suite(model_config=pin, audits={"sweep": []})
+    for step in steps(own, audit_words(own), "out"):
+        model = step.config.model["gpt-4o"]
+        assert revision_of(model, None) == f"endpoint:gpt-4o@{version}"
+        assert check_version(own, model, lambda _: "not asked")["claimed"]
+    with pytest.raises(ConfigError, match="git ls-remote"):  # weights have a commit or a hash
+        suite(model_config={**pin, "endpoint": None})
+
+
+@pytest.mark.parametrize("version", ["gpt-4o", "gpt-4-0613", "2024-13-06", "x120240806", "2024-08"])
+def test_a_name_without_a_day_may_move(version: str) -> None:
+    pin = {"model_id": "gpt-4o", "model_version": version, "endpoint": "http://gpu1:8000/v1"}
+    with pytest.raises(ConfigError, match="dated snapshot"):
+        suite(model_config=pin)
+
+
 def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
     def do(plain: dict[str, Any]) -> None:
         *above, last = path.split(".")
@@ -148,7 +171,7 @@ def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (change("governance.audit_ownr", "x"), "Did you mean 'governance.audit_owner'"),
         (change("governance.rotate_every", "week"), "governance.rotate_every"),
         *(
-            (change("governance.notify_on_failure", [to]), "Expected a mail address")
+            (change("governance.notify_on_failure", [to]), "Expected an e-mail address")
             for to in (
                 "#channel",
                 "slack://token",
@@ -162,7 +185,7 @@ def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
             "may later serve other weights",
         ),
         (change("sample_size", 3), "Did you mean 'dataset_config.sample_size'"),
-        (change("dataset_config.dataset_version", "latest"), "may name other questions later"),
+        (change("dataset_config.dataset_version", "latest"), "may refer to other questions later"),
         (change("dataset_config.sample_size", 0), "dataset_config.sample_size"),
         (change("dataset_config.sample_size", "some"), "dataset_config.sample_size"),
         (change("dataset_config.sample_size", True), "dataset_config.sample_size"),
@@ -189,7 +212,7 @@ def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         ),
         (
             lambda plain: plain.update(gate="source", audits={"sweep": []}),
-            "Expected perturb among audits",
+            "Expected perturb among the audits",
         ),
     ],
 )
@@ -249,7 +272,7 @@ def test_the_weights_have_to_be_the_stated_ones() -> None:
         "found": whole,
         "claimed": False,
     }
-    with pytest.raises(ConfigError, match="smollm2_135m are sha256:cd"):
+    with pytest.raises(ConfigError, match="smollm2_135m have the version sha256:cd"):
         check_version(pinned, model, lambda _: "sha256:" + "cd" * 32)
     scripted = suite(model_config={"model_id": "smollm2_135m", "model_version": "scripted"})
     with pytest.raises(ConfigError, match="model=smollm2_135m model_version=VERSION"):
@@ -269,7 +292,7 @@ def test_a_model_is_found_by_its_name_or_hub_id() -> None:
     with pytest.raises(ConfigError, match="Or a hub id"):
         named("nobody")
     pinned = suite(model_config={"model_id": "qwen3_8b", "model_version": COMMIT})
-    assert f"model.qwen3_8b.revision={COMMIT}" in audit_words(pinned)["perturb"]
+    assert f'model.qwen3_8b.revision="{COMMIT}"' in audit_words(pinned)["perturb"]
 
 
 def test_a_file_of_ones_own_may_have_any_name() -> None:
@@ -337,7 +360,7 @@ def test_a_benchmark_of_no_known_domain_is_asked_for_one_where_thresholds_hang_o
     "word", ["model=qwen3_8b", "run_dir=x", "gate=true", "seed=1", "model.scripted.max_num_seqs=1"]
 )
 def test_what_the_suite_decides_an_audit_may_not(word: str) -> None:
-    with pytest.raises(ConfigError, match="decided by the suite"):
+    with pytest.raises(ConfigError, match="set by the suite"):
         audit_words(suite(audits={"perturb": [word]}))
 
 
@@ -348,7 +371,7 @@ def test_words_are_checked_by_each_audits_own_command(
     for words, said in (
         (
             ["sweep.benchmark=arc_easy", "sweep.benchmark.revision=main"],
-            "benchmark arc_easy is read from the hub",
+            "benchmark arc_easy on the hub is",
         ),
         (["sweep.r=9..1"], "sweep: Invalid r"),
         (["sweep.rr=1"], "sweep: Unknown key: 'rr'"),

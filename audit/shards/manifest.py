@@ -71,6 +71,7 @@ _TYPES: dict[str, Any] = {
     "precision.*": str,
     "run_by.*": str,
 }
+_LARGEST = 2**63  # a database stores integers below it
 _REQUIRED = ("benchmark.*.n", "shards.*.file", "shards.*.sha256")
 
 # Dotted keys of the configuration that do not determine a row. They state where and how fast the
@@ -320,12 +321,12 @@ class Manifest:
                 known[stored.name] = raw[stored.name]
         for name, value in known.items():
             expected = str | None if name == "ended" else type(getattr(empty, name))
-            if not isinstance(value, expected):
+            if not isinstance(value, expected) or not _storable(value):
                 raise TypeError(f"{name} is {value!r:.80}")
             if name not in _ANY_TEXT:
                 _check_text(name, value)
         for where, value_of_part, kind in _parts(known):
-            if not isinstance(value_of_part, kind):
+            if not isinstance(value_of_part, kind) or not _storable(value_of_part):
                 raise TypeError(f"{where} is {value_of_part!r:.80}")
         return cls(**known)
 
@@ -343,6 +344,11 @@ class Manifest:
             for benchmark, facts in self.benchmark.items():
                 numbers[model, benchmark] = int(stopped.get(model, {}).get(benchmark, facts["n"]))
         return numbers
+
+
+def _storable(value: object) -> bool:
+    """Return whether a value is no integer that a database cannot store."""
+    return not isinstance(value, int) or abs(value) < _LARGEST
 
 
 def _check_text(name: str, value: object) -> None:

@@ -145,6 +145,7 @@ def test_the_lines_run_and_only_a_pass_is_green(
         assert "::error" in out if code else "::notice title=audit gate::decision pass" in out
 
 
+@pytest.mark.long  # three commands in processes of their own; the file seldom changes
 def test_the_workflow_of_logs_keeps_the_evidence_of_a_gate_that_is_red(tmp_path: Path) -> None:
     """Four models of 40 items each: too few for a decision, so the gate ends with 5."""
     steps = {

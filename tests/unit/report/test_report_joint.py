@@ -13,6 +13,7 @@ import pytest
 from commands_here import import_logs, report
 from documents import LIMITS, cell_of, verdict_of_cells
 from governed import make_run
+from long_tests import long
 
 from audit.config.audits import part_of
 from audit.core.errors import ConfigError
@@ -196,7 +197,7 @@ def test_two_contexts_are_two_rows_and_no_panel_by_themselves() -> None:
 
 
 EVERY = {"sweep": SWEEP, "perturb": PERTURB, "memory": part_of("memory", "vocabulary").VERDICTS}
-INTERVALS = ((-0.01, 0.05), (0.005, 0.05), (-0.05, 0.0), (-0.05, -0.01))
+INTERVALS = (long(-0.01, 0.05), (0.005, 0.05), (-0.05, 0.0), long(-0.05, -0.01))
 
 
 @pytest.mark.parametrize(("low", "high"), INTERVALS)

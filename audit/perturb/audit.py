@@ -31,7 +31,7 @@ def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list
     Parameters
     ----------
     work : Work
-        The run context; `work.own` has the path of the library by benchmark, which every stage
+        The run context; `work.state` has the path of the library by benchmark, which every stage
         process reads once.
     item : Item
         The question.
@@ -43,7 +43,7 @@ def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list
     list of Presentation
         One for each level. A missing variant gives a presentation with an error.
     """
-    library, accepted = _opened(work.own[item.benchmark])
+    library, accepted = _opened(work.state[item.benchmark])
     presentations = []
     for level in part.levels:
         presentations.append(_present(work, item, library, accepted.get(item.id, ()), level))

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from audit.core.errors import ConfigError
-from audit.governance.archive import RUN, SEAL, VERDICT, Pack
+from audit.governance.archive import RUN, SEAL, SUITES, VERDICT, Pack
 from audit.governance.keys import DECISIONS, Keys, person
-from audit.governance.reviews import SUITES, Bound, Decided, approvals_asked, check_chain, honour
-from audit.governance.side_files import revisions_of
+from audit.governance.reviews import Bound, Decided, approvals_asked, check_chain, honour
+from audit.governance.side_files import LISTED, revisions_of
 from audit.judging.decision import document_of, rule
 from audit.judging.together import parts_of
 from audit.shards.manifest import MANIFEST
@@ -181,11 +181,11 @@ def _members(pack: Pack, home: str) -> dict[str, str]:
 def _tables(pack: Pack, place: str) -> dict[str, str]:
     """Return the sha256 of each table of a run by name, including tables that are not in the
     pack."""
-    copy = "shards.json" if place == RUN else f"{place}/shards.json"
+    copy = LISTED if place == RUN else f"{place}/{LISTED}"
     rows = pack.json(copy) if copy in pack.sums else []
     tables = {}
     for row in rows:
-        if "/" not in row["file"]:
+        if "/" not in row["file"] and row["file"].endswith(".arrow"):
             tables[row["file"]] = row["sha256"]
     return tables
 

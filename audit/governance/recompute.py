@@ -91,7 +91,7 @@ def recomputed(folder: Path, section_of: SectionOf, *, alone: bool) -> list[tupl
 
 def _judged(run_dirs: Sequence[Path]) -> AuditVerdict[Any]:
     """Return the verdict on runs of one audit, with the options that their manifests hold."""
-    return verdict_of(part_of(audit_of(run_dirs[0]).name, "report").verdict_of(run_dirs))
+    return verdict_of(part_of(audit_of(run_dirs[0]).name, "report").REPORT.verdict_of(run_dirs))
 
 
 def difference(stored: Any, computed: Any, at: str = "") -> str:

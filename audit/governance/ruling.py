@@ -21,6 +21,7 @@ from audit.core.errors import AuditError, ConfigError, RegistryError
 from audit.core.exits import FAILED
 from audit.core.guarded_files import read_text
 from audit.governance import reviews
+from audit.governance.archive import SUITES
 from audit.governance.formats import as_sentences
 from audit.governance.keys import (
     DECISION,
@@ -90,7 +91,7 @@ def approvals_required(run_dir: Path) -> int:
     needed = 1
     for folder in (run_dir, *(panel_runs(run_dir) or [])):
         suites = []
-        for name in reviews.SUITES:
+        for name in SUITES:
             if (folder / name).is_file():
                 suites.append(folder / name)
         for path in suites:
@@ -286,7 +287,10 @@ def bound_to(run_dir: Path, ruling: Ruling) -> Bound:
         bound[PANEL] = run_dir / PANEL
         fingerprints, models = zip(*map(_run_facts, runs.values()), strict=True)
         run_facts = dict(zip(runs, fingerprints, strict=True)), dict(zip(runs, models, strict=True))
-    suites = [name for name in reviews.SUITES if (run_dir / name).is_file()]
+    suites = []
+    for name in SUITES:
+        if (run_dir / name).is_file():
+            suites.append(name)
     libraries = {}
     for audit, part in parts:
         if part.library:
@@ -320,7 +324,7 @@ def home_of(folder: Path) -> Path:
 
 def _bound_files(run: Path) -> list[Path]:
     """Return the files of a run, beside verdict and page, that a decision binds."""
-    files = [run / name for name in (MANIFEST, *reviews.SUITES, SEAL)]
+    files = [run / name for name in (MANIFEST, *SUITES, SEAL)]
     return list(filter(Path.is_file, [*files, *sorted(run.glob("*.arrow"))]))
 
 

@@ -19,6 +19,7 @@ from audit.governance.chronology import parse_chronology, project_file
 
 SUMS = "SHA256SUMS"
 NOTE = "VERIFY.md"
+LISTED = "shards.json"  # the files that the run had
 PROGRAM_CHRONOLOGY = "program_chronology.jsonl"
 CHRONOLOGIES = ("chronology.jsonl", "CHRONOLOGY.jsonl")
 # A copy of a file that grows, and files that Python compiles.
@@ -145,8 +146,8 @@ def wrong_copies(
         names = ("audit", "packages", "platform", "python")
         if any(copies["environment.json"].get(name) != manifest.get(name) for name in names):
             yield "environment.json"
-    if "shards.json" in copies:
-        rows = {row["file"]: row["sha256"] for row in copies["shards.json"]}
+    if LISTED in copies:
+        rows = {row["file"]: row["sha256"] for row in copies[LISTED]}
         listed = {f"shards/{Path(row['file']).name}": row["sha256"] for row in manifest["shards"]}
         tables = {**hashes, **manifest.get("tables", {})}
         shards = {}
@@ -154,7 +155,7 @@ def wrong_copies(
             if file.startswith("shards/"):
                 shards[file] = sha256
         if shards != listed or any(rows.get(name) != sha256 for name, sha256 in tables.items()):
-            yield "shards.json"
+            yield LISTED
 
 
 def check_chronology(data: bytes, where: str) -> None:

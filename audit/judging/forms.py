@@ -308,32 +308,26 @@ def scope(judged: Sequence[Judged], table: Mapping[str, Any] | None) -> Scope | 
     if not judged:
         return None
     names = {audit.audit for audit in judged}
-    audits = []
-    for name in AUDITS:
-        if name in names:
-            audits.append(name)
+    audits = [name for name in AUDITS if name in names]
     entry = nearest(table, judged)
     seen_forms: set[str] = set()
     for audit in judged:
         if audit.grade in FINDINGS:
             seen_forms |= audit.sees
-    seen = tuple(form for form in FORMS if form in seen_forms)
+    seen: list[str] = []
     passed: list[Passed] = []
-    if entry is not None:
-        for form in FORMS:
-            passed += _passed(form, audits, judged, entry)[:1]
-    settled = {*seen, *(form_passed.form for form_passed in passed)}
-    unseen = []
-    for form_passed in passed:
-        if form_passed.form not in seen:
-            unseen.append(form_passed)
-    not_examined = []
+    not_examined: list[str] = []
     for form in FORMS:
-        if form not in settled:
+        doses = [] if entry is None else _passed(form, audits, judged, entry)
+        if form in seen_forms:
+            seen.append(form)
+        elif doses:
+            passed.append(doses[0])
+        else:
             not_examined.append(form)
     return Scope(
-        passed=tuple(unseen),
-        found=seen,
+        passed=tuple(passed),
+        found=tuple(seen),
         not_examined=tuple(not_examined),
         error=None if entry is None else _error(entry, audits),
     )

@@ -1,17 +1,16 @@
 """Define what the verdicts of all audits share: the head of verdict.json and of each of its
 cells."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from audit.core.json_types import attributes
 from audit.core.records import CellRows
-from audit.judging.ladder import DECIDED, Grade
-from audit.judging.result import Calibration, Gate, Reason, Texts, json_ready, sentences
-from audit.judging.vocabulary import COMPLETE_IT
+from audit.judging.ladder import DECIDED, Grade, grade
+from audit.judging.result import Calibration, Gate, Reason, Texts, advice_of, json_ready, sentences
+from audit.judging.vocabulary import COMPLETE_IT, GateWord, Word, gate_reasons
 
-Word = TypeVar("Word", bound=StrEnum)
 Cell = TypeVar("Cell")
 Result = TypeVar("Result", bound="CellResult")
 
@@ -27,6 +26,27 @@ class Decided(Generic[Word]):
     grade: Grade
     reasons: tuple[Reason, ...]
     what_to_do: tuple[Reason, ...] = ()
+
+    @classmethod
+    def withheld(cls, verdict: Word, failed: Sequence[Gate], words: Mapping[str, GateWord]) -> Self:
+        """Return the decision on a measurement that failed checks.
+
+        Parameters
+        ----------
+        verdict : Word
+            The audit's verdict for it.
+        failed : sequence of Gate
+            The failed gates.
+        words : mapping
+            Words by gate.
+
+        Returns
+        -------
+        Decided
+            Its reasons and advice are those of the gates.
+        """
+        graded = grade((), [gate.name for gate in failed])
+        return cls(verdict, graded.grade, gate_reasons(failed, words), advice_of(failed))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +67,7 @@ class CellResult:
     headline: str
     cannot_exclude: tuple[str, ...]
     gates: tuple[Gate, ...]
-    calibration: Calibration | None
+    calibration: Calibration | None = None
     sensitivity: str | None = None
     watermark: str = ""
 

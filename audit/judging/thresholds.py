@@ -76,3 +76,4 @@ class Thresholds(Limits):
 
     power: float = 0.8
     effect_of_interest: float = 0.05
+    answered_share_min: float = 0.95

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeVar
 
 from audit.judging.document import Cell
 from audit.judging.ladder import Grade
 from audit.judging.result import Gate, Reason
+
+Word = TypeVar("Word", bound=StrEnum)
 
 COMPLETE_IT = (
     "Type the run's command again if it has ended: it runs what is missing. Where unparsed answers stopped it, add "
@@ -97,6 +100,36 @@ UNDERPOWERED = VerdictWord(
     "clears nor suspects the model: measure more questions.",
     Grade.UNDECIDED,
 )
+
+
+def verdict_of(
+    words: Mapping[Word, VerdictWord], grade: Grade, archetype: str | None = None
+) -> Word:
+    """Return the verdict that states a grade.
+
+    Parameters
+    ----------
+    words : mapping
+        Words by verdict.
+    grade : Grade
+        The grade of the ladder.
+    archetype : str or None
+        The kind of item; None if words depend on no kind.
+
+    Returns
+    -------
+    Word
+        The first verdict with this grade.
+
+    Raises
+    ------
+    KeyError
+        If no verdict has the grade.
+    """
+    for verdict, word in words.items():
+        if word.of(archetype).grade is grade:
+            return verdict
+    raise KeyError(grade)
 
 
 def word_of(words: Mapping[Any, VerdictWord], cell: Cell) -> VerdictWord:

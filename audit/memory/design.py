@@ -56,7 +56,7 @@ def make_design(shard_items: int, orders: int, option_orders: int, *, whole: boo
     ):
         if not least <= count <= ORDERS_MAX:
             raise ConfigError(
-                f"{name} is {count}. Expected a whole number of {least} or more. Example: {name}=5"
+                f"{name} is {count}. Expected a whole number from {least} to {ORDERS_MAX}. Example: {name}=5"
             )
     parts = [Part(Arm.SCORE, (0,)), Part(Arm.PUBLISHED, (0,))]
     parts += [Part(Arm.OPTIONS, (k,)) for k in range(1, option_orders + 1)]
@@ -91,7 +91,6 @@ class MemoryThresholds(Thresholds):
         Least number of shards, and of items, for a test.
     """
 
-    answered_share_min: float = 0.95
     noop_share_max: float = 0.2
     matched_alpha: float = 0.01
     matched_share_min: float = 0.80

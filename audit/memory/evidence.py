@@ -12,6 +12,7 @@ import numpy as np
 
 from audit.core.errors import DataError
 from audit.judge.record import holm_rows
+from audit.judging.ladder import Contrast, Guard
 from audit.judging.result import Reason, because
 from audit.memory.design import MemoryThresholds
 from audit.memory.record import TEXT_SCORES, MemoryCell, ModelSet
@@ -151,6 +152,12 @@ class Indicator:
             alone is not None and alone <= alpha and self.doubt is not None and not self.seen(alpha)
         )
 
+    def contrast(self, alpha: float) -> Contrast:
+        """Return the indicator as a contrast of the ladder, without bound and checks."""
+        seen = self.seen(alpha)
+        guard = Guard(self.doubt.code if self.doubt else "", excluded=seen)
+        return Contrast(self.name, speaks=seen or self.open(alpha), guards=(guard,))
+
 
 @dataclass(frozen=True)
 class Ordered:
@@ -275,7 +282,7 @@ class ImputedGap:
     Attributes
     ----------
     gamma : float
-        Odds ratio between unparsed and expected answers.
+        Odds ratio of the imputation, between the benchmark and the held-out items.
     pvalue : float
         One-sided p-value.
     low, high : float

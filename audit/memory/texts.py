@@ -181,13 +181,14 @@ TEXTS: Texts = {
     "no_other_order": "No other order was asked. The test needs every item (n=all) and a model "
     "that returns likelihoods.",
     "few_shards": "The test has {shards} shards, and {least:g} are needed (shards_min).",
-    "few_shards_read": "{shards} shards have a likelihood from every model, and {least:g} are needed (shards_min).",
+    "few_shards_read": "Only {shards} shards have a likelihood from every model, and {least:g} are "
+    "needed (shards_min).",
     "words_tell_order": "The words of neighbouring items reveal the published order, and no "
     "reference shows the effect of this.",
     "held_out_order_likelier": "The order of the held-out items is likelier too, although it "
     "cannot have been learnt.",
     "few_orders": "{items} items were asked with other orders of their options, and {least:g} are needed (items_min).",
-    "few_orders_read": "{items} items have likelihoods of their orders from every model, and {least:g} "
+    "few_orders_read": "Only {items} items have likelihoods of their orders from every model, and {least:g} "
     "are needed (items_min).",
     "one_other_order": "One other order does not show how much orders differ. Ask two or more (orders=2, "
     "option_orders=2).",

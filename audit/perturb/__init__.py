@@ -1,11 +1,11 @@
-"""Test whether the score falls when the questions are reworded, and by more than it should.
+"""Test whether the score falls when the questions are reworded, by more than other causes explain.
 
-report     shards -> cells -> report
-record     answers of one model and its references to originals and rewordings, with unparsed ones imputed
-evidence   every statistic of one cell, with held-out items as a control
+report     read shards into cells, judge them, build the report
+record     answers of one model and its references to originals and rewordings
+evidence   all statistics of one cell (one model on one benchmark)
 gates      checks of the measurement
-decide     evidence and gates -> one of five verdicts
-texts      the plain sentences
-calibrate  models of known truth (worlds), judged by the same tests
-analyse    cells -> results, corrected over the panel, with the nearest calibrated design
+decide     the verdict, from evidence and gates
+texts      the sentences of the report, by code
+calibrate  judge simulated models of known truth (worlds) by the same tests
+analyse    judge cells, correct over the panel, quote the nearest calibrated design
 """

@@ -1,9 +1,9 @@
 """Run or resume a perturbation audit: `python -m audit.perturb model=... benchmark=...
 variants=...`.
 
-Exit codes: 0 the run finished, whatever the verdict; 1 it did not, or a model failed. With
-gate=true also 3 (drop beyond reference) and 4 (withheld, cause unknown or underpowered), see `audit
-gate`.
+The exit code is 0 if the run finished, whatever the verdict, and 1 if it did not finish or a model
+failed. With gate=true it is also 3 (drop beyond reference) or 4 (withheld, cause unknown or
+underpowered); see `audit gate`.
 """
 
 from __future__ import annotations
@@ -45,11 +45,13 @@ def perturb(config: PerturbConfig) -> int:
 
 
 def _prepared(config: PerturbConfig) -> Prepared:
+    """Resolve the run, with its analysis options and the notes to print."""
     from audit.perturb.plan import resolve_perturb
 
     run = resolve_perturb(config)
 
     def pre_run_notes() -> tuple[str]:
+        """Return a note if the run has fewer questions than the plan needs."""
         from audit.config.dry_run import shortfall
 
         return (shortfall(run.resolved, run.needed),)
@@ -69,6 +71,7 @@ def _prepared(config: PerturbConfig) -> Prepared:
 
 
 def _ended(run_dir: Path, resolved: ResolvedRun) -> dict[str, Any]:
+    """Print the accuracies of a finished run, and return its answers for the report."""
     from audit.perturb.report import read_run
     from audit.runtime.summary import print_cells
 

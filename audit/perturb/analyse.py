@@ -1,5 +1,5 @@
-"""Judge the cells of a perturbation audit. Holm's correction is over the cells that can be
-compared.
+"""Judge the cells of a perturbation audit, and quote the error rates of the nearest calibrated
+design.
 """
 
 from collections.abc import Mapping
@@ -31,12 +31,14 @@ from audit.variants.record import Library
 def _measure(
     cell: PerturbCell, s: Settings[PerturbThresholds], rng: np.random.Generator
 ) -> Evidence | None:
+    """Return the statistics of a cell; None if no item has answers to an original and a variant."""
     if np.isnan(item_means(*cell.tested.pair)[0]).all():
-        return None  # If no item has both answers, the verdict is withheld.
+        return None
     return measure(cell, s.thresholds, rng=rng, n_resamples=s.n_resamples)
 
 
 def _result(case: Case[PerturbCell, Evidence | None, tuple[float | None, ...]]) -> PerturbResult:
+    """Return the verdict on one cell, with how far it depends on unparsed answers."""
     cell, evidence, gates, limits = case.cell, case.evidence, case.gates, case.settings.thresholds
     found_p, beyond_p, plain_p = case.panel
     decision = decide(evidence, gates, limits, found_p, beyond_p)
@@ -89,10 +91,14 @@ analyse = partial(judge_cells, JUDGE)
 
 @dataclass(frozen=True, kw_only=True)
 class RunVerdict(JudgedRun[PerturbCell, PerturbResult]):
-    """All judged cells of a run.
+    """Hold all judged cells of a run.
 
-    library: as `library_facts` returns. control_library: the same for the held-out items; None
-    without them.
+    Attributes
+    ----------
+    library : dict
+        Facts on the library (`library_facts`).
+    control_library : dict or None
+        Facts on the library of the held-out items.
     """
 
     audit = "perturb"
@@ -118,16 +124,16 @@ def cell_dict(cell: PerturbCell, result: PerturbResult) -> dict[str, Any]:
     cell : PerturbCell
         The measured cell.
     result : PerturbResult
-        Its verdict and evidence.
+        The verdict and the evidence of the cell.
 
     Returns
     -------
     dict
-        Of the items, only the flagged and the most conspicuous are listed.
+        The fields of the cell in verdict.json. Only flagged and most conspicuous items are listed.
     """
     evidence = result.evidence
     tested = cell.tested
-    out: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "doubt": result.decision.doubt,
         **attributes(result, "found_p", "beyond_p", "unparsed", "sensitivity"),
         "without_prior": {"beyond_p": result.plain_p, "finding": result.plain},
@@ -141,26 +147,19 @@ def cell_dict(cell: PerturbCell, result: PerturbResult) -> dict[str, Any]:
         "evidence": None,
     }
     if evidence is not None:
-        plain: dict[str, Any] = json_ready(evidence)
+        statistics: dict[str, Any] = json_ready(evidence)
         items = evidence.items
-        flagged = []
-        for i in items.order:
-            if items.flagged[i]:
-                flagged.append(cell.question_ids[i])
-        conspicuous = []
-        for i in items.order[:MAX_ITEMS]:
-            conspicuous.append(cell.question_ids[i])
-        plain["items"] = {
+        statistics["items"] = {
             **attributes(items, "method", "smallest_p", "can_flag", "affected"),
-            "flagged": flagged,
-            "most_conspicuous": conspicuous,
+            "flagged": [cell.question_ids[i] for i in items.order if items.flagged[i]],
+            "most_conspicuous": [cell.question_ids[i] for i in items.order[:MAX_ITEMS]],
         }
-        out["evidence"] = plain
-    return out
+        fields["evidence"] = statistics
+    return fields
 
 
 def library_facts(library: Library) -> dict[str, Any]:
-    """Return the facts on a library that a reader of the verdict needs.
+    """Return the facts on a library that verdict.json states.
 
     Parameters
     ----------
@@ -170,14 +169,14 @@ def library_facts(library: Library) -> dict[str, Any]:
     Returns
     -------
     dict
-        Name, strategy, window, review, hash and number of candidates.
+        Name, benchmark, strategy, window, review, hash, and numbers of candidates.
     """
     about = attributes(library.header, "name", "benchmark", "strategy", "window", "review")
     return {**about, "sha256": library.sha256, "candidates": library.counts}
 
 
-# Largest distance of a design that counts as near, about half the items with another number of
-# references.
+# Largest distance of a design whose rates are quoted. It is about the distance of a design with
+# half the items and another number of references.
 NEAR = 1.0
 
 
@@ -186,41 +185,39 @@ def nearest(
     run: Mapping[str, Any],
     limits: Mapping[str, float] | None = None,
 ) -> Calibration | None:
-    """Return the rates of the calibrated design that is nearest to a run.
+    """Return the error rates of the calibrated design that is nearest to a run.
 
     Parameters
     ----------
     table : mapping or None
         The table of `audit calibrate`.
     run : mapping
-        The run, with the keys of a design of the table; its accuracy is the tested model's as
-        published. `unparsed`: share of its unparsed answers. `control`: whether held-out items were
-        asked. `checked`: variants that a person read; without any, no drop can be beyond reference.
+        The design of the run: n, variants, references, checked (variants that a person read),
+        accuracy on the originals, unparsed (share of answers), replicates, and control (whether
+        held-out items were asked).
     limits : mapping, optional
-        Thresholds of the run; those that differ from the table's are named.
+        The thresholds of the run. The sentence names those that differ from the table's.
 
     Returns
     -------
     Calibration or None
-        Without rates if the smallest distance is above NEAR; None without a table.
+        The design, without rates if its distance exceeds NEAR; None without a table.
 
     Notes
     -----
     The distance is |log n| + |log N| / 2 + |log(1 + R)| + |log checked| / 4 + |log replicates| / 4
-    + 2 |accuracy| (differences). It adds 10 times the share of unparsed answers above the 4 % that
-    are simulated.
+    + 2 |accuracy|, each for the ratio or difference between run and design, where N counts variants
+    and R references. Ten times the share of unparsed answers above the simulated 4 % is added.
     """
     n, variants, references, checked = itemgetter("n", "variants", "references", "checked")(run)
 
     def distance(design: Mapping[str, Any]) -> float:
+        """Return the distance of a calibrated design from the run."""
         total = apart(n, design["n"]) + apart(variants, design["variants"]) / 2
-        total += (
-            apart(1 + references, 1 + design["references"])
-            + apart(run["replicates"], design["replicates"]) / 4
-        )
-        total += 2 * abs(run["accuracy"] - design["accuracy"]) + 10 * max(
-            run["unparsed"] - 0.04, 0.0
-        )
+        total += apart(1 + references, 1 + design["references"])
+        total += apart(run["replicates"], design["replicates"]) / 4
+        total += 2 * abs(run["accuracy"] - design["accuracy"])
+        total += 10 * max(run["unparsed"] - 0.04, 0.0)
         return total + (apart(checked, design["checked"]) / 4 if checked else 0.0)
 
     none_near = (
@@ -235,19 +232,30 @@ def nearest(
     text = near.sentence
     if references and not checked:
         text += (
-            " No person has read variants of this run's library, so here no drop can be called beyond reference: the "
-            "rates are of a run whose library was read."
+            " No person has read variants of this run's library, so no drop can be called beyond reference. The rates "
+            "are those of a run whose library was read."
         )
     if run["control"] and references:
         text += (
-            " Held-out items are not in these rates: with them fewer clean models are called and less is found "
-            "(docs/findings/perturb_calibration.md)."
+            " The rates are those of a run without held-out items. With held-out items, false positives are rarer, "
+            "and so are findings (docs/findings/perturb_calibration.md)."
         )
     return replace(near, sentence=text)
 
 
 def rates_sentence(entry: Mapping[str, Any]) -> str:
-    """Return the rates of one calibrated design in words: both error rates, then the power."""
+    """Return the error rates of one calibrated design as text.
+
+    Parameters
+    ----------
+    entry : mapping
+        An entry of the calibration table.
+
+    Returns
+    -------
+    str
+        The rates of false positives and findings, then those of clearances and false negatives.
+    """
     d, r = entry["design"], entry["rates"]
     many = d["references"]
     name = "beyond" if many else "unknown"
@@ -255,33 +263,32 @@ def rates_sentence(entry: Mapping[str, Any]) -> str:
     text = (
         f"Nearest calibrated design: {d['n']} items, {d['variants']} variants an item, {many} reference "
         f"{'model' if many == 1 else 'models'}, accuracy {percent(d['accuracy'])}, {d['checked']} variants read by a "
-        f"person, {d['replicates']} {'run' if d['replicates'] == 1 else 'runs'} of the original. Of clean models, this "
-        f"procedure calls {rate_text(r, f'clean_{name}')} {outcome}; with variants that are 5 points harder "
-        f"{rate_text(r, f'harder_{name}')}. Of models that remember 15 % of the items it finds "
-        f"{rate_text(r, f'memorised_{name}')}, of those that remember half {rate_text(r, f'memorised_half_{name}')}."
+        f"person, {d['replicates']} {'run' if d['replicates'] == 1 else 'runs'} of the original. In simulations, this "
+        f"procedure reports {outcome} for {rate_text(r, f'clean_{name}')} of clean models, and for "
+        f"{rate_text(r, f'harder_{name}')} if the variants are 5 points harder for all models. It does so for "
+        f"{rate_text(r, f'memorised_{name}')} of models that remember 15 % of the items, and for "
+        f"{rate_text(r, f'memorised_half_{name}')} of models that remember half."
     )
     if many:
         text += (
             f" Strong findings, which block by default, are {rate_text(r, 'clean_strong')} of clean models, "
-            f"{rate_text(r, 'memorised_strong')} of those that remember 15 %, "
-            f"{rate_text(r, 'memorised_half_strong')} of those that remember half."
-            " Where models differ by 2 points in what rewording costs them, "
-            f"{rate_text(r, 'uneven_beyond')} of clean models are called so"
-        )
-        others = (
-            ("family_unnamed", "references of one family whose names do not tell"),
-            ("touchy_itself", "this model alone losing 5 points more for no memory"),
+            f"{rate_text(r, 'memorised_strong')} of models that remember 15 %, and "
+            f"{rate_text(r, 'memorised_half_strong')} of models that remember half. Rates of {outcome} in clean models "
+            f"are higher in other worlds: {rate_text(r, 'uneven_beyond')} if models differ by 2 points in their loss "
+            "from rewording"
         )
         if r.get("touchy_itself_beyond") is not None:
-            phrases = [f"with {what} {rate_text(r, f'{world}_beyond')}" for world, what in others]
-            text += "; " + ", and ".join(phrases)
+            text += (
+                f", {rate_text(r, 'family_unnamed_beyond')} if all references are of one family and their names do not "
+                f"show it, and {rate_text(r, 'touchy_itself_beyond')} if this model alone loses 5 points more without "
+                "memory"
+            )
         text += "."
     return (
         f"{text} No drop is detected in {rate_text(r, 'clean_cleared')} of clean models "
-        f"({rate_text(r, 'clean_unparsed_cleared')} with 4 % of all answers unparsed at random), "
-        f"and (false negative) in {rate_text(r, 'memorised_5_cleared')} of models "
-        f"that lose 5 points because they remember the wording, {rate_text(r, 'harder_cleared')} "
-        f"of those that lose them to harder variants; as one of a "
-        f"panel of twelve in at most {rate_text(r, 'memorised_5_cleared_panel')} and "
+        f"({rate_text(r, 'clean_unparsed_cleared')} with 4 % of all answers unparsed at random). False negatives: no "
+        f"drop is detected in {rate_text(r, 'memorised_5_cleared')} of models that lose 5 points because they remember "
+        f"the wording, and in {rate_text(r, 'harder_cleared')} of models that lose 5 points to harder variants. In a "
+        f"panel of twelve these rates are at most {rate_text(r, 'memorised_5_cleared_panel')} and "
         f"{rate_text(r, 'harder_cleared_panel')}."
     )

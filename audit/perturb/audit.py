@@ -1,9 +1,9 @@
-"""Build what a perturbation audit sends: the direct prompt of the shared protocol under each
-wording.
+"""Build the requests of a perturbation audit: the direct prompt of the shared protocol, for each
+wording of a question.
 
-There is no router, and each row is one call. A question with fewer variants than planned
-(short=keep) has rows for the missing ones. They state that nothing was asked, and are neither sent
-nor scored.
+There is no router, and each row is one call. If a question has fewer variants than planned
+(short=keep), the missing variants have rows too. These rows state that nothing was asked, and they
+are neither sent nor scored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,27 +21,27 @@ from audit.shards.working_copy import local_file
 from audit.variants.arrow import read_library
 from audit.variants.record import Library, Variant
 
-CONTROL_FILE = "variants_control.arrow"  # library of the held-out items, stored beside the shards
+CONTROL_FILE = "variants_control.arrow"  # the library of the held-out items, beside the shards
 NOT_ASKED = "the library has no such variant of this question, so nothing was sent"
 
 
 def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list[Presentation]:
-    """Return the question at each level of a part.
+    """Return a question at each level of a part.
 
     Parameters
     ----------
     work : Work
-        The run context; `work.state` has the path of the library by benchmark, which every stage
+        The run context. `work.state` holds the path of the library of each benchmark, which every
         process reads once.
     item : Item
         The question.
     part : Part
-        Its levels: 0 as published, j in the words of the j-th accepted variant.
+        The levels: 0 is the original, and j is the j-th accepted variant.
 
     Returns
     -------
     list of Presentation
-        One for each level. A missing variant gives a presentation with an error.
+        One presentation for each level. If the variant is missing, it has an error.
     """
     library, accepted = _opened(work.state[item.benchmark])
     presentations = []
@@ -51,21 +51,22 @@ def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list
 
 
 def reworded(library: Library, item: Item, variant: Variant) -> Item:
-    """Return the question in a variant's words.
+    """Return a question in the words of a variant.
 
     Parameters
     ----------
     library : Library
-        States whether it permutes the options.
+        The library, which states whether it permutes the options.
     item : Item
         The question.
     variant : Variant
-        The wording.
+        The variant.
 
     Returns
     -------
     Item
-        With the options as this run shows them, unless the library permutes them.
+        The reworded question. Its options are those that this run shows, unless the library
+        permutes them.
     """
     if library.header.options == "permute":
         return variant.reword(item)
@@ -75,6 +76,7 @@ def reworded(library: Library, item: Item, variant: Variant) -> Item:
 def _present(
     work: Work, item: Item, library: Library, variants: Sequence[Variant], level: int
 ) -> Presentation:
+    """Return the request of one question at one level."""
     if level > len(variants):
         columns = {"variant_id": None, "wording": "", "distance": None, "asked": False}
         return Presentation("", item.options, item.gold, columns, NOT_ASKED)
@@ -95,6 +97,7 @@ def _present(
 
 @lru_cache(maxsize=2)
 def _opened(path: str) -> tuple[Library, Mapping[str, tuple[Variant, ...]]]:
+    """Return a library with its accepted variants by question."""
     library = read_library(local_file(path))
     return library, library.by_question()
 
@@ -106,17 +109,17 @@ SCHEMA = row_schema(
         (
             "variant_id",
             pa.string(),
-            "<question_id>#<number> in the library; null for the original, or where not asked",
+            "<question_id>#<number> in the library; null for the original, or if nothing was asked",
         ),
         (
             "wording",
             pa.string(),
-            "the question in the words that were asked; hostile text where a model wrote them",
+            "the question in the words that were sent; untrusted text if a model wrote them",
         ),
         (
             "distance",
             pa.float64(),
-            "cosine distance from the original, of the library, 0-2; null for the original",
+            "cosine distance from the original, from the library, 0-2; null for the original",
         ),
         (
             "asked",

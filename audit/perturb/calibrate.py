@@ -1,20 +1,24 @@
-"""How often is this audit itself wrong? Models of known truth through the tests of the real
-verdict.
+"""Measure how often the perturbation audit is wrong, on simulated models of known truth.
 
-    audit calibrate audit=perturb --out audit/data/calibration_perturb.json      # the table that ships
-    audit calibrate audit=perturb --control      # with held-out items as a control, in worlds of their own
+    audit calibrate audit=perturb --out audit/data/calibration_perturb.json      # the table that
+    ships
+    audit calibrate audit=perturb --control      # designs and worlds with held-out items as a
+    control
 
-The models are those of `audit.perturb.worlds`. Two errors are counted: a finding where there is
-none, and the clearance (`no_drop_detected`) of a model whose true drop is the smallest effect that
-matters. Each model is judged by itself, and as one of a panel of twelve, by Bonferroni: Holm's
-correction takes no finding away that this leaves.
+`audit.perturb.worlds` simulates the models, and the tests of the real verdict judge them. Two
+errors are counted: a finding for a model without memory, and a clearance (`no_drop_detected`) of a
+model whose true drop is the smallest effect that matters. Each model is judged alone, and as one of
+twelve models with Bonferroni's correction. A finding that survives this correction also survives
+Holm's.
 
-A person has read `checked` variants of each library, and the verdict knows only what was found
-there. The gates, which look for faults that a simulation does not have, are bypassed, but for
-`enough_data`."""
+In each simulation a person has read `checked` variants, and the verdict knows only the broken
+variants among them. The gates look for faults that a simulation does not have, so only
+`enough_data` is applied.
+"""
 
+import math
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -48,13 +52,14 @@ from audit.perturb.worlds import (
 from audit.statistics.contamination_score import article_result
 
 INTERVAL_DRAWS = 100  # draws for the interval of the drop, which must exclude zero
-# Draws for ConStat's curve; a run makes more, and its level does not depend on them.
+# Draws for ConStat's curve. A run makes more draws, but the level of the test does not depend on
+# their number.
 CURVE_DRAWS = 40
-SIMULATIONS = 300
-SEEDS = 3  # number of seeds from --seed on, each with as many simulated models
+SIMULATIONS = 300  # simulated models of each world without memory
+SEEDS = 3  # number of seeds, from --seed on; each seed has the same number of simulated models
 EVERY: Mapping[str, World] = {**WORLDS, **OTHERS, **LIKE_MEMORY}
-# Where clearances are shown: clean worlds, those with a drop of the smallest effect that matters,
-# and memory.
+# The worlds of the table of clearances: clean ones, those in which the drop is the smallest effect
+# that matters, and those with memory.
 CLEARED = (
     "clean",
     "clean_unparsed",
@@ -84,8 +89,8 @@ WITH_CONTROL = (
     PerturbDesign(1000, 3, 5, control=300),
 )
 
-# The designs that ship: `analyse.nearest` picks from them. The first are simulated in every world,
-# the others in CORE with half as many models.
+# The designs of the table that ships. `analyse.nearest` chooses among them. Those of EVERYWHERE are
+# simulated in every world, and the others in CORE with half as many models.
 EVERYWHERE = (*(PerturbDesign(1000, 3, r) for r in (3, 5, 8)), PerturbDesign(3000, 3, 8))
 SHIPPED = (
     *EVERYWHERE,
@@ -93,7 +98,7 @@ SHIPPED = (
     *(PerturbDesign(n, 3, r) for n in (500, 200) for r in (0, 5)),
     PerturbDesign(1000, 1, 5),
     PerturbDesign(1000, 3, 5, replicates=2),
-    PerturbDesign(1000, 3, 10),  # from ten references on, ConStat's curve must agree
+    PerturbDesign(1000, 3, 10),  # With ten references or more, ConStat's curve must agree.
 )
 RATES = (
     "beyond",
@@ -113,29 +118,44 @@ RATES = (
 
 
 def judge(design: PerturbDesign, world: World, rng: np.random.Generator) -> tuple[float, ...]:
-    """Return what is counted of one simulated model, for each of RATES.
+    """Judge one simulated model, and return which outcomes it has.
 
-    The values are 1 or 0: the verdict of the model alone and as one of a panel; the verdict by the
-    rule without a prior; the article's block at over 5 % of items (NaN but for clean models);
-    whether ConStat's curve alone rejects (NaN with too few references); whether held-out items
-    alone reject, and whether the references alone do (both NaN without held-out items).
+    Parameters
+    ----------
+    design : PerturbDesign
+        The numbers of items, variants and references.
+    world : World
+        The facts of the simulation.
+    rng : numpy.random.Generator
+        Source of the draws.
+
+    Returns
+    -------
+    tuple of float
+        1 or 0 for each of RATES: the verdict of the model alone and in a panel; `plain`, a drop
+        beyond reference without the prior; `article_blocked`, the article's block of more than 5 %
+        of items (NaN except for clean models); `curve`, whether ConStat's curve rejects (NaN with
+        too few references); `control` and `uncontrolled`, whether the held-out items alone and the
+        references alone reject (NaN without held-out items); `strong`, a strong finding.
     """
     limits = PerturbThresholds()
     cell = simulate(design, world, rng)
-    found = measured(cell, limits, rng)
-    tests = found.tests
+    statistics = measured(cell, limits, rng)
+    tests = statistics.tests
 
-    def verdict(factor: float = 1.0, of: Grounds = found) -> V:
-        p = []
-        for alone_p in (of.tests.found_p, of.tests.beyond_p):
-            p.append(None if alone_p is None else min(factor * alone_p, 1.0))
-        return decide(of, (enough_data(cell, limits),), limits, *p).verdict
+    def verdict(grounds: Grounds, factor: float = 1.0) -> V:
+        """Return the verdict if a panel multiplies the p-values by this factor."""
+        pvalues = []
+        for p in (grounds.tests.found_p, grounds.tests.beyond_p):
+            pvalues.append(None if p is None else min(factor * p, 1.0))
+        return decide(grounds, (enough_data(cell, limits),), limits, *pvalues).verdict
 
-    alone, panel = verdict(), verdict(PANEL)
+    alone, panel = verdict(statistics), verdict(statistics, PANEL)
     control = uncontrolled = np.nan
     if tests.control is not None:
         control = tests.control.pvalue <= limits.alpha
-        uncontrolled = verdict(of=_grounds(cell, replace(tests, control=None), limits)) in BEYOND
+        without_control = _grounds(cell, replace(tests, control=None), limits)
+        uncontrolled = verdict(without_control) in BEYOND
     return (
         alone in BEYOND,
         alone == V.CAUSE_UNKNOWN,
@@ -154,21 +174,51 @@ def judge(design: PerturbDesign, world: World, rng: np.random.Generator) -> tupl
 
 
 def measured(cell: PerturbCell, limits: PerturbThresholds, rng: np.random.Generator) -> Grounds:
-    """Return what the tests of one simulated cell give."""
+    """Return the statistics of one simulated cell.
+
+    Parameters
+    ----------
+    cell : PerturbCell
+        The simulated cell.
+    limits : PerturbThresholds
+        The thresholds.
+    rng : numpy.random.Generator
+        Source of the draws.
+
+    Returns
+    -------
+    Grounds
+        The input of `decide`.
+    """
     return _grounds(cell, run_tests(cell, limits, rng=rng, n_draws=CURVE_DRAWS), limits)
 
 
 def _grounds(cell: PerturbCell, tests: Tests, limits: PerturbThresholds) -> Grounds:
+    """Return the statistics that decide, with few draws for the interval."""
     return grounds(cell, tests, limits, rng=np.random.default_rng(0), n_resamples=INTERVAL_DRAWS)
 
 
 def decision_of(cell: PerturbCell, rng: np.random.Generator) -> Decision:
-    """Return the decision on one simulated cell by itself."""
+    """Return the decision on one simulated cell that is judged alone.
+
+    Parameters
+    ----------
+    cell : PerturbCell
+        The simulated cell.
+    rng : numpy.random.Generator
+        Source of the draws.
+
+    Returns
+    -------
+    Decision
+        The verdict and its grade.
+    """
     limits = PerturbThresholds()
     return decide(measured(cell, limits, rng), (enough_data(cell, limits),), limits)
 
 
 def add_options(parser: ArgumentParser) -> None:
+    """Add the options of this calibration to the command."""
     parser.add_argument(
         "--control", action="store_true", help="designs and worlds with held-out items as a control"
     )
@@ -179,22 +229,39 @@ def procedures(
     designs: Sequence[PerturbDesign] | None = None,
     worlds: Mapping[str, World] | None = None,
 ) -> tuple[Procedure, ...]:
-    """Return the section of the rates of each world W.
+    """Return the sections of the calibration table.
 
-    For each R of RATES, W_R is a share (0-1) of models and W_R_se its Monte-Carlo standard error.
-    Clean models are drawn in the same number from every seed, and two thirds as many of each world
-    with memory. By default `worlds` are all worlds in the designs of EVERYWHERE, and CORE with half
-    as many models in the others. Worlds about references are left out if a design has none.
+    Parameters
+    ----------
+    options : Namespace
+        Seed, number of simulations, and whether designs have held-out items (--control).
+    designs : sequence of PerturbDesign, optional
+        The designs; by default those of the table that ships.
+    worlds : mapping, optional
+        The worlds. By default every world in the designs of EVERYWHERE, and CORE with half as many
+        models in the other designs.
+
+    Returns
+    -------
+    tuple of Procedure
+        One section. Its rate W_R is the share (0-1) of models in world W with outcome R of RATES,
+        and W_R_se is a Monte-Carlo standard error.
+
+    Notes
+    -----
+    Worlds with memory have two thirds as many models as clean worlds. Worlds about references are
+    left out if a design has no references.
     """
     shipped, table = (WITH_CONTROL, control_markdown) if options.control else (SHIPPED, markdown)
-    own = CONTROL_WORLDS if options.control and worlds is None else worlds
-    seeds = [options.seed + k for k in range(SEEDS)]
-    cases = [
-        Case(design, name, world, [(seed_of(seed, (design, name)), count) for seed in seeds])
-        for design in designs or shipped
-        for name, world, count in _worlds_of(design, own, options.simulations or SIMULATIONS)
-    ]
-
+    if options.control and worlds is None:
+        worlds = CONTROL_WORLDS
+    seeds = range(options.seed, options.seed + SEEDS)
+    cases = []
+    for design in designs or shipped:
+        simulated = _worlds_of(design, worlds, options.simulations or SIMULATIONS)
+        for name, world, count in simulated:
+            models = [(seed_of(seed, (design, name)), count) for seed in seeds]
+            cases.append(Case(design, name, world, models))
     procedure = Procedure(
         cases=cases,
         judge=judge,
@@ -209,22 +276,33 @@ def procedures(
 def _worlds_of(
     design: PerturbDesign, worlds: Mapping[str, World] | None, clean: int
 ) -> Iterator[tuple[str, World, int]]:
-    whole = bool(worlds) or design in EVERYWHERE
-    every, clean = worlds or EVERY, clean if whole else max(clean // 2, 2)
-    for name in every if whole else CORE:
-        world = every[name]
+    """Yield the worlds of a design, each with its name and the number of models for each seed."""
+    names: Iterable[str] = worlds or EVERY
+    if not worlds and design not in EVERYWHERE:
+        names, clean = CORE, max(clean // 2, 2)
+    for name in names:
+        world = (worlds or EVERY)[name]
         if design.references or not (world.references_unparsed or world.tainted):
-            yield name, world, -(-(2 * clean // 3 if world.wording else clean) // SEEDS)
+            models = 2 * clean // 3 if world.wording else clean
+            yield name, world, math.ceil(models / SEEDS)
 
 
 _DESIGN = ("n", "variants", "references", "replicates")
 
 
 def markdown(entries: Entries) -> str:
-    """Return the first table of the documentation.
+    """Return the table of findings by design.
 
-    It has the worlds of CORE by design, in per cent called beyond reference, or of unknown cause
-    without references.
+    Parameters
+    ----------
+    entries : sequence of mapping
+        Entries of the calibration table.
+
+    Returns
+    -------
+    str
+        The worlds of CORE as columns. The numbers are per cent of models with a drop beyond
+        reference, or with a drop of unknown cause if the design has no references.
     """
     head = [
         "n",
@@ -243,35 +321,56 @@ def markdown(entries: Entries) -> str:
 
 
 def worlds_markdown(entries: Entries) -> str:
-    """Return the second table of the documentation.
+    """Return the table of findings by world.
 
-    It has every world in the designs of EVERYWHERE, in per cent called beyond reference. In
-    brackets are the per cent of strong findings, and the per cent as one of a panel of twelve.
+    Parameters
+    ----------
+    entries : sequence of mapping
+        Entries of the calibration table.
+
+    Returns
+    -------
+    str
+        Every world in the designs of EVERYWHERE. The numbers are per cent of models with a drop
+        beyond reference. In brackets are the per cent of strong findings, and of findings in a
+        panel of twelve.
     """
-    found = [e for e in entries if "logit_beyond" in e["rates"]]
-    head = ["world", *("{n} items, {references} references".format(**e["design"]) for e in found)]
+    complete = [entry for entry in entries if "logit_beyond" in entry["rates"]]
+    head = ["world"]
+    for entry in complete:
+        head.append("{n} items, {references} references".format(**entry["design"]))
     rows = []
     for name in EVERY:
         cells = []
-        for e in found:
-            strong, panel = (
-                100 * (e["rates"].get(f"{name}_{one}") or 0) for one in ("strong", "panel")
-            )
-            cells.append(f"{shown(e['rates'], f'{name}_beyond')} ({strong:.1f}; {panel:.1f})")
+        for entry in complete:
+            rates = entry["rates"]
+            strong = 100 * (rates.get(f"{name}_strong") or 0)
+            panel = 100 * (rates.get(f"{name}_panel") or 0)
+            cells.append(f"{shown(rates, f'{name}_beyond')} ({strong:.1f}; {panel:.1f})")
         rows.append([name.replace("_", " "), *cells])
     return table_text(head, rows)
 
 
 def cleared_markdown(entries: Entries) -> str:
-    """Return the table of clearances: the per cent of models for which no drop is detected, and for
-    models with a drop also as one of a panel.
+    """Return the table of clearances.
+
+    Parameters
+    ----------
+    entries : sequence of mapping
+        Entries of the calibration table.
+
+    Returns
+    -------
+    str
+        Per cent of models for which no drop is detected. For models with a drop, the rates in a
+        panel are added.
     """
-    head = ["n", "variants", "references", "runs of the original"]
-    head += [name.replace("_", " ") for name in CLEARED] + ["harder, panel", "memorised 5, panel"]
-    columns = [f"{name}_cleared" for name in CLEARED] + [
-        "harder_cleared_panel",
-        "memorised_5_cleared_panel",
-    ]
+    head, columns = ["n", "variants", "references", "runs of the original"], []
+    for name in CLEARED:
+        head.append(name.replace("_", " "))
+        columns.append(f"{name}_cleared")
+    head += ["harder, panel", "memorised 5, panel"]
+    columns += ["harder_cleared_panel", "memorised_5_cleared_panel"]
     rows = []
     for e in entries:
         rates = [shown(e["rates"], name) for name in columns]
@@ -282,8 +381,16 @@ def cleared_markdown(entries: Entries) -> str:
 def control_markdown(entries: Entries) -> str:
     """Return the table of designs with held-out items.
 
-    It has the per cent called beyond reference by both controls, by the references alone, and by
-    the held-out items alone.
+    Parameters
+    ----------
+    entries : sequence of mapping
+        Entries of the calibration table.
+
+    Returns
+    -------
+    str
+        Per cent of models with a drop beyond reference by both controls, by the references alone,
+        and by the held-out items alone.
     """
     head = [
         "n",
@@ -295,12 +402,11 @@ def control_markdown(entries: Entries) -> str:
     rows = []
     for entry in entries:
         design = [str(entry["design"][k]) for k in ("n", "references", "control")]
-        for label, by in (
+        for label, control in (
             ("beyond", "both"),
             ("uncontrolled", "references"),
             ("control", "held-out items"),
         ):
-            rows.append(
-                [*design, by, *(shown(entry["rates"], f"{w}_{label}") for w in CONTROL_WORLDS)]
-            )
+            rates = [shown(entry["rates"], f"{world}_{label}") for world in CONTROL_WORLDS]
+            rows.append([*design, control, *rates])
     return table_text(head, rows)

@@ -1,5 +1,5 @@
-"""Define the options of a perturbation audit (the schema of conf/perturb.yaml), validated before an
-engine is loaded.
+"""Define the options of a perturbation audit and check them before an engine is loaded (schema of
+conf/perturb.yaml).
 """
 
 from dataclasses import dataclass, replace
@@ -15,16 +15,17 @@ from audit.core.records import Design
 from audit.perturb.design import PerturbThresholds, make_design
 from audit.variants.select import SHORT
 
-SAME = ("variants",)  # options whose values must be equal in a reference run
+SAME = ("variants",)  # A reference run must have the same values of these options.
 
 
 @dataclass
 class PerturbConfig(ReferencedConfig):
-    variants: str | None = (
-        None  # a library's hash, path or name; null takes the library named as the benchmark
-    )
+    """Hold the options of a perturbation audit."""
+
+    # hash, path or name of a library; null means the library with the name of the benchmark
+    variants: str | None = None
     control_variants: str | None = None  # library of the held-out items (control_benchmark)
-    n: Any = None  # null takes as many questions as the plan needs, at most all
+    n: Any = None  # null means as many questions as the plan needs, at most all
     num_variants: int = 3
     short: str = "keep"
     original_replicates: int = 2
@@ -34,7 +35,7 @@ ConfigStore.instance().store(name="perturb_schema", node=PerturbConfig)
 
 
 def from_hydra(cfg: DictConfig) -> PerturbConfig:
-    """Convert and validate a composed configuration, with the reference models among its models.
+    """Convert and check a composed configuration.
 
     Parameters
     ----------
@@ -44,12 +45,12 @@ def from_hydra(cfg: DictConfig) -> PerturbConfig:
     Returns
     -------
     PerturbConfig
-        The validated options.
+        The options, with the reference models among the models.
 
     Raises
     ------
     ConfigError
-        For the first invalid option.
+        If an option is invalid.
     """
     config: PerturbConfig = from_composed(cfg, PerturbConfig)
     config = replace(config, model=with_references(config))
@@ -68,7 +69,7 @@ def validate(config: PerturbConfig) -> None:
     Raises
     ------
     ConfigError
-        For the first option that is invalid.
+        If an option is invalid.
     """
     design_of(config)
     check_known("value of short", config.short, SHORT)

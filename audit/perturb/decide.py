@@ -1,6 +1,7 @@
-"""Decide the grade, the code and the reasons of a cell, and how robust they are.
+"""Decide one cell from its evidence and gates: its grade, its verdict, reasons, and how robust they
+are.
 
-The ladder of grades is in `audit.judging`.
+`audit.judging.ladder` defines the grades.
 """
 
 from collections.abc import Sequence
@@ -12,19 +13,20 @@ from audit.core.errors import DataError
 from audit.core.json_types import attributes
 from audit.judging.ladder import FINDINGS, NO_ROOM, Bound, Contrast, Grade, Graded, Guard, grade
 from audit.judging.result import Gate, Reason, Status, advice_of, because, failed
-from audit.judging.vocabulary import gate_reasons
+from audit.judging.vocabulary import verdict_of
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import Evidence, Grounds, Tests, adverse, beside_references, no_larger
 from audit.perturb.record import PerturbCell
-from audit.perturb.vocabulary import GATES, Decision, Unparsed
+from audit.perturb.vocabulary import GATES, VERDICTS, Decision, Unparsed
 from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.statistics.unparsed import tipping_point
 
 Reasons = tuple[Reason, ...]
-REFERENCES = 5  # With fewer references, the advice asks for more.
+REFERENCES = 5  # If there are fewer references, the advice asks for more.
+_NOTHING = "nothing_to_compare"
 _COMPARED = ("difference", "low", "high", "pvalue")
 BEYOND = (V.DROP_BEYOND_REFERENCE, V.DROP_SUGGESTS_MEMORY)
-COUNTED = (*BEYOND, V.CAUSE_UNKNOWN)  # verdicts under which a drop counts
+COUNTED = (*BEYOND, V.CAUSE_UNKNOWN)  # the verdicts that state a drop
 
 
 def finding(alpha: float, found_p: float, beyond_p: float | None) -> V | None:
@@ -33,16 +35,16 @@ def finding(alpha: float, found_p: float, beyond_p: float | None) -> V | None:
     Parameters
     ----------
     alpha : float
-        Level.
+        Level of the tests.
     found_p : float
-        The p-value of a drop that counts.
-        beyond_p : float or None
-        The p-value of a drop beyond reference; None if not tested. NaN supports no finding.
+        p-value of a drop that counts.
+    beyond_p : float or None
+        p-value of a drop beyond reference; None if it was not tested. NaN supports no finding.
 
     Returns
     -------
     PerturbVerdict or None
-        The finding; None if there is none.
+        None if there is no finding.
     """
     if beyond_p is not None and beyond_p <= alpha:
         return V.DROP_BEYOND_REFERENCE
@@ -55,44 +57,35 @@ def standing(tests: Tests, alpha: float, found_p: float, beyond_p: float | None)
     Parameters
     ----------
     tests : Tests
-        The tests with parsed answers only, and with imputed answers.
+        The tests over parsed answers, and with imputed answers.
     alpha : float
-        Level.
+        Level of the tests.
     found_p, beyond_p : float
-        As for `finding`, after the panel's correction.
+        As in `finding`, after the panel's correction.
 
     Returns
     -------
     PerturbVerdict or None
-        The finding; None if none remains.
+        None if no finding remains.
 
     Notes
     -----
     The panel's correction multiplies the p-value of a cell by a factor. The p-value with imputed
     answers is multiplied by the same factor.
     """
-    verdict = finding(alpha, found_p, beyond_p)
-    if verdict is None or (held := tests.adverse) is None:
+    verdict, imputed = finding(alpha, found_p, beyond_p), tests.adverse
+    if verdict is None or imputed is None:
         return verdict
 
-    def corrected(adverse: float | None, as_read: float | None, panel: float | None) -> float:
-        factor = max(panel / as_read, 1.0) if panel and as_read else 1.0
-        return np.nan if adverse is None else adverse * factor
+    def corrected(p: float | None, parsed_p: float | None, panel_p: float | None) -> float:
+        """Return a p-value with imputed answers, multiplied by the factor of the panel."""
+        factor = max(panel_p / parsed_p, 1.0) if panel_p and parsed_p else 1.0
+        return np.nan if p is None else p * factor
 
-    own = corrected(held.found_p, tests.found_p, found_p)
-    left = finding(alpha, own, corrected(held.beyond_p, tests.beyond_p, beyond_p))
-    return verdict if left and verdict == V.CAUSE_UNKNOWN else left
-
-
-_VERDICTS = {
-    Grade.CHECK_FAILED: V.WITHHELD,
-    Grade.NOT_IDENTIFIED: V.NOT_IDENTIFIED,
-    Grade.FOUND_STRONG: V.DROP_BEYOND_REFERENCE,
-    Grade.FOUND_SUGGESTIVE: V.DROP_SUGGESTS_MEMORY,
-    Grade.CAUSE_UNKNOWN: V.CAUSE_UNKNOWN,
-    Grade.UNDECIDED: V.UNDERPOWERED,
-    Grade.CLEARED: V.NO_DROP_DETECTED,
-}
+    imputed_found = corrected(imputed.found_p, tests.found_p, found_p)
+    imputed_beyond = corrected(imputed.beyond_p, tests.beyond_p, beyond_p)
+    remaining = finding(alpha, imputed_found, imputed_beyond)
+    return verdict if remaining and verdict == V.CAUSE_UNKNOWN else remaining
 
 
 def decide(
@@ -118,7 +111,7 @@ def decide(
     Returns
     -------
     Decision
-        The grade, with the audit's code and reasons.
+        The grade and the verdict, with reasons and advice.
 
     Notes
     -----
@@ -126,31 +119,32 @@ def decide(
     than broken variants could cause.
 
     A drop is beyond reference under four conditions. The references bracket the tested model and
-    are not all of one other family. The drop is larger than theirs on all three scales. With ten or
-    more references, it is also off their curve. A model that is sensitive to wording would not lose
-    as much (`Tests.own_p`).
+    are not all of one other family. The drop is larger than theirs on all three scales. With ten
+    references or more, the model also lies below their curve. A model that is sensitive to wording
+    would not lose as much (`Tests.own_p`).
 
-    The finding is strong if the drop is more than any such model loses, or more than this model
-    loses on reworded held-out items. Else it is suggestive, since sensitivity on hard items has the
-    same pattern. Held-out items alone are not enough for this finding, since easier rewordings of
-    them have the same effect.
+    The finding is strong if the model loses more than any such model, or more than it loses on
+    reworded held-out items. Otherwise it is suggestive, since sensitivity on hard items has the
+    same pattern. Held-out items alone do not give this finding, since easier rewordings of the
+    held-out items have the same effect.
 
     A model is cleared if its data exclude the smallest drop that matters (Schuirmann 1987). With
-    references, the data must also exclude such a drop beyond theirs, since easier rewordings hide
-    memory.
+    references, the data must also exclude such a drop beyond that of the references, since easier
+    rewordings hide memory.
     """
     blocking = failed(gates)
-    if evidence is None or blocking:
-        return _unmeasured(evidence, blocking)
+    if evidence is None:
+        graded = grade((), [_NOTHING])
+        advice = advice_of(blocking)
+        return Decision(V.WITHHELD, graded.grade, (because(_NOTHING),), advice, _NOTHING)
+    if blocking:
+        return Decision.withheld(V.WITHHELD, blocking, GATES)
     if found_p is None:
         found_p, beyond_p = evidence.tests.found_p, evidence.tests.beyond_p
-    few = []
-    for g in gates:
-        if g.name == "enough_data" and g.status == Status.FAIL:
-            few.append(g)
-    verdict = (
-        finding(limits.alpha, found_p, beyond_p) if not few and evidence.drop.drop.low > 0 else None
-    )
+    few = [g for g in gates if g.name == "enough_data" and g.status == Status.FAIL]
+    verdict = None
+    if not few and evidence.drop.drop.low > 0:
+        verdict = finding(limits.alpha, found_p, beyond_p)
     lost = _lost(verdict, evidence.tests, limits.alpha, found_p, beyond_p)
     contrast = _contrast(evidence, limits, verdict, beyond_p, few)
     graded = grade([contrast], [lost] if lost else [])
@@ -162,25 +156,17 @@ def decide(
         reasons, advice, doubt = _not_found(evidence, limits, found_p, gates, graded)
     else:
         reasons, advice, doubt = _of_drop(evidence, limits, found_p, graded)
-    return Decision(_VERDICTS[graded.grade], graded.grade, reasons, advice, doubt)
-
-
-def _unmeasured(evidence: Grounds | None, blocking: Sequence[Gate]) -> Decision:
-    """Return the decision on a cell that has a failed check or nothing to compare."""
-    code = "" if evidence is not None else "nothing_to_compare"
-    graded = grade((), [g.name for g in blocking] or [code])
-    why = (because(code),) if code else gate_reasons(blocking, GATES)
-    return Decision(_VERDICTS[graded.grade], graded.grade, why, advice_of(blocking), code)
+    return Decision(verdict_of(VERDICTS, graded.grade), graded.grade, reasons, advice, doubt)
 
 
 def _lost(
     verdict: V | None, tests: Tests, alpha: float, found_p: float, beyond_p: float | None
 ) -> str:
     """Return the code of the finding that unparsed answers remove; "" if they remove none."""
-    left = verdict and standing(tests, alpha, found_p, beyond_p)
-    if left == verdict:
+    remaining = verdict and standing(tests, alpha, found_p, beyond_p)
+    if remaining == verdict:
         return ""
-    return "unparsed_beyond" if left else "unparsed_drop"
+    return "unparsed_beyond" if remaining else "unparsed_drop"
 
 
 def _contrast(
@@ -190,34 +176,41 @@ def _contrast(
     beyond_p: float | None,
     few: Sequence[Gate],
 ) -> Contrast:
-    """Return the drop as a contrast of the ladder. `few` is the check of enough data, if it failed."""
+    """Return the drop as a contrast, from which `audit.judging.ladder` computes the grade.
+
+    `few` holds the check of enough data if it failed.
+    """
     guards = (
         Guard("beyond_references", excluded=verdict == V.DROP_BEYOND_REFERENCE),
         Guard("hard_items", excluded=strong(evidence.tests, limits.alpha, beyond_p), stated=True),
     )
-    alone = evidence.equivalence.p_no_larger <= limits.alpha  # This comparison is false for NaN.
+    alone = evidence.equivalence.p_no_larger <= limits.alpha  # The comparison is false for NaN.
     beside = evidence.beside is None or evidence.beside <= limits.alpha
     room = 1 - evidence.drop.variants >= limits.effect_of_interest
     return Contrast("drop", verdict is not None, guards, Bound(not few and alone and beside, room))
 
 
-Said = tuple[Reasons, Reasons, str]  # reasons, advice, doubt
+Statements = tuple[Reasons, Reasons, str]  # reasons, advice, code of the doubt
 
 
-def _of_lost(lost: str, limits: PerturbThresholds) -> Said:
+def _of_lost(lost: str, limits: PerturbThresholds) -> Statements:
+    """Return the statements on a finding that unparsed answers remove."""
     advice = [because("mend_unparsed")]
     if lost == "unparsed_beyond":
         advice.append(because("mend_references"))
     return (because(lost, gamma=limits.unparsed_gamma),), tuple(advice), lost
 
 
-def _of_few(few: Gate, tests: Tests) -> Said:
+def _of_few(few: Gate, tests: Tests) -> Statements:
+    """Return the statements on a cell with too few questions."""
     reasons = Reason(f"gate_{few.name}", few.numbers, few.detail), *_held_out(tests)
     return reasons, advice_of([few]), "few_questions"
 
 
-def _of_drop(evidence: Grounds, limits: PerturbThresholds, found_p: float, graded: Graded) -> Said:
-    """Return the reasons and advice on a drop that counts, and its cause if known."""
+def _of_drop(
+    evidence: Grounds, limits: PerturbThresholds, found_p: float, graded: Graded
+) -> Statements:
+    """Return the statements on a drop that counts, with the doubt about its cause."""
     tests = evidence.tests
     broken = because("variants_not_read")
     if tests.broken_p is not None:
@@ -234,33 +227,34 @@ def _of_drop(evidence: Grounds, limits: PerturbThresholds, found_p: float, grade
         )
     doubt = _doubt(tests, limits.alpha)
     stated = (because(doubt),) if doubt == "not_clearly_more" else ()
-    return (*reasons, *stated, *_held_out(tests)), _to_tell(tests), doubt
+    return (*reasons, *stated, *_held_out(tests)), _to_find_cause(tests), doubt
 
 
 def strong(tests: Tests, alpha: float, beyond_p: float | None) -> bool:
-    """Return whether a drop beyond reference exceeds the loss of any model sensitive to wording.
+    """Return whether a drop beyond reference is larger than sensitivity to wording explains.
 
     Parameters
     ----------
     tests : Tests
-        The tests, also with unparsed answers imputed against the drop.
+        The tests over parsed answers, and with unparsed answers imputed against the drop.
     alpha : float
-        Level.
+        Level of the tests.
     beyond_p : float or None
-        The p-value after the panel's correction, whose factor applies here too.
+        p-value of a drop beyond reference after the panel's correction. The factor of this
+        correction is applied here too.
 
     Returns
     -------
     bool
-        The result; False if not tested.
+        False if it was not tested.
     """
     if tests.strong_p is None or beyond_p is None:
         return False
     factor = max(beyond_p / tests.beyond_p, 1.0) if tests.beyond_p else 1.0
-    held = tests.strong_p
+    p = tests.strong_p
     if tests.adverse is not None:
-        held = max(held, np.nan if tests.adverse.strong_p is None else tests.adverse.strong_p)
-    return bool(held * factor <= alpha)
+        p = max(p, np.nan if tests.adverse.strong_p is None else tests.adverse.strong_p)
+    return bool(p * factor <= alpha)
 
 
 def _not_found(
@@ -269,20 +263,20 @@ def _not_found(
     found_p: float,
     gates: Sequence[Gate],
     graded: Graded,
-) -> Said:
-    """Return the reasons and advice if no drop counts, such as whether the smallest is excluded."""
+) -> Statements:
+    """Return the statements on a cell without a drop that counts."""
     tests, alpha, equivalence = evidence.tests, limits.alpha, evidence.equivalence
-    doubt = ""  # why an apparent drop does not count
+    doubt = ""  # code of why an apparent drop does not count
     if tests.exchange.pvalue <= alpha and tests.broken_p is not None and tests.broken_p > alpha:
         doubt = "broken_could_make"
     elif found_p <= alpha:
         doubt = "includes_zero"
-    seen: Reasons = (because("not_counted", pvalue=found_p),)
+    drop: Reasons = (because("not_counted", pvalue=found_p),)
     if doubt:
-        seen = (*_fallen(evidence, found_p), because(doubt, margin=tests.margin))
+        drop = (*_fallen(evidence, found_p), because(doubt, margin=tests.margin))
     alone = equivalence.p_no_larger <= alpha
     reasons = [
-        *seen,
+        *drop,
         because("largest", largest=evidence.drop.largest),
         because(
             "ruled_out" if alone else "not_ruled_out",
@@ -310,24 +304,25 @@ def _not_found(
 
 
 def _more(gates: Sequence[Gate]) -> Reason:
-    """Return the advice to ask more questions, with numbers if the plan needs more than were
-    asked."""
-    size = next((g.numbers for g in gates if g.name == "enough_data"), {})
-    asked, needed = size.get("asked") or 0.0, size.get("needed") or 0.0
-    return (
-        because("more_questions", asked=asked, needed=needed)
-        if needed > asked
-        else because("more_items")
-    )
+    """Return the advice to ask more questions, with numbers if the plan needs more than were asked."""
+    asked = needed = 0.0
+    for gate in gates:
+        if gate.name == "enough_data":
+            asked, needed = gate.numbers.get("asked") or 0.0, gate.numbers.get("needed") or 0.0
+    if needed > asked:
+        return because("more_questions", asked=asked, needed=needed)
+    return because("more_items")
 
 
 def _fallen(evidence: Grounds, found_p: float) -> Reasons:
+    """Return the statements on the size of the drop and its p-values."""
     drop = attributes(evidence.drop.drop, "estimate", "low", "high")
     fallen = because("fallen", **drop, pvalue=evidence.tests.exchange.pvalue)
     return fallen, because("corrected", pvalue=found_p)
 
 
 def _beyond(tests: Tests) -> Reasons:
+    """Return the statements on the comparison with the references."""
     if not tests.beyond:
         return (because("no_usable_references" if tests.left_out else "no_references"),)
     reasons = [because(f"beyond_{b.scale}", **attributes(b, *_COMPARED)) for b in tests.beyond]
@@ -351,6 +346,7 @@ def _beyond(tests: Tests) -> Reasons:
 
 
 def _doubt(tests: Tests, alpha: float) -> str:
+    """Return the code of why a drop that counts is not called beyond reference."""
     control, bracket = tests.held_out, tests.bracket
     above = bracket is not None and tests.broken_p is not None and tests.reference_p <= alpha
     if control is not None and (above or bracket is None):
@@ -366,12 +362,13 @@ def _doubt(tests: Tests, alpha: float) -> str:
         return "not_bracketed"
     if tests.family:
         return "one_family"
-    # Only the correction over the panel removes the finding.
+    # If sensitivity to wording is excluded too, only the correction over the panel removes the
+    # finding.
     return "common_fall" if tests.own_p > alpha else "not_clearly_more"
 
 
 def _held_out(tests: Tests) -> Reasons:
-    """Return the results on held-out items, or why they decide nothing."""
+    """Return the results on the held-out items, or why the held-out items are not used."""
     control = tests.control
     if control is None:
         return ()
@@ -389,7 +386,8 @@ def _held_out(tests: Tests) -> Reasons:
     return tuple(reasons)
 
 
-def _to_tell(tests: Tests) -> Reasons:
+def _to_find_cause(tests: Tests) -> Reasons:
+    """Return the advice that would show the cause of a drop."""
     bracket = tests.bracket
     advice = [] if tests.broken_p is not None else [because("review_variants")]
     if not tests.beyond:
@@ -410,75 +408,66 @@ def _to_tell(tests: Tests) -> Reasons:
 def headline(
     cell: PerturbCell, decision: Decision, e: Evidence | None, gates: Sequence[Gate]
 ) -> Reason:
-    """Return the headline of a cell.
+    """Return the headline of a cell as a code with numbers.
 
     Parameters
     ----------
     cell : PerturbCell
-        Names model and benchmark.
+        The cell, which names model and benchmark.
     decision : Decision
-        Its verdict and doubt.
+        The verdict and the doubt.
     e : Evidence or None
-        Its statistics; None if nothing could be compared.
+        The statistics; None if nothing could be compared.
     gates : sequence of Gate
         The checks of the measurement.
 
     Returns
     -------
     Reason
-        A code with the numbers of the sentence.
+        The code of a sentence of `audit.perturb.texts`, with its numbers.
     """
     code = f"headline_{decision.verdict}"
-    who = {"model": cell.tested.model, "benchmark": cell.benchmark, "doubt": decision.doubt}
+    names = {"model": cell.tested.model, "benchmark": cell.benchmark, "doubt": decision.doubt}
     if e is None or decision.verdict == V.WITHHELD:
-        return because(code, **who, why=[GATES[g.name].because for g in failed(gates)])
+        return because(code, **names, why=[GATES[g.name].because for g in failed(gates)])
     beyond = min((b.difference for b in e.tests.beyond), default=None)
     d = e.drop
     return because(
-        code, **who, score=d.original, drop=d.drop.estimate, largest=d.largest, beyond=beyond
+        code, **names, score=d.original, drop=d.drop.estimate, largest=d.largest, beyond=beyond
     )
 
 
 def cannot_exclude(cell: PerturbCell, e: Evidence | None) -> Reasons:
-    """Return the explanations that no verdict excludes, and those that a missing control leaves
-    open.
+    """Return the explanations that the verdict does not exclude.
 
     Parameters
     ----------
     cell : PerturbCell
-        Its library and held-out items.
+        The cell with its library and held-out items.
     e : Evidence or None
-        Its statistics.
+        The statistics; None if nothing could be compared.
 
     Returns
     -------
     tuple of Reason
-        A reason for each open explanation.
+        Explanations that no verdict excludes, and those that a missing control leaves open.
     """
     if e is None:
         return (because("answers_as_facts"),)
-    beyond, control, unlike = (
-        e.tests.beyond,
-        e.tests.control,
-        cell.control.unlike if cell.control else (),
-    )
+    beyond, control = e.tests.beyond, e.tests.control
+    unlike = cell.control.unlike if cell.control else ()
     many = beyond[0].references if beyond else 0
+    tau = max((b.tau for b in beyond), default=0.0)
     asked = control is not None and control.asked
     explanations = (
         (True, because("answers_as_facts")),
         (not beyond, because("harder_variants")),
         (many == 1, because("one_reference")),
-        (
-            many > 1,
-            because("suits_less", references=many, tau=max((b.tau for b in beyond), default=0.0)),
-        ),
+        (many > 1, because("suits_less", references=many, tau=tau)),
         (many > 1, because("references_remember")),
         (control is not None and not asked, because("held_out_not_asked")),
         # No data can show that the rewordings of two sets are equally hard.
-        (
-            asked,
-            because("held_out_easier"),
-        ),
+        (asked, because("held_out_easier")),
         (asked, because("held_out_harder")),
         (asked and unlike, because("held_out_unlike", unlike=unlike)),
         (cell.broken is None, because("broken_variants")),
@@ -503,20 +492,20 @@ def unparsed(
     cell : PerturbCell
         The answers.
     evidence : Evidence
-        The statistics as parsed.
+        The statistics over parsed answers.
     decision : Decision
         The verdict. A finding that is withheld because of unparsed answers has a tipping point too.
     limits : PerturbThresholds
         The thresholds.
     pvalues : tuple
-        (found, beyond) after the panel's correction.
-    rng : Generator
+        `found_p` and `beyond_p` after the panel's correction.
+    rng : numpy.random.Generator
         Source of randomness.
 
     Returns
     -------
     Unparsed or None
-        The result; None if all answers were parsed, also those of the references.
+        None if all answers of the model and its references were parsed.
     """
     if all(w.parsed for w in (cell.tested, *cell.references)):
         return None
@@ -529,14 +518,15 @@ def unparsed(
         verdict = None
 
     def holds(gamma: float) -> bool:
+        """Return whether the verdict is the same at odds ratio gamma."""
         if cleared:
             beside = beside_references(cell, limits, gamma) or 0.0
             return max(no_larger(cell, limits, gamma)[0].p_no_larger, beside) <= alpha
         try:
-            held = adverse(cell, tests, limits, gamma, rng)
+            imputed = adverse(cell, tests, limits, gamma, rng)
         except DataError:  # With imputed answers, a reference is not above chance.
             return False
-        return standing(replace(tests, adverse=held), alpha, *pvalues) == verdict
+        return standing(replace(tests, adverse=imputed), alpha, *pvalues) == verdict
 
     point = tipping_point(holds) if verdict else float("nan")
     was_asked = cell.tested.was_asked

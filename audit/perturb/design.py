@@ -1,6 +1,6 @@
-"""Define the arms of the perturbation audit, its design and its thresholds (pure).
+"""Define the arms of the perturbation audit, its design and its thresholds.
 
-The level of a setting is the number of the variant; 0 is the original.
+The level of a setting is the number of the variant; 0 is the original. This module does no I/O.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,8 @@ class Arm(StrEnum):
 
 
 def make_design(num_variants: int, original_replicates: int) -> Design:
-    """Make the design: replicates of the original (the noise floor), and the variants.
+    """Return the design: replicates of the original, which show how much runs differ, and the
+    variants.
 
     Parameters
     ----------
@@ -33,7 +34,7 @@ def make_design(num_variants: int, original_replicates: int) -> Design:
     Returns
     -------
     Design
-        Each replicate and variant is a part of its own, so each is run again alone.
+        Each replicate and each variant is a separate part, so that each can be run again alone.
 
     Raises
     ------
@@ -41,25 +42,46 @@ def make_design(num_variants: int, original_replicates: int) -> Design:
         If a number is below 1.
     """
     check_counts(num_variants=num_variants, original_replicates=original_replicates)
-    originals = (Part(Arm.ORIGINAL, (0,), k) for k in range(original_replicates))
-    return Design((*originals, *(Part(Arm.VARIANT, (j,)) for j in range(1, num_variants + 1))))
+    originals = [Part(Arm.ORIGINAL, (0,), k) for k in range(original_replicates)]
+    variants = [Part(Arm.VARIANT, (j,)) for j in range(1, num_variants + 1)]
+    return Design((*originals, *variants))
 
 
 @dataclass(frozen=True)
 class PerturbThresholds(Thresholds):
-    """Thresholds of the perturbation audit.
+    """Define the thresholds of the perturbation audit.
 
-    broken_share_max: upper limit of the share of broken variants above which no verdict is given.
-    curve_references_min: number of reference models from which ConStat's curve must agree too.
-    order_*: see `gates.order_of_items`. units_min: fewest independent items of a verdict.
-    bracket_margin: largest amount by which references may miss the tested model's accuracy on the
-    reworded items. tau_prior: scale of the prior of how much clean models differ in the cost of
-    rewording; 0 for none. unparsed_gamma: odds ratio at which unparsed answers are imputed against
-    a finding. block_at: the weakest finding that blocks a gate, strong or suggestive.
+    Attributes
+    ----------
+    above_chance_standard_errors : float
+        Standard errors by which the original accuracy must exceed guessing.
+    answered_share_min : float
+        Least share of parsed answers.
+    noop_share_max : float
+        Largest share of requests with a variant that repeat another request.
+    noise_floor_alpha : float
+        Level of the test that runs of the original agree.
+    broken_share_max : float
+        Largest upper limit of the share of broken variants.
+    order_z_min, order_items_min : float, int
+        Standard errors and items of the check that ids belong to the same items in every arm
+        (`gates.order_of_items`).
+    curve_references_min : int
+        Least number of references for the test against ConStat's curve.
+    units_min : int
+        Least number of independent items for a verdict.
+    bracket_margin : float
+        By how much the references may miss the tested model's accuracy on the reworded items.
+    tau_prior : float
+        Scale of the prior of how much clean models differ in their loss from rewording; 0 for no
+        prior.
+    unparsed_gamma : float
+        Odds ratio at which unparsed answers are imputed against a finding.
+    block_at : {"strong", "suggestive"}
+        The weakest finding that blocks a gate.
     """
 
     above_chance_standard_errors: float = 2.0
-    answered_share_min: float = 0.95
     noop_share_max: float = 0.01
     noise_floor_alpha: float = 0.001
     broken_share_max: float = 0.10
@@ -78,13 +100,18 @@ class PerturbThresholds(Thresholds):
         if self.unparsed_gamma < 1 or not self.tau_prior < 1:
             raise ConfigError(
                 f"verdict.unparsed_gamma is {self.unparsed_gamma:g} and verdict.tau_prior is {self.tau_prior:g}. "
-                "Expected at least 1, and less than 1. Example: verdict.unparsed_gamma=3 verdict.tau_prior=0.03"
+                "Expected unparsed_gamma of at least 1, and tau_prior below 1. "
+                "Example: verdict.unparsed_gamma=3 verdict.tau_prior=0.03"
             )
 
     @property
     def prior(self) -> TauPrior | None:
-        """Return the prior of how much clean models differ, with the source of its scale; None if
-        it is 0.
+        """Return the prior of how much clean models differ in their loss from rewording.
+
+        Returns
+        -------
+        TauPrior or None
+            The prior with the source of its scale; None if the scale is 0.
         """
         if not self.tau_prior:
             return None

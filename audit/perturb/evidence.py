@@ -1,9 +1,9 @@
-"""Measure the statistics that a verdict on one cell rests on; analysis and calibration call
-`run_tests`.
+"""Measure the statistics on which the verdict on one cell (one model on one benchmark) depends.
 
-Held-out items are a control: they show what the same rewording costs this model without memory. The
-control can veto a `drop_beyond_reference`, but never create one. If the rewordings of the held-out
-items are easier, the result looks like memory, and one model cannot separate the two.
+Analysis and calibration both call `run_tests`. Reworded held-out items are a control: they show
+what rewording costs this model without memory. The control can veto a `drop_beyond_reference`, but
+never create one. If the rewordings of the held-out items are easier than the benchmark's, the
+result looks like memory, and one model cannot separate the two.
 """
 
 from collections.abc import Sequence
@@ -70,21 +70,35 @@ from audit.statistics.wording_drop import (
     wording_flips,
 )
 
-# Fewest independent held-out items; with fewer, a t-test of mostly unchanged items does not keep
-# its level.
+# Least number of independent held-out items. Most items do not change under rewording, and a t-test
+# of fewer such items does not keep its level.
 UNITS_MIN = 30
 
 
 @dataclass(frozen=True)
 class FreshControl:
-    """The tested model on held-out items. Accuracies and drops are 0-1; None if nothing can be
-    compared.
+    """Hold the results of the tested model on reworded held-out items. Accuracies and drops are
+    0-1.
 
-    n: items that count. beyond: on three scales, the drop on the benchmark minus the drop that the
-    held-out items, and half a drop more, predict; empty if it was not computed. references: for the
-    mean of the models that answered both sets (`reference_models`), the drop on the benchmark minus
-    that on the held-out items, which shows whether the rewordings are equally hard; None without
-    such models. why: reason why the control is not used; None if it is used.
+    Attributes
+    ----------
+    benchmark : str
+        Name of the held-out items.
+    n : int
+        Number of items with answers to an original and a variant.
+    original, variants, drop : float or None
+        Accuracy with the original and with the variants, and their difference; None without such
+        items.
+    beyond : tuple of BeyondFresh
+        On three scales, the drop on the benchmark minus the drop that the held-out items and half a
+        drop more predict. Empty if the control is not used.
+    references : SetDifference or None
+        Drop on the benchmark minus drop on the held-out items, for the mean of the references that
+        answered both sets. It shows whether the rewordings of both sets are equally hard.
+    reference_models : int
+        Number of these references.
+    why : Reason or None
+        Why the control is not used; None if it is used.
     """
 
     benchmark: str
@@ -104,8 +118,13 @@ class FreshControl:
 
     @property
     def pvalue(self) -> float:
-        """Return p of a drop beyond the held-out items' on all scales (intersection-union); 1 if
-        not used.
+        """Return the p-value of a drop beyond that of the held-out items.
+
+        Returns
+        -------
+        float
+            The largest p-value over all scales (intersection-union test); 1 if the control is not
+            used.
         """
         return max(b.pvalue for b in self.beyond) if self.asked else 1.0
 
@@ -122,7 +141,8 @@ def fresh_control(
     limits : PerturbThresholds
         The thresholds.
     as_read : FreshControl, optional
-        The control as parsed, if answers are imputed here; it decided whether the control is used.
+        The control over parsed answers, if answers are imputed here. It decided whether the control
+        is used.
 
     Returns
     -------
@@ -152,13 +172,14 @@ def fresh_control(
 def _unfit(
     cell: PerturbCell, fresh: PerturbCell, n: int, units: int, limits: PerturbThresholds
 ) -> Reason | None:
-    """Return why held-out items cannot carry the comparison; None if they can."""
+    """Return why the held-out items cannot serve as a control; None if they can."""
     if _units(_drop(cell.tested), cell.cluster) < 2:
         return because("held_out_one_group")
     if units < UNITS_MIN:
         return because("held_out_few", n=n, units=units, least=UNITS_MIN)
-    if broken := failed(all_gates(fresh, limits)):
-        return because("held_out_check_failed", gates=[g.name for g in broken])
+    failing = failed(all_gates(fresh, limits))
+    if failing:
+        return because("held_out_check_failed", gates=[gate.name for gate in failing])
     held = fresh.tested.held(limits.unparsed_gamma)
     if not (fresh.can_lose(fresh.tested) and fresh.can_lose(held)):
         return because("held_out_at_chance")
@@ -166,15 +187,17 @@ def _unfit(
 
 
 def _asked(cell: PerturbCell) -> Asked:
+    """Return the tested model's answers, with the chance and the cluster of each item."""
     return (*cell.tested.pair, cell.chance_items, cell.cluster)
 
 
 def _and_half_a_drop(sides: Asked) -> Asked:
-    """Add one item, or group of usual size, that loses half under the rewordings.
+    """Add one item, or one group of usual size, that is right as published and half right when
+    reworded.
 
-    If few items drop, a small sample may hold none of them, and its error is then zero: 45 % of
-    clean models were beyond 30 such items. A whole drop more would halve the power of 100 held-out
-    items.
+    If few items drop, a small sample may hold none of them, and its standard error is then zero: 45
+    % of clean models exceeded 30 such items. A whole drop more would halve the power of 100
+    held-out items.
     """
     original, variants, chance, cluster = sides
     size = max(round(cluster.size / np.unique(cluster).size), 1)
@@ -189,41 +212,51 @@ def _and_half_a_drop(sides: Asked) -> Asked:
 def _references(
     cell: PerturbCell, fresh: PerturbCell, limits: PerturbThresholds
 ) -> tuple[SetDifference | None, int]:
+    """Return the references' mean drop on the benchmark minus that on the held-out items, and the
+    number of these references.
+    """
     on_fresh = {w.model: w for w in usable_references(fresh, limits)[0]}
-    on_benchmark = []
+    benchmark_drops, fresh_drops = [], []
     for w in usable_references(cell, limits)[0]:
         if w.model in on_fresh:
-            on_benchmark.append(w)
-    if not on_benchmark:
+            benchmark_drops.append(_drop(w))
+            fresh_drops.append(_drop(on_fresh[w.model]))
+    if not benchmark_drops:
         return None, 0
-    benchmark_drop = np.mean([_drop(w) for w in on_benchmark], axis=0)
-    fresh_drop = np.mean([_drop(on_fresh[w.model]) for w in on_benchmark], axis=0)
+    benchmark_drop, fresh_drop = np.mean(benchmark_drops, axis=0), np.mean(fresh_drops, axis=0)
     if min(_units(benchmark_drop, cell.cluster), _units(fresh_drop, fresh.cluster)) < UNITS_MIN:
-        return None, 0  # all references answered too few items
+        return None, 0  # The references have too few answered items in common.
     difference = set_difference((benchmark_drop, fresh_drop), (), (cell.cluster, fresh.cluster))
-    return difference, len(on_benchmark)
+    return difference, len(benchmark_drops)
 
 
 def _units(values: FloatArray, cluster: IntArray) -> int:
+    """Return the number of clusters that have a value."""
     return int(np.unique(cluster[~np.isnan(values)]).size)
 
 
 def _drop(wordings: Wordings) -> FloatArray:
+    """Return (n,) the accuracy with the original minus that with the variants, for each item."""
     o, v = item_means(*wordings.pair)
     return o - v
 
 
-# A further test is not used if its standard error is larger than so many errors of the difference
-# in differences. A curve through references of equal ability is not informative, and neither are a
-# few held-out items.
+# A further test is used only if its standard error is at most this many times that of the
+# comparison with the references. A curve through references of equal ability is not informative,
+# and neither are a few held-out items.
 SE_MAX = 2.0
 
 
 @dataclass(frozen=True)
 class Adverse:
-    """p-values of the tests with unparsed answers imputed against the finding.
+    """Hold the p-values of the tests with unparsed answers imputed against the finding.
 
-    beyond_p and strong_p are None if nothing is beyond reference as parsed.
+    Attributes
+    ----------
+    found_p : float
+        As `Tests.found_p`.
+    beyond_p, strong_p : float or None
+        As in `Tests`; None if no drop is beyond reference over parsed answers.
     """
 
     found_p: float
@@ -233,12 +266,21 @@ class Adverse:
 
 @dataclass(frozen=True)
 class Bracket:
-    """Accuracies (0-1) on the reworded items, of the tested model and its lowest and highest
-    reference.
+    """Compare the accuracy of the tested model with the range of its references, on the reworded
+    items.
 
-    The references may miss the model by `margin`. A drop can be compared with that of models of
-    another accuracy only on some scale, and no scale is known to be right. If some reference is no
-    better than the tested model and some is no worse, all scales nearly agree.
+    A drop can be compared with that of models of another accuracy only on some scale, and no scale
+    is known to be right. If the references lie on both sides of the tested model, all scales nearly
+    agree.
+
+    Attributes
+    ----------
+    own : float
+        Accuracy of the tested model (0-1).
+    lowest, highest : float
+        Lowest and highest accuracy of a reference.
+    margin : float
+        By how much the range of the references may miss the tested model.
     """
 
     own: float
@@ -254,20 +296,44 @@ class Bracket:
 
 @dataclass(frozen=True)
 class Tests:
-    """The p-values that decide, all one-sided.
+    """Hold the one-sided p-values on which the decision depends.
 
-    exchange: whether the original is right more often than its other wordings. broken_p: whether
-    the drop is larger than the upper limit of broken variants explains (`margin`, 0-1); None if no
-    person read a sample. drop_se: standard error of the drop. beyond: difference in differences on
-    three scales, empty without references. bracket: of these references. family: the one family of
-    all references if the tested model is of another, else empty. prior: of how much models differ,
-    None if it was set to 0. curve: from ten references on.
-
-    left_out: why some reference models are not compared. control: None without held-out items.
-    adverse: with unparsed answers imputed against the finding; None if all were parsed, or without
-    a finding. fall: whether a model that is sensitive to wording would answer so; None if the
-    answers cannot show it. far: whether it would lose so much; None without references, or without
-    a prior.
+    Attributes
+    ----------
+    exchange : ExchangeResult
+        Permutation test that the original is right more often than its other wordings.
+    margin : float or None
+        Largest drop (0-1) that broken variants could cause.
+    broken_p : float or None
+        p-value of a drop larger than `margin`; None if no person read a sample of the variants.
+    drop_se : float
+        Standard error of the drop.
+    beyond : tuple of BeyondReference
+        Drop minus that of the references, on three scales; empty without references.
+    bracket : Bracket or None
+        Whether the references bracket the tested model.
+    family : str
+        Family of the references, if they are all of one family and the tested model of another;
+        else "".
+    prior : TauPrior or None
+        Prior of how much models differ; None if it was set to 0.
+    curve : CurveResult or None
+        Test against ConStat's curve, with ten references or more.
+    references : tuple of str
+        Names of the references that are compared.
+    left_out : tuple of Reason
+        Why other references are not compared.
+    control : FreshControl or None
+        Results on held-out items.
+    adverse : Adverse or None
+        The tests with unparsed answers imputed against the finding; None if all answers were
+        parsed, or if there is no finding.
+    fall : CommonFall or None
+        Test that sensitivity to wording does not explain on which items the model loses; None if
+        the answers cannot show it.
+    far : FarBeyond or None
+        Test that sensitivity to wording does not explain how much the model loses; None without
+        references or without a prior.
     """
 
     exchange: ExchangeResult
@@ -288,53 +354,77 @@ class Tests:
 
     @property
     def found_p(self) -> float:
-        """Return p of a drop that counts: the permutation test, and more than broken variants
-        explain, if known.
+        """Return the p-value of a drop that counts.
+
+        Returns
+        -------
+        float
+            The larger of two p-values: that of the permutation test, and that of a drop larger than
+            broken variants could cause (if their share is known).
         """
         return max(self.exchange.pvalue, self.broken_p or 0.0)
 
     @property
     def curve_counts(self) -> bool:
-        """Return whether the curve is precise enough; it is not if the references are all about
-        equally good.
+        """Return whether the curve is precise enough to be used.
+
+        Returns
+        -------
+        bool
+            False if the references are all about equally good.
         """
         return self.curve is not None and bool(self.curve.delta_se <= SE_MAX * self.beyond[0].se)
 
     @property
     def beyond_p(self) -> float | None:
-        """Return p of a drop beyond reference.
+        """Return the p-value of a drop beyond reference.
 
-        Every test must reject (intersection-union, so no correction is needed). None without
-        references, with references that do not bracket the tested model or are all of one other
-        family, or if the share of broken variants is unknown.
+        Returns
+        -------
+        float or None
+            The largest p-value of all tests, which all must reject (intersection-union), so that no
+            correction is needed. None if the references cannot be compared: there are none, they do
+            not bracket the tested model, they are all of one other family, or the share of broken
+            variants is unknown.
         """
-        return max(self.reference_p, self.own_p) if self._asked else None
+        return max(self.reference_p, self.own_p) if self._comparable else None
 
     @property
     def strong_p(self) -> float | None:
-        """Return `beyond_p` against every model that is sensitive to wording, on hard items alone
-        too.
+        """Return the p-value of a drop that no sensitivity to wording explains, not even on hard
+        items alone.
 
-        Reworded held-out items decide if they are used, else the size of the loss.
+        Returns
+        -------
+        float or None
+            As `beyond_p`, decided by the held-out items if they are used, and otherwise by the size
+            of the loss.
         """
-        return max(self.reference_p, self._own_p(self.far)) if self._asked else None
+        return max(self.reference_p, self._own_p(self.far)) if self._comparable else None
 
     @property
     def plain_p(self) -> float | None:
-        """Return `beyond_p` without the prior, from the differences among the run's own
-        references."""
+        """Return the p-value of a drop beyond reference without the prior of how much models
+        differ.
+
+        Returns
+        -------
+        float or None
+            As `beyond_p`, with the differences among the references of this run.
+        """
         alone = self._reference_p([b.plain.pvalue for b in self.beyond])
-        return max(alone, self._own_p(self.fall)) if self._asked else None
+        return max(alone, self._own_p(self.fall)) if self._comparable else None
 
     @property
     def reference_p(self) -> float:
-        """Return p against the references without the held-out items, whether or not the references
-        are fit.
+        """Return the p-value of a drop beyond the references alone, whether or not they can be
+        compared.
         """
         return self._reference_p([b.pvalue for b in self.beyond])
 
     @property
-    def _asked(self) -> bool:
+    def _comparable(self) -> bool:
+        """Return whether the references can be compared with the tested model."""
         return (
             self.bracket is not None
             and self.bracket.holds
@@ -344,37 +434,55 @@ class Tests:
 
     @property
     def own_p(self) -> float:
-        """Return p against a model that is sensitive to wording.
+        """Return the p-value against the explanation that the model is sensitive to wording.
 
-        Held-out items decide if they are used. Else it is judged by which items the model loses, or
-        by how much, as the items show nothing about a model that has learnt all of them.
+        Returns
+        -------
+        float
+            That of the held-out items if they are used. Otherwise the smaller one of two: on which
+            items the model loses, and how much it loses. A model that has learnt all items shows
+            nothing in the first.
         """
         return self._own_p(self.fall, self.far)
 
-    def _own_p(self, *ways: CommonFall | FarBeyond | None) -> float:
+    def _own_p(self, *tests: CommonFall | FarBeyond | None) -> float:
+        """Return the p-value of the held-out items, or else the smallest of these tests."""
         if self.held_out is not None:
             return self.held_out.pvalue
-        return min((test.pvalue for test in ways if test is not None), default=1.0)
+        return min((test.pvalue for test in tests if test is not None), default=1.0)
 
     @property
     def held_out(self) -> FreshControl | None:
-        """Return the held-out items if they were run and are used."""
+        """Return the results on held-out items if they are used."""
         return self.control if self.control is not None and self.control.asked else None
 
     def _reference_p(self, beyond: list[float]) -> float:
+        """Return the largest p-value of the drop, of these comparisons, and of the curve if used."""
         curve = self.curve.pvalue if self.curve is not None and self.curve_counts else 0.0
         return max(self.found_p, *beyond, curve)
 
 
 @dataclass(frozen=True)
 class Grounds:
-    """Hold what `decide` reads, apart from the gates. Accuracies and drops are 0-1.
+    """Hold the statistics that `decide` reads. Accuracies and drops are 0-1.
 
-    equivalence and the largest drop hold with unparsed answers imputed for a drop too (odds of
-    `unparsed_gamma`). largest_worst: that drop in the worst case of unparsed answers; None if all
-    were parsed. detectable: the smallest drop above broken variants that this design detects; NaN
-    if nothing varies. beside: p for "no drop that matters beyond the references'", which a
-    clearance requires too, as easier rewordings hide memory; None without references.
+    Attributes
+    ----------
+    tests : Tests
+        The p-values.
+    drop : WordingDrop
+        The drop with its interval, and the largest drop that the data allow.
+    equivalence : Equivalence
+        Test that the drop is smaller than one that matters. Like the largest drop, it allows for
+        unparsed answers imputed for a drop at the odds ratio `unparsed_gamma`.
+    largest_worst : float or None
+        The largest drop in the worst case of unparsed answers; None if all answers were parsed.
+    detectable : float
+        The smallest drop that this design detects, beyond what broken variants could cause; NaN if
+        no answer varies.
+    beside : float or None
+        p-value of "no drop that matters beyond that of the references". A clearance requires it
+        too, since easier rewordings hide memory. None without references.
     """
 
     tests: Tests
@@ -387,10 +495,23 @@ class Grounds:
 
 @dataclass(frozen=True)
 class Evidence(Grounds):
-    """The grounds of a decision, and what the report shows in addition.
+    """Hold the statistics that `decide` reads, and those that only the report shows.
 
-    flips: chance that two wordings of an item disagree. alarms: the article's rules on clean models
-    like this one; None if no such model can be simulated.
+    Attributes
+    ----------
+    noise : RunNoise
+        How much runs of the original differ.
+    flips : float
+        Probability that two wordings of an item disagree.
+    article : ArticleResult
+        Result by the rules of the source article.
+    alarms : FalseAlarms or None
+        How often these rules are wrong on simulated clean models like this one; None if no such
+        model can be simulated.
+    items : ItemLevel
+        Results for each item.
+    chance : float
+        Accuracy of guessing.
     """
 
     noise: RunNoise
@@ -411,7 +532,8 @@ def run_tests(
     rng: np.random.Generator,
     n_draws: int = N_CURVES,
 ) -> Tests:
-    """Run the tests of one cell.
+    """Run the tests of one cell, over parsed answers and with unparsed answers imputed against a
+    finding.
 
     Parameters
     ----------
@@ -419,7 +541,7 @@ def run_tests(
         The answers.
     limits : PerturbThresholds
         The thresholds.
-    rng : Generator
+    rng : numpy.random.Generator
         Source of randomness.
     n_draws : int
         Draws of ConStat's curve.
@@ -427,7 +549,7 @@ def run_tests(
     Returns
     -------
     Tests
-        As parsed, and with unparsed answers imputed against a finding.
+        The p-values.
 
     Raises
     ------
@@ -437,8 +559,8 @@ def run_tests(
     used, left_out = usable_references(cell, limits)
     cell = replace(cell, references=used)
     tests = replace(_tests(cell, limits, rng, n_draws), left_out=left_out)
-    held = adverse(cell, tests, limits, limits.unparsed_gamma, rng, n_draws)
-    return replace(tests, adverse=held)
+    imputed = adverse(cell, tests, limits, limits.unparsed_gamma, rng, n_draws)
+    return replace(tests, adverse=imputed)
 
 
 def adverse(
@@ -449,19 +571,19 @@ def adverse(
     rng: np.random.Generator,
     n_draws: int = N_CURVES,
 ) -> Adverse | None:
-    """Test with unparsed answers imputed against the finding.
+    """Run the tests with unparsed answers imputed against the finding.
 
     Parameters
     ----------
     cell : PerturbCell
         The answers.
     tests : Tests
-        The tests as parsed.
+        The tests over parsed answers.
     limits : PerturbThresholds
         The thresholds.
     gamma : float
         Odds ratio of the imputation.
-    rng : Generator
+    rng : numpy.random.Generator
         Source of randomness.
     n_draws : int
         Draws of ConStat's curve.
@@ -469,7 +591,7 @@ def adverse(
     Returns
     -------
     Adverse or None
-        None if all answers were parsed, or without a finding.
+        None if all answers were parsed, or if there is no finding.
     """
     usable = []
     for wordings in cell.references:
@@ -484,11 +606,11 @@ def adverse(
     if tests.beyond_p is None or tests.beyond_p > limits.alpha:
         # Without a finding beyond the references, the slow curve is not needed.
         imputed = replace(imputed, references=())
-    held = _tests(imputed, limits, rng, n_draws, tests.control)
-    held = replace(held, bracket=tests.bracket, family=tests.family)
-    if not held.beyond:
-        return Adverse(held.found_p, None, None)
-    return Adverse(held.found_p, held.beyond_p, held.strong_p)
+    repeated = _tests(imputed, limits, rng, n_draws, tests.control)
+    repeated = replace(repeated, bracket=tests.bracket, family=tests.family)
+    if not repeated.beyond:
+        return Adverse(repeated.found_p, None, None)
+    return Adverse(repeated.found_p, repeated.beyond_p, repeated.strong_p)
 
 
 def _tests(
@@ -498,9 +620,7 @@ def _tests(
     n_draws: int,
     as_read: FreshControl | None = None,
 ) -> Tests:
-    """Run the tests of one reading of the answers against every reference. `as_read` is the
-    argument of `fresh_control`.
-    """
+    """Run the tests on one version of the answers, parsed or imputed, against every reference."""
     pair, chance, cluster = cell.tested.pair, cell.chance_items, cell.cluster
     exchange = exchange_test(*pair, cluster if cell.clustered else None, rng=rng)
     o, v = item_means(*pair)
@@ -527,7 +647,7 @@ def _tests(
     control = fresh_control(cell, limits, as_read)
     if as_read is None and control is not None and beyond:
         control_se, references_se = control.beyond[0].se if control.asked else 0.0, beyond[0].se
-        if control_se > SE_MAX * references_se:  # the control is less precise than the references
+        if control_se > SE_MAX * references_se:  # The control is less precise than the references.
             control = replace(
                 control, why=because("held_out_vague", se=control_se, references=references_se)
             )
@@ -564,15 +684,15 @@ def measure(
         The answers.
     limits : PerturbThresholds
         The thresholds.
-    rng : Generator
+    rng : numpy.random.Generator
         Source of randomness.
     n_resamples : int
-        Resamples of the drop's interval.
+        Resamples for the interval of the drop.
 
     Returns
     -------
     Evidence
-        The grounds of a decision and the descriptive statistics.
+        The statistics that decide, and those that only the report shows.
     """
     tests = run_tests(cell, limits, rng=rng)
     original, variants = cell.tested.pair
@@ -597,20 +717,20 @@ def grounds(
     rng: np.random.Generator,
     n_resamples: int = N_RESAMPLES,
 ) -> Grounds:
-    """Measure what decides in one cell, given its tests.
+    """Measure the statistics that `decide` reads, given the tests of the cell.
 
     Parameters
     ----------
     cell : PerturbCell
         The answers.
     tests : Tests
-        Its tests.
+        The p-values.
     limits : PerturbThresholds
         The thresholds.
-    rng : Generator
+    rng : numpy.random.Generator
         Source of randomness.
     n_resamples : int
-        Resamples of the drop's interval.
+        Resamples for the interval of the drop.
 
     Returns
     -------
@@ -628,7 +748,7 @@ def grounds(
 def no_larger(
     cell: PerturbCell, limits: PerturbThresholds, gamma: float
 ) -> tuple[Equivalence, float]:
-    """Test whether a drop that matters is refuted, and find the largest that is not.
+    """Test whether the data exclude a drop that matters, and find the largest drop that they allow.
 
     Parameters
     ----------
@@ -642,24 +762,24 @@ def no_larger(
     Returns
     -------
     tuple of (Equivalence, float)
-        The weaker of both readings: as parsed, and with imputed answers.
+        The weaker of two results: over parsed answers, and with imputed answers.
     """
     effect = limits.effect_of_interest
-    read = mean_of(_drop(cell.tested), cell.cluster)
-    unread = for_drop(cell, gamma)
-    cleared, largest = equivalence(read, effect), largest_drop(read)
-    if unread is not None:
-        held = mean_of(_drop(unread), cell.cluster)
-        worst = max(cleared.p_no_larger, equivalence(held, effect).p_no_larger)
+    drop = mean_of(_drop(cell.tested), cell.cluster)
+    cleared, largest = equivalence(drop, effect), largest_drop(drop)
+    imputed = for_drop(cell, gamma)
+    if imputed is not None:
+        drop = mean_of(_drop(imputed), cell.cluster)
+        worst = max(cleared.p_no_larger, equivalence(drop, effect).p_no_larger)
         cleared = replace(cleared, p_no_larger=worst, pvalue=max(worst, cleared.pvalue))
-        largest = max(largest, largest_drop(held))
+        largest = max(largest, largest_drop(drop))
     return cleared, largest
 
 
 def beside_references(
     cell: PerturbCell, limits: PerturbThresholds, gamma: float | None = None
 ) -> float | None:
-    """Return p of "no drop that matters beyond the references'".
+    """Return the p-value of "no drop that matters beyond that of the references".
 
     Parameters
     ----------
@@ -668,7 +788,7 @@ def beside_references(
     limits : PerturbThresholds
         The smallest effect that matters.
     gamma : float, optional
-        Odds ratio at which unparsed answers are imputed for a drop; as parsed if None.
+        Odds ratio at which unparsed answers are imputed for a drop; parsed answers only if None.
 
     Returns
     -------
@@ -687,23 +807,22 @@ def beside_references(
 
 
 def panel_pvalues(panel: Sequence[Grounds | None]) -> list[tuple[float | None, ...]]:
-    """Return (found, beyond, plain) p-values of each cell after Holm over the panel.
+    """Return the p-values of each cell after Holm's correction over the panel.
 
     Parameters
     ----------
     panel : sequence of Grounds or None
-        One for each cell.
+        The statistics of each cell.
 
     Returns
     -------
     list of tuple
-        None for a p-value that the cell lacks.
+        `found_p`, `beyond_p` and `plain_p` of each cell; None for a p-value that the cell lacks.
 
     Notes
     -----
-    There are two families: that no cell is said to lose points by chance, and that none is called a
-    drop beyond reference by chance. The latter has one p with the prior of how much models differ,
-    and one without.
+    Each of the three p-values is corrected separately. So the rate of false drops is controlled
+    over the panel, and the rate of false drops beyond reference, with and without the prior.
     """
     corrected = []
     for name in ("found_p", "beyond_p", "plain_p"):
@@ -713,8 +832,8 @@ def panel_pvalues(panel: Sequence[Grounds | None]) -> list[tuple[float | None, .
 
 
 def _detectable(tests: Tests, cell: PerturbCell, limits: PerturbThresholds) -> float:
-    """Return (t_alpha + t_power) standard errors plus the margin; NaN if nothing varies or no test
-    can reject.
+    """Return the smallest drop that the tests detect at their level and power; NaN if they cannot
+    reject.
     """
     units, wordings = tests.exchange.units, len(cell.tested.variants)
     if not tests.drop_se > 0 or (wordings + 1.0) ** -units > limits.alpha:
@@ -731,22 +850,22 @@ def clean_alarms(
     rng: np.random.Generator,
     rule: Rule = ARTICLE,
 ) -> FalseAlarms | None:
-    """Apply the article's rule to simulated clean models like this one.
+    """Apply the rule of the source article to simulated clean models like this one.
 
     Parameters
     ----------
     n : int
-        Items.
+        Number of items.
     accuracy : float
-        Accuracy under its variants.
+        Accuracy under the variants.
     variants : array (N, n)
-        Its answers to the variants.
+        Answers to the variants.
     flips : float
-        Chance that two wordings of an item disagree.
-    rng : Generator
+        Probability that two wordings of an item disagree.
+    rng : numpy.random.Generator
         Source of randomness.
     rule : Rule
-        The article's rule.
+        The rule of the article.
 
     Returns
     -------
@@ -755,6 +874,6 @@ def clean_alarms(
     """
     answered = int(np.median(np.sum(~np.isnan(variants), axis=0)))
     ceiling = 2 * accuracy * (1 - accuracy)
-    if answered < 1 or not 0 < flips < ceiling:  # The condition is true for NaN flips too.
+    if answered < 1 or not 0 < flips < ceiling:  # If flips is NaN, the condition is true too.
         return None
     return false_alarms(n, answered, accuracy, flips, rng=rng, rule=rule)

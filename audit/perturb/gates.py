@@ -1,6 +1,7 @@
-"""Check the measurement. Each gate is a function of one cell.
+"""Check the measurement of a perturbation audit. Each gate is a function of one cell.
 
-`withholds` is whether a failure alone withholds the verdict. `enough_data` does not (see `decide`).
+If a gate with `withholds` fails, the verdict is withheld. `enough_data` has another effect (see
+`decide`).
 """
 
 import numpy as np
@@ -47,20 +48,20 @@ def all_gates(cell: PerturbCell, limits: PerturbThresholds) -> tuple[Gate, ...]:
 
 
 def above_chance(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
-    """Check that the original accuracy is above guessing by some standard errors of a guesser.
+    """Check that the accuracy with the original wording is above guessing.
 
     Parameters
     ----------
     cell : PerturbCell
-        The answers. Free answers have no useful chance level, so the standard error is that of the
-        accuracy.
+        The answers.
     limits : PerturbThresholds
-        The standard errors needed.
+        The number of standard errors by which the accuracy must exceed guessing.
 
     Returns
     -------
     Gate
-        Its number is the z score.
+        Its number is the z score. The standard error is that of a guesser, or that of the accuracy
+        if some answers are free, since these can hardly be guessed.
     """
     limit = limits.above_chance_standard_errors
     values = first_answered(cell.tested.original)
@@ -84,20 +85,20 @@ def above_chance(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
 
 
 def parseability(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
-    """Check the share of parsed answers by arm.
+    """Check the share of parsed answers in each arm.
 
     Parameters
     ----------
     cell : PerturbCell
         The answers.
     limits : PerturbThresholds
-        The least share. A reference below it is left out of the comparison, and named.
+        The least share. A reference below it is named and left out of the comparison.
 
     Returns
     -------
     Gate
-        Fails only if a share is below the limit beyond doubt. number: the upper end of the 95 %
-        interval (Clopper & Pearson) of the tested model's lowest arm.
+        Fails only if a share is significantly below the limit. Its number is the upper end of the
+        95 % interval (Clopper & Pearson) of the arm with the lowest share.
     """
     limit = limits.answered_share_min
     rule = Rule(
@@ -115,19 +116,22 @@ def parseability(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
             f"{arm.name}_low": arm.limits[0],
             f"{arm.name}_high": arm.limits[1],
         }
-    lowest = {w.model: lowest_arm(w) for w in cell.references}
-    numbers |= {f"reference {model}": arm.share for model, arm in lowest.items() if arm}
     below = []
-    for model, lowest_of_model in lowest.items():
-        if lowest_of_model and lowest_of_model.limits[1] < limit:
-            below.append(f"{model} ({percent(lowest_of_model.share)} to {lowest_of_model.name})")
-    left_out = f" Left out, as fewer are parsed: references {', '.join(below)}." if below else ""
+    for reference in cell.references:
+        lowest = lowest_arm(reference)
+        if lowest is not None:
+            numbers[f"reference {reference.model}"] = lowest.share
+            if lowest.limits[1] < limit:
+                below.append(f"{reference.model} ({percent(lowest.share)} of {lowest.name})")
+    left_out = ""
+    if below:
+        left_out = f" References left out because fewer are parsed: {', '.join(below)}."
     low, high = worst.limits
     return rule.checked(
         high >= limit,
         high,
         f"{percent(worst.share)} (95 % interval {percent(low)} to {percent(high)}) of the answers to {worst.name} are "
-        f"parsed, the lowest of {len(arms)} arms. The upper limit counts.{left_out}",
+        f"parsed, the lowest of {len(arms)} arms. The check fails if the upper limit is too low.{left_out}",
         READ_ADVICE,
         numbers=numbers,
         items=ids_where(cell.question_ids, worst.unread),
@@ -135,7 +139,8 @@ def parseability(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
 
 
 def noise_floor(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
-    """Check that replicates of the original, which differ only in seeds, are equally accurate.
+    """Check that replicates of the original, which differ only in their seeds, are equally
+    accurate.
 
     Parameters
     ----------
@@ -175,7 +180,7 @@ def noise_floor(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
 
 
 def exact_values(cell: PerturbCell) -> Gate:
-    """Check for values that are rare in real data.
+    """Check for values that are rare in real data and usually come from a fault.
 
     Parameters
     ----------
@@ -185,7 +190,7 @@ def exact_values(cell: PerturbCell) -> Gate:
     Returns
     -------
     Gate
-        Fails for an accuracy of exactly 0 or 1, or if no answer differs by wording.
+        Fails if an accuracy is exactly 0 or 1, or if no answer differs between wordings.
     """
     arms = [("the original", row) for row in cell.tested.original]
     arms += [(f"variant {j + 1}", row) for j, row in enumerate(cell.tested.variants)]
@@ -205,25 +210,26 @@ def exact_values(cell: PerturbCell) -> Gate:
 
 
 def variants_reached_model(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
-    """Check that variants reached the model as different requests.
+    """Check that variants were sent as requests that differ from each other and from the original.
 
     Parameters
     ----------
     cell : PerturbCell
-        The hashes of its requests.
+        The hashes of the requests.
     limits : PerturbThresholds
         The largest share of repeated requests.
 
     Returns
     -------
     Gate
-        Its number is this share.
+        Its number is the share of repeated requests.
     """
     return reached_model(
         "variants_reached_model",
         [cell.requests] if cell.requests else [],
         limits.noop_share_max,
-        "Of {compared} requests with a variant, {same} were the original's and {repeated} another variant's.",
+        "Of {compared} requests with a variant, {same} equal the request of the original and {repeated} that of "
+        "another variant.",
         "Look at the prompts that were sent. The template may drop the variant, or the variant may "
         "be cut off or equal the original.",
         nothing="The hashes of requests are missing, so it is unknown whether the variants reached "
@@ -233,14 +239,14 @@ def variants_reached_model(cell: PerturbCell, limits: PerturbThresholds) -> Gate
 
 
 def broken_share(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
-    """Check the upper 95 % limit of the share of variants that lost their gold answer.
+    """Check the upper 95 % limit of the share of variants that have lost their gold answer.
 
     Parameters
     ----------
     cell : PerturbCell
-        The sample that a person read.
+        The sample of variants that a person read.
     limits : PerturbThresholds
-        The largest limit.
+        The largest allowed limit.
 
     Returns
     -------
@@ -253,7 +259,7 @@ def broken_share(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     broken = cell.broken
     if broken is None:
         return rule.absent(
-            "No person read a sample of the variants, so broken variants cannot be ruled out."
+            "No person read a sample of the variants, so broken variants cannot be excluded."
         )
     return rule.checked(
         broken.upper <= limit,
@@ -270,24 +276,24 @@ def broken_share(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
 
 
 def enough_data(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
-    """Check the number of independent items with an original and a variant.
+    """Check the number of independent items that have answers to an original and a variant.
 
     Parameters
     ----------
     cell : PerturbCell
         The answers.
     limits : PerturbThresholds
-        The fewest items.
+        The least number of items.
 
     Returns
     -------
     Gate
-        The gate. With its failure alone, the verdict is `underpowered`.
+        If only this gate fails, the verdict is `underpowered`.
 
     Notes
     -----
     If one item in twenty drops, a sample of fewer than 59 items contains no such item with a
-    probability of over 5 %. So such a design could find a drop, but never clear a model.
+    probability of over 5 %. Such a sample could show a drop, but never clear a model.
     """
     limit = limits.units_min
     has_pair = ~np.isnan(item_means(*cell.tested.pair)[0])
@@ -298,8 +304,8 @@ def enough_data(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     return Rule("enough_data", limit, "ours; conf/verdict: units_min").checked(
         units >= limit,
         units,
-        f"{n:,} questions{groups} have an answer to the original and to a variant; the test needs {limit:g} that are "
-        "independent.",
+        f"{n:,} questions{groups} have an answer to the original and to a variant. The test needs {limit:g} "
+        "independent questions.",
         "Take more questions."
         if needed is None
         else f"Ask about {needed:,} questions ({n:,} were asked).",
@@ -311,21 +317,21 @@ def enough_data(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
 def order_of_items(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     """Check that an id belongs to the same item in every arm.
 
-    Right and wrong originals must agree with the variants of the same items.
+    If it does, the answers to originals and to variants of the same item agree.
 
     Parameters
     ----------
     cell : PerturbCell
         The answers.
     limits : PerturbThresholds
-        The standard errors and items needed.
+        The standard errors and the number of items.
 
     Returns
     -------
     Gate
-        Its number is z = correlation x sqrt(n - 1) of the original with the mean of the variants.
-        It is judged if the agreement between variants predicts a clear correlation
-        (Spearman-Brown).
+        Its number is z = correlation x sqrt(n - 1), where the correlation is that of the original
+        with the mean of the variants. It is judged only if the agreement between variants predicts
+        a clear correlation (Spearman-Brown).
     """
     name, limit = "order_of_items", limits.order_z_min
     source = "ours; conf/verdict: order_z_min, order_items_min"
@@ -336,15 +342,15 @@ def order_of_items(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     x, v = first[complete], variants[:, complete]
     if x.size < limits.order_items_min or len(v) < 2 or x.std() == 0:
         return rule.absent(
-            f"{x.size} items are complete, with {len(v)} variants. Expected "
-            f"{limits.order_items_min:g} with two variants, and both right and wrong answers."
+            f"{x.size} items have all answers, with {len(v)} variants. The check needs "
+            f"{limits.order_items_min:g} items with two variants, and both right and wrong answers."
         )
     varying = v[v.std(axis=1) > 0]
-    pairs = (
-        np.corrcoef(varying)[np.triu_indices(len(varying), 1)] if len(varying) > 1 else np.zeros(0)
-    )
-    between = max(float(pairs.mean()), 0.0) if pairs.size else 0.0
-    # the expected correlation of one wording with the mean of N others
+    between = 0.0  # mean correlation between two variants
+    if len(varying) > 1:
+        pairs = np.corrcoef(varying)[np.triu_indices(len(varying), 1)]
+        between = max(float(pairs.mean()), 0.0)
+    # This is the expected correlation of one wording with the mean of the N variants.
     expected = between / np.sqrt((1 + (len(v) - 1) * between) / len(v)) if between else 0.0
     measured = agreement(x, v.mean(axis=0), expected, limit)
     if measured is None:
@@ -354,9 +360,9 @@ def order_of_items(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     return Rule(name, measured.limit, source).checked(
         measured.z >= measured.limit,
         measured.z,
-        f"Right and wrong originals agree with the variants of the same items {measured.z:.1f} "
-        f"standard errors better than with shuffled items; {measured.expected:.0f} are expected "
-        "from the agreement between variants.",
+        f"Answers to originals agree with answers to variants of the same items {measured.z:.1f} "
+        "standard errors better than with those of shuffled items. The agreement between variants "
+        f"predicts {measured.expected:.0f}.",
         "The rows of the originals seem to belong to other items than those of the variants. "
         "Compare the rows of one id.",
         numbers={"expected_z": measured.expected, "items": float(x.size)},

@@ -1,7 +1,6 @@
-"""Build the page of a perturbation audit, its figures and tables, in the layout of the other
-audits.
+"""Build the page of a perturbation audit with its figures and tables.
 
-jinja2 escapes every text of a benchmark, a library or a model. The script of the page sets no
+jinja2 escapes every text of a benchmark, a library or a model. The script of the page inserts no
 markup.
 """
 
@@ -40,19 +39,18 @@ from audit.variants.funnel import funnel_text
 from audit.variants.record import Library
 
 ERRORS = {
-    "clean_beyond": "A clean model is called a drop beyond reference (false positive)",
-    "clean_strong": "A clean model is a strong finding, which blocks (false positive)",
-    "clean_unknown": "A clean model is reported to lose points, cause unknown (false positive)",
-    "memorised_beyond": "A model that remembers 15 % of the items is found",
-    "memorised_half_strong": "A model that remembers half of the items is a strong finding",
-    "memorised_unknown": "A model that remembers 15 % of the items is reported to lose points, "
-    "cause unknown",
+    "clean_beyond": "A clean model gets a drop beyond reference (false positive)",
+    "clean_strong": "A clean model gets a strong finding, which blocks (false positive)",
+    "clean_unknown": "A clean model gets a drop of unknown cause (false positive)",
+    "memorised_beyond": "A model that remembers 15 % of the items gets a finding",
+    "memorised_half_strong": "A model that remembers half of the items gets a strong finding",
+    "memorised_unknown": "A model that remembers 15 % of the items gets a drop of unknown cause",
     "memorised_5_cleared": "A model that loses 5 points by memory is cleared (false negative)",
 }
-HARDEST = 10  # listed variants that most models fail although they answer the original right
+HARDEST = 10  # number of listed variants that most models fail though they know the original
 
 
-Interval = tuple[float, float, float]  # accuracy and its 95 % limits, 0-1
+Interval = tuple[float, float, float]  # accuracy with its 95 % limits, 0-1
 
 
 def page(verdict: RunVerdict, behind: Behind) -> Page:
@@ -63,12 +61,12 @@ def page(verdict: RunVerdict, behind: Behind) -> Page:
     verdict : RunVerdict
         The judged run.
     behind : Behind
-        The run's shards and libraries.
+        The answers and the libraries of the run.
 
     Returns
     -------
     Page
-        The tables, the figures, and the function that renders the page.
+        Tables, figures, and a function that renders the page.
     """
     verdict = verdict.found_first()
     read, cells, results = behind.read, verdict.cells, verdict.results
@@ -80,10 +78,9 @@ def page(verdict: RunVerdict, behind: Behind) -> Page:
         binned = distance_bins(distances, correct)
         if binned:
             bins[f"{result.model} on {result.benchmark}"] = binned
-        group = dict(zip(cell.question_ids, cell.cluster.tolist(), strict=True))
-        trend = intensity_trend(
-            sent.reworded, distances, correct, [group[item] for item in sent.reworded]
-        )
+        clusters = dict(zip(cell.question_ids, cell.cluster.tolist(), strict=True))
+        of_variants = list(map(clusters.__getitem__, sent.reworded))
+        trend = intensity_trend(sent.reworded, distances, correct, of_variants)
         if trend is not None:
             trends.append((result.model, trend))
     for c in cells[:1]:  # All cells have the same benchmark.
@@ -120,17 +117,17 @@ def render(
     verdict : RunVerdict
         The judged run.
     library : Library
-        Its variants.
+        The variants of the run.
     facts : RunFacts
-        Facts of the run.
+        Facts about the run.
     figures : dict
-        <svg> elements by name.
+        HTML elements of the figures, by name.
     items : sequence of PageItem
-        In their order.
+        The items, in their order on the page.
     control : Library, optional
-        The held-out items' library.
+        The library of the held-out items.
     trends : sequence of (str, IntensityTrend)
-        Accuracy over intensity, by judged model.
+        For each judged model, how its accuracy changes with the distance of the variants.
 
     Returns
     -------
@@ -196,15 +193,12 @@ def render(
 
 
 def _reach(verdict: RunVerdict) -> dict[str, Figure]:
+    """Return the figures of the drops that the run excludes, and of those that it can detect."""
     limits = PerturbThresholds.from_mapping(verdict.thresholds)
-    rows = []
-    for r in verdict.results:
-        if r.evidence is not None:
-            rows.append((r.model, r.evidence.drop))
     known = []
-    for name, drop in rows:
-        if np.isfinite(drop.largest):
-            known.append((name, drop.drop.low, drop.largest))
+    for r in verdict.results:
+        if r.evidence is not None and np.isfinite(r.evidence.drop.largest):
+            known.append((r.model, r.evidence.drop.drop.low, r.evidence.drop.largest))
     if not known:
         return {}
     effect = limits.effect_of_interest
@@ -224,35 +218,36 @@ def _reach(verdict: RunVerdict) -> dict[str, Figure]:
 
 
 def _bars(cells: Sequence[PerturbCell]) -> list[tuple[str, Interval | None, Interval | None, bool]]:
-    """Return (label, original, variants, is a reference) of judged models, then of references.
+    """Return (label, accuracy with originals, with variants, is a reference) of each model.
 
-    Accuracies are None without an answer.
+    Judged models come first. An accuracy is None if there is no answer.
     """
+    models = [(cell.tested, cell, "") for cell in cells]
+    models += [(w, cells[-1], " (reference)") for w in cells[-1].references]
     bars = []
-    for w, c in [*((c.tested, c) for c in cells), *((w, cells[-1]) for w in cells[-1].references)]:
-        reference = w is not c.tested
+    for w, cell, note in models:
         original, reworded = item_means(*w.pair)
-        o, v = interval(original, c.cluster), interval(reworded, c.cluster)
-        bars.append((f"{w.model} (reference)" if reference else w.model, o, v, reference))
+        o, v = interval(original, cell.cluster), interval(reworded, cell.cluster)
+        bars.append((f"{w.model}{note}", o, v, bool(note)))
     return bars
 
 
 def _levels(cell: PerturbCell) -> list[tuple[str, list[Interval | None], bool]]:
-    """Return (model, accuracies under the original and each rank of variant, is a reference)."""
+    """Return (model, accuracy with the original and with each variant, is a reference)."""
     rows = []
     for w in (cell.tested, *cell.references):
         wordings = (item_means(*w.pair)[0], *w.variants)
-        rows.append(
-            (w.model, [interval(values, cell.cluster) for values in wordings], w is not cell.tested)
-        )
+        accuracies = [interval(values, cell.cluster) for values in wordings]
+        rows.append((w.model, accuracies, w is not cell.tested))
     return rows
 
 
 def _hardest(cell: PerturbCell) -> list[tuple[str, int, float, float, int]]:
-    """Return (question, variant, share right with the original, with the variant, models).
+    """Return (question, variant, share right with the original, with the variant, models), the
+    largest loss first.
 
-    The largest loss is first. Shares are over the judged model and its references. With fewer than
-    three models shares are not informative, and the result is empty.
+    Shares are over the judged model and its references. With fewer than three models, shares are
+    not informative, and the result is empty.
     """
     models = (cell.tested, *cell.references)
     if len(models) < 3:
@@ -270,23 +265,23 @@ def _hardest(cell: PerturbCell) -> list[tuple[str, int, float, float, int]]:
     return sorted(rows, key=lambda row: (row[3] - row[2], row[0], row[1]))[:HARDEST]
 
 
-BINS = 5  # bins of distance, with equally many variants
+BINS = 5  # number of bins of distance; each has the same number of variants
 _PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.4g} %")
 
 
 def distance_bins(distance: FloatArray, correct: FloatArray) -> list[tuple[float, Interval]]:
-    """Return the accuracy of variants in bins of their distance.
+    """Return the accuracy of the variants in bins of their distance from the original.
 
     Parameters
     ----------
     distance, correct : array (m,)
-        Distances, and outcomes 1, 0 or NaN (left out).
+        Distance of each variant, and the answer: 1, 0 or NaN (left out).
 
     Returns
     -------
     list of (float, Interval)
-        At most BINS bins with equally many variants: the middle of their distances, and their
-        accuracy.
+        The middle of the distances and the accuracy, in at most BINS bins with the same number of
+        variants.
     """
     known = ~np.isnan(correct) & ~np.isnan(distance)
     d, y = distance[known], correct[known]
@@ -304,7 +299,8 @@ def distance_bins(distance: FloatArray, correct: FloatArray) -> list[tuple[float
 def original_against_variants(
     bars: Sequence[tuple[str, Interval | None, Interval | None, bool]], chance: float
 ) -> Figure:
-    """Draw the original (open) and its variants (filled) of each model, with 95 % intervals.
+    """Draw the accuracy of each model with the original (open) and with variants (filled), with 95
+    % intervals.
 
     Parameters
     ----------
@@ -383,11 +379,10 @@ def accuracy_by_distance(bins: dict[str, list[tuple[float, Interval]]]) -> Figur
     return figure
 
 
-# The following functions list items for the page and as csv, the most conspicuous first.
+# The functions below list items for the page and as csv, the most conspicuous first.
 
-MAX_ITEMS_ON_PAGE = (
-    400  # most items on the page, for all judged models together; items.csv has every item
-)
+# Largest number of items on the page, for all judged models together. items.csv has every item.
+MAX_ITEMS_ON_PAGE = 400
 _COLUMNS = (
     "model",
     "benchmark",
@@ -415,9 +410,20 @@ Key = tuple[str, str, str]  # model, benchmark, question id
 
 @dataclass(frozen=True)
 class Shown:
-    """Hold one wording on the page.
+    """Hold one wording of an item on the page.
 
-    said: the answer in words. state: correct, wrong, none (no answer) or absent.
+    Attributes
+    ----------
+    label : str
+        Name of the wording.
+    segments : Segments
+        The text, with marks on words that differ from the original.
+    distance : float or None
+        Distance from the original.
+    state : {"correct", "wrong", "none", "absent"}
+        The answer: "none" if it is missing or unparsed, "absent" if the wording was not asked.
+    said : str
+        The answer as text.
     """
 
     label: str
@@ -429,7 +435,27 @@ class Shown:
 
 @dataclass(frozen=True)
 class PageItem:
-    """Hold one item of one judged model. `marks` holds values of the page's filters; `drop` is 0-1."""
+    """Hold one item of one judged model for the page.
+
+    Attributes
+    ----------
+    model, benchmark, question_id : str
+        The judged model and the item.
+    options : tuple of str
+        The options.
+    gold : int
+        Index of the right option.
+    drop : float or None
+        Answer to the original minus the mean over the variants (-1 to 1).
+    pvalue : float or None
+        p-value of the item.
+    flagged : bool
+        Whether the item is flagged.
+    marks : tuple of str
+        Values of the filters of the page.
+    wordings : tuple of Shown
+        The original and the variants.
+    """
 
     model: str
     benchmark: str
@@ -449,18 +475,18 @@ class PageItem:
 
     @property
     def example(self) -> tuple[Shown, Shown]:
-        """Return the original, and the first variant with another outcome or else the last
-        variant."""
+        """Return the original and one variant as an example.
+
+        Returns
+        -------
+        tuple of Shown
+            The first variant with another outcome than the original, or else the last wording.
+        """
         first = self.wordings[0]
-        variants = []
         for wording in self.wordings:
-            if wording.label.startswith("variant"):
-                variants.append(wording)
-        differing = []
-        for wording in variants:
-            if wording.state != first.state:
-                differing.append(wording)
-        return first, differing[0] if differing else self.wordings[-1]
+            if wording.label.startswith("variant") and wording.state != first.state:
+                return first, wording
+        return first, self.wordings[-1]
 
 
 def top_items(
@@ -471,16 +497,16 @@ def top_items(
     Parameters
     ----------
     run_dir : Path
-        The run.
+        The run directory.
     cells : sequence of PerturbCell
         The cells.
     results : sequence of PerturbResult
-        Their results, in the same order.
+        The results of the cells, in the same order.
 
     Returns
     -------
     list of PageItem
-        The items, as many of each model as fit on the page.
+        Up to MAX_ITEMS_ON_PAGE items, the same number for each model.
     """
     wanted: dict[Key, tuple[PerturbResult, int]] = {}
     for cell, result in zip(cells, results, strict=True):
@@ -498,6 +524,7 @@ def top_items(
 
 
 def _item(key: Key, rows: list[dict[str, Any]], result: PerturbResult, i: int) -> PageItem:
+    """Return the item at position i of a cell, built from its rows."""
     rows = sorted(rows, key=lambda row: (row["variant"], row["replicate"]))
     first = rows[0]
     shown = tuple(_shown(row, first["question"]) for row in rows)
@@ -522,19 +549,16 @@ def _item(key: Key, rows: list[dict[str, Any]], result: PerturbResult, i: int) -
         if key[2] in g.items:
             marks[f"gate-{g.name}"] = True
     options = tuple(first["options"])
-    # Numeric answers have no options, so the target is shown.
+    # A question with a numeric answer has no options, so the target is shown.
     if not options and first["target"] is not None:
         options = (f"{first['target']:g}",)
     gold = int(first["gold"]) if first["options"] else 0
-    holding = []
-    for name, applies in marks.items():
-        if applies:
-            holding.append(name)
-    true_marks = tuple(holding)
-    return PageItem(*key, options, gold, drop, pvalue, flagged, true_marks, shown)
+    applying = tuple(name for name, applies in marks.items() if applies)
+    return PageItem(*key, options, gold, drop, pvalue, flagged, applying, shown)
 
 
 def _shown(row: dict[str, Any], original: str) -> Shown:
+    """Return one wording with its answer, from a row of the shards."""
     if row["arm"] == Arm.ORIGINAL:
         label, segments = "original", [(row["wording"], "")]
         label += f", run {row['replicate'] + 1}" if row["replicate"] else ""
@@ -542,16 +566,16 @@ def _shown(row: dict[str, Any], original: str) -> Shown:
         label = f"variant {row['variant']}"
         segments = word_diff(original, row["wording"])
     if not row["asked"]:
-        return Shown(label, [], None, "absent", "not in the library: not asked")
+        return Shown(label, [], None, "absent", "not asked, because the library lacks it")
     if row["error"] is not None:
         state, said = "none", f"failed: {row['error']}"
     elif not row["parsed"]:
-        state, said = "none", f"unreadable: {row['response']}"
+        state, said = "none", f"unparsed: {row['response']}"
     else:
         state = "correct" if row["correct"] else "wrong"
         if row["answer"] is not None:
             said = str(row["options"][row["answer"]])
-        else:  # For an imported answer, possibly only the reply is known.
+        else:  # For an imported answer, perhaps only the reply is known.
             said = (
                 row["response"] or state
                 if row["answer_number"] is None
@@ -561,19 +585,19 @@ def _shown(row: dict[str, Any], original: str) -> Shown:
 
 
 def items_csv(cells: Sequence[PerturbCell], results: Sequence[PerturbResult]) -> str:
-    """Return a csv of all items of all judged models, the most conspicuous first.
+    """Return all items of all judged models as csv, the most conspicuous first.
 
     Parameters
     ----------
     cells : sequence of PerturbCell
         The cells.
     results : sequence of PerturbResult
-        Their results, in the same order.
+        The results of the cells, in the same order.
 
     Returns
     -------
     str
-        The csv. Shares are 0-1, and a field is empty if it was not computed.
+        Shares are 0-1, and a field is empty if it was not computed.
     """
     header = (
         "model",

@@ -1,7 +1,8 @@
-"""Resolve a configuration into a run without starting it, and describe its plan.
+"""Resolve the configuration of a perturbation audit without starting it, and describe the plan of
+the run.
 
 The libraries are checked against the questions. The plan states the smallest drop that the run
-detects, and the table of the article.
+detects, and the table of the source article.
 """
 
 import math
@@ -40,7 +41,17 @@ from audit.variants.select import Selection, check_library, select_variants
 
 @dataclass(frozen=True)
 class Reworded:
-    """Hold a benchmark, its library, and the questions for which the library has variants."""
+    """Hold a benchmark with its library.
+
+    Attributes
+    ----------
+    name : str
+        Name of the benchmark.
+    library : Library
+        The variants.
+    selection : Selection
+        The questions for which the library has variants.
+    """
 
     name: str
     library: Library
@@ -49,10 +60,19 @@ class Reworded:
 
 @dataclass(frozen=True)
 class PerturbRun:
-    """Hold a resolved run and the items that it rewords.
+    """Hold a resolved run with the items that it rewords.
 
-    control: the held-out items; None without them. The samples of `resolved` are in the order of
-    `sets`. needed: the number of questions that the plan needs; None if no number is enough."""
+    Attributes
+    ----------
+    resolved : ResolvedRun
+        The run. Its samples are in the order of `sets`.
+    needed : int or None
+        Number of questions that the plan needs; None if no number is enough.
+    benchmark : Reworded
+        The benchmark.
+    control : Reworded or None
+        The held-out items.
+    """
 
     resolved: ResolvedRun
     needed: int | None
@@ -61,47 +81,80 @@ class PerturbRun:
 
     @property
     def sets(self) -> tuple[Reworded, ...]:
+        """Return the benchmark, and the held-out items if there are any."""
         return (self.benchmark, self.control) if self.control else (self.benchmark,)
 
     @property
     def margin(self) -> float:
-        """Return the largest drop that broken variants could cause.
+        """Return the largest drop that broken variants could cause in any model.
 
-        It is that of a model with every answer right, so it holds for any model."""
+        Returns
+        -------
+        float
+            The drop (0-1) of a model that has every answer right; 0 if no person read any variants.
+        """
         review = self.benchmark.library.header.review
         return (review.upper_95 if review else 0.0) * (1 - self.resolved.samples[0].sample.chance)
 
     def detectable(self, config: PerturbConfig) -> float:
-        """Return the smallest drop in accuracy (0-1) that is detected with the wanted power."""
-        t, n, margin = (
-            PerturbThresholds.from_mapping(config.verdict),
-            self.resolved.samples[0].sample.n,
-            self.margin,
-        )
+        """Return the smallest drop that the run detects with the power that the options state.
+
+        Parameters
+        ----------
+        config : PerturbConfig
+            The options.
+
+        Returns
+        -------
+        float
+            Drop in accuracy (0-1).
+        """
+        limits = PerturbThresholds.from_mapping(config.verdict)
         return detectable_drop(
-            n, config.num_variants, PLANNED_FLIPS, margin=margin, alpha=t.alpha, power=t.power
+            self.resolved.samples[0].sample.n,
+            config.num_variants,
+            PLANNED_FLIPS,
+            margin=self.margin,
+            alpha=limits.alpha,
+            power=limits.power,
         )
 
     @property
     def unlike(self) -> str:
-        """Describe how the making of the two libraries differs; empty if it does not differ."""
+        """Return a sentence on how the two libraries were made differently; empty if they were not."""
         if self.control is None:
             return ""
-        found = self.benchmark.library.header.made_unlike(self.control.library.header)
-        sentence = (
+        unlike = self.benchmark.library.header.made_unlike(self.control.library.header)
+        if not unlike:
+            return ""
+        return (
             "The library of the held-out items was made in another way than the benchmark's "
-            f"({', '.join(found)}): "
+            f"({', '.join(unlike)}), so rewording may have another effect on the held-out items."
         )
-        return sentence + "rewording may have another effect on them." if found else ""
 
 
 def resolve_perturb(config: PerturbConfig) -> PerturbRun:
     """Resolve and check a configuration before an engine loads. Nothing is written.
 
-    The returned configuration names each library by its whole hash, so that the fingerprint
-    contains it. A sample is drawn from the questions that have a variant (with short=drop, all
-    variants). Raises AuditError if the run cannot succeed, such as ConfigError if held-out items
-    are items of the benchmark."""
+    Parameters
+    ----------
+    config : PerturbConfig
+        The options.
+
+    Returns
+    -------
+    PerturbRun
+        The run. Its configuration names each library by the whole hash, so that the fingerprint of
+        the run contains it. The sample is drawn from the questions that have a variant (with
+        short=drop, all variants).
+
+    Raises
+    ------
+    AuditError
+        If the run cannot succeed.
+    ConfigError
+        If held-out items are items of the benchmark.
+    """
     sets = [_reworded(config, config.benchmark, _library(config))]
     needed = _needed(config, sets[0].library)
     config = sized(
@@ -111,22 +164,23 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
     if fresh is not None:
         sets.append(_reworded(config, fresh, _control_library(config, fresh.name)))
         config = replace(config, control_variants=sets[1].library.sha256)
-    resolved = resolve_run(
-        PERTURB, config, only={one.name: frozenset(one.selection.variants) for one in sets}
-    )
+    with_variants = {item_set.name: frozenset(item_set.selection.variants) for item_set in sets}
+    resolved = resolve_run(PERTURB, config, only=with_variants)
     if fresh is not None:
-        both = []
-        for one in (config.benchmark, fresh):
-            both.append(open_benchmark(one, seed=config.seed).iter_questions())
-        check_fresh(both[0], both[1], (sets[0].name, sets[1].name))
+        published = open_benchmark(config.benchmark, seed=config.seed).iter_questions()
+        held_out = open_benchmark(fresh, seed=config.seed).iter_questions()
+        check_fresh(published, held_out, (sets[0].name, sets[1].name))
     resolved = settle_references(config, resolved, SAME)
-    files = dict(zip((FILE, CONTROL_FILE), (one.library for one in sets), strict=False))
+    files = {}
+    for file, item_set in zip((FILE, CONTROL_FILE), sets, strict=False):
+        files[file] = item_set.library
 
     def paths(place: Path) -> dict[str, str]:
+        """Return the path of the library of each benchmark in the folder of a run."""
         return {library.header.benchmark: where(place / file) for file, library in files.items()}
 
-    # Every node reads these libraries, and reports can be rebuilt from them.
     def save(run_dir: Path) -> None:
+        """Write the libraries to the run directory, where every node and the report read them."""
         for file, library in files.items():
             write_library(library, run_dir / file)
 
@@ -134,9 +188,10 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
 
 
 def _needed(config: PerturbConfig, library: Library) -> int | None:
-    """Return how many questions detect the smallest drop that matters.
+    """Return how many questions detect the smallest drop that matters; None if no number does.
 
-    None means that broken variants alone could cause such a drop."""
+    No number is enough if broken variants alone could cause such a drop.
+    """
     limits = PerturbThresholds.from_mapping(config.verdict)
     review = library.header.review
     # The margin is largest for a model that has every answer right without guessing.
@@ -148,22 +203,22 @@ def _needed(config: PerturbConfig, library: Library) -> int | None:
 
 
 def _library(config: PerturbConfig) -> Library:
+    """Return the library that the options name, or the library with the name of the benchmark."""
     name = config.benchmark.name
     try:
         return find_library(config.variants or name)
     except LibraryError as error:
         if config.variants:
             raise
-        words = " ".join(benchmark_words(config.benchmark))
+        options = " ".join(benchmark_words(config.benchmark))
         raise LibraryError(
-            f"{name} has no rewordings yet. {error}\nBuild them, then type the same command again: "
-            f"audit variants build {words} name={name} strategy=paraphrase_llm {_writers(config)}"
+            f"{name} has no rewordings yet. {error}\nBuild a library, then type the same command again: "
+            f"audit variants build {options} name={name} strategy=paraphrase_llm {_writers(config)}"
         ) from error
 
 
 def _writers(config: PerturbConfig) -> str:
-    """Return the words that name a writer and a judge of rewordings, on the run's endpoint if it
-    has one."""
+    """Return options that name a writer and a judge of rewordings, on the run's endpoint if any."""
     for name in judged(config):
         for endpoint in config.model[name].endpoints:
             return f"endpoint={shlex.quote(safe_url(endpoint.url))} model_id=WRITER judge=JUDGE"
@@ -171,56 +226,78 @@ def _writers(config: PerturbConfig) -> str:
 
 
 def _control_library(config: PerturbConfig, name: str) -> Library:
+    """Return the library of the held-out items."""
     try:
         return find_library(config.control_variants or name)
     except LibraryError as error:
         raise LibraryError(
-            f"{error}\nThe held-out items of {name} need rewordings of their own: make them as the benchmark's were "
-            "(audit variants build) and name the library, such as control_variants=HASH."
+            f"{error}\nThe held-out items of {name} need rewordings too. Build a library in the same way as that of "
+            "the benchmark (audit variants build), and name it. Example: control_variants=HASH"
         ) from error
 
 
-def _reworded(config: PerturbConfig, asked: BenchmarkConfig, library: Library) -> Reworded:
+def _reworded(config: PerturbConfig, chosen: BenchmarkConfig, library: Library) -> Reworded:
     """Return the questions of one benchmark for which a library has variants.
 
-    Raises LibraryError if the library belongs to another benchmark. Raises ConfigError if every
-    question has fewer variants than requested."""
-    benchmark = open_benchmark(asked, seed=config.seed)
+    Raises LibraryError if the library belongs to another benchmark, and ConfigError if every
+    question has fewer variants than the options request.
+    """
+    benchmark = open_benchmark(chosen, seed=config.seed)
     questions = list(benchmark.iter_questions())
     check_library(library, benchmark.name, questions)
     selection = select_variants(library, questions, config.num_variants, config.short)
     fullest = max(len(variants) for variants in selection.variants.values())
     if fullest < config.num_variants:
         raise ConfigError(
-            f"num_variants={config.num_variants}, but no question has more than {fullest} accepted variants in library "
-            f"{library.header.name} {library.sha256[:12]}. Expected num_variants={fullest} or less."
+            f"num_variants is {config.num_variants}, but no question has more than {fullest} accepted variants in "
+            f"library {library.header.name} {library.sha256[:12]}. Expected num_variants={fullest} or less."
         )
     return Reworded(benchmark.name, library, selection)
 
 
 def planned(config: PerturbConfig) -> Planned:
+    """Return the resolved run with functions that describe its plan.
+
+    Parameters
+    ----------
+    config : PerturbConfig
+        The options.
+
+    Returns
+    -------
+    Planned
+        The run, the lines of its plan, and the facts for a program.
+    """
     run = resolve_perturb(config)
-    found = {"minimum_detectable_drop": run.detectable(config), "questions_needed": run.needed}
+    facts = {"minimum_detectable_drop": run.detectable(config), "questions_needed": run.needed}
     return Planned(
         run.resolved,
-        lambda asked: describe(run, config, asked),
-        lambda one: {**planned_facts(one), **found},
+        lambda counts: describe(run, config, counts),
+        lambda count: {**planned_facts(count), **facts},
     )
 
 
-def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[CallCounts]) -> list[str]:
-    """Return the lines of the plan. Tokens ignore prefix caching, and calls ignore missing
-    variants."""
-    from audit.perturb.analyse import JUDGE, nearest
-    from audit.perturb.worlds import PerturbDesign
+def describe(run: PerturbRun, config: PerturbConfig, counts: Sequence[CallCounts]) -> list[str]:
+    """Return the lines of the plan.
 
+    Parameters
+    ----------
+    run : PerturbRun
+        The run.
+    config : PerturbConfig
+        The options.
+    counts : sequence of CallCounts
+        The calls of each model on each benchmark.
+
+    Returns
+    -------
+    list of str
+        The libraries, the calls, what the run detects, and the error rates of the nearest
+        calibrated design. Tokens do not allow for prefix caching, nor calls for missing variants.
+    """
     limits = PerturbThresholds.from_mapping(config.verdict)
-    references = (
-        len(config.model)
-        - len(judged(config))
-        + sum(len(one.models) for one in reference_runs(config))
-    )
-    review = run.benchmark.library.header.review
+    stored = sum(len(reference.models) for reference in reference_runs(config))
+    references = len(config.model) - len(judged(config)) + stored
     lines = []
     for item_set in run.sets:
         library = item_set.library
@@ -228,36 +305,76 @@ def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[CallCounts]
         lines.append(f"library        {version}: {item_set.selection.sentence}")
     if run.unlike:
         lines.append(f"  {run.unlike}")
-    for one in asked:
-        calls = one.planned
-        role = "judged" if calls.model in judged(config) else "reference"
-        fresh = (
-            ", held-out items"
-            if run.control is not None and calls.benchmark == run.control.name
-            else ""
-        )
-        lines += [
-            f"{calls.model} ({role}) on {calls.benchmark}{fresh}",
-            f"  questions          {one.questions:>12,}",
-            f"  calls              {calls.calls:>12,}  {', '.join(f'{one.arms[arm]:,} {arm}' for arm in Arm)}",
-            *calls.lines(),
-        ]
-    alpha, power, n = limits.alpha, limits.power, run.resolved.samples[0].sample.n
+    for count in counts:
+        lines += _calls(run, config, count)
+    lines += _detectable(run, config, limits)
+    lines += _rates(run, config, references, limits)
+    lines.append("The table of the source article for this design, and what is correct:")
+    for row in volume_table(
+        run.resolved.samples[0].sample.n,
+        PLANNED_FLIPS,
+        references=references,
+        margin=run.margin,
+        alpha=limits.alpha,
+        power=limits.power,
+    ):
+        lines.append(f"  {row.relative_cost:>2}x  {row.calls:>9,} calls  article: {row.article}")
+        lines.append(f"       correct: {row.valid}")
+    lines += reach(run.resolved, counts, run.needed)
+    plans = [(count.planned, 1.0) for count in counts]
+    if any(plan.cost.money for plan, _ in plans):
+        lines.append(f"in all: {in_one_line(plans)}")
+    return lines
+
+
+def _calls(run: PerturbRun, config: PerturbConfig, count: CallCounts) -> list[str]:
+    """Return the lines on the calls of one model on one benchmark."""
+    calls = count.planned
+    role = "judged" if calls.model in judged(config) else "reference"
+    fresh = ""
+    if run.control is not None and calls.benchmark == run.control.name:
+        fresh = ", held-out items"
+    arms = ", ".join(f"{count.arms[arm]:,} {arm}" for arm in Arm)
+    return [
+        f"{calls.model} ({role}) on {calls.benchmark}{fresh}",
+        f"  questions          {count.questions:>12,}",
+        f"  calls              {calls.calls:>12,}  {arms}",
+        *calls.lines(),
+    ]
+
+
+def _detectable(run: PerturbRun, config: PerturbConfig, limits: PerturbThresholds) -> list[str]:
+    """Return the lines on the smallest drop that the run detects, alone and beyond held-out items."""
+    alpha, power = limits.alpha, limits.power
     basis = f"power {percent(power)}, two wordings of an item disagree in {percent(PLANNED_FLIPS)} of cases"
-    lines.append(f"detectable drop      {100 * run.detectable(config):>12.1f}  points ({basis})")
+    lines = [f"detectable drop      {100 * run.detectable(config):>12.1f}  points ({basis})"]
     if run.control is not None:
-        sizes = (n, run.resolved.samples[1].sample.n)
-        each = []
-        for m in sizes:
-            each.append(
-                detectable_drop(m, config.num_variants, PLANNED_FLIPS, alpha=alpha, power=power)
+        drops = []
+        for sample in run.resolved.samples[:2]:
+            drops.append(
+                detectable_drop(
+                    sample.sample.n, config.num_variants, PLANNED_FLIPS, alpha=alpha, power=power
+                )
             )
-        beyond = 100 * math.hypot(*each)
+        beyond = 100 * math.hypot(*drops)
         lines.append(
-            f"  beyond held-out items {beyond:>12.1f}  points; these can take a finding away, and make none"
+            f"  beyond held-out items {beyond:>12.1f}  points; held-out items can veto a finding, but give none"
         )
+    return lines
+
+
+def _rates(
+    run: PerturbRun, config: PerturbConfig, references: int, limits: PerturbThresholds
+) -> list[str]:
+    """Return the lines on the error rates of the nearest calibrated design, and on what the run
+    lacks.
+    """
+    from audit.perturb.analyse import JUDGE, nearest
+    from audit.perturb.worlds import PerturbDesign
+
+    review = run.benchmark.library.header.review
     simulated = {
-        "n": n,
+        "n": run.resolved.samples[0].sample.n,
         "variants": config.num_variants,
         "references": references,
         "checked": review.n if review else 0,
@@ -267,7 +384,7 @@ def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[CallCounts]
         "control": run.control is not None,
     }
     rates = nearest(shipped_table(JUDGE.shipped), simulated, limits.to_dict())
-    lines += [] if rates is None else [f"  {rates.sentence}"]
+    lines = [] if rates is None else [f"  {rates.sentence}"]
     if review is None:
         lines.append(
             "  No person has read a sample of the variants (audit variants review), so no drop "
@@ -275,15 +392,7 @@ def describe(run: PerturbRun, config: PerturbConfig, asked: Sequence[CallCounts]
         )
     if not references:
         lines.append(
-            "  No references, so a drop looks like variants that are harder for every model."
+            "  There are no references, so a drop cannot be distinguished from variants that are "
+            "harder for every model."
         )
-    lines.append("The article's table for this design, and what holds:")
-    for row in volume_table(
-        n, PLANNED_FLIPS, references=references, margin=run.margin, alpha=alpha, power=power
-    ):
-        lines.append(f"  {row.relative_cost:>2}x  {row.calls:>9,} calls  it says: {row.article}")
-        lines.append(f"       holds: {row.valid}")
-    lines += reach(run.resolved, asked, run.needed)
-    plans = [(one.planned, 1.0) for one in asked]
-    priced = any(plan.cost.money for plan, _ in plans)
-    return [*lines, f"in all: {in_one_line(plans)}"] if priced else lines
+    return lines

@@ -1,9 +1,9 @@
-"""Hold the input of the analysis of one cell: arrays of answers, and which of them were not read.
+"""Hold the input of the analysis of one cell: arrays of answers, and which answers are missing.
 
-Whether an answer is missing may depend on what it would have been (replies that are cut off, calls
-that fail). This holds for the tested model and for its references. So models with too few parsed
-answers are not compared, and a verdict must hold under adverse imputation too. There the odds of a
-right answer differ by `unparsed_gamma` between originals and variants
+Whether an answer is missing may depend on what it would have been, as for replies that are cut off
+and calls that fail. This concerns the tested model and its references. Models with too few parsed
+answers are therefore not compared. A verdict must also hold with adverse imputation, in which the
+odds of a right answer differ by the factor `unparsed_gamma` between originals and variants
 (`audit.statistics.unparsed`).
 """
 
@@ -28,30 +28,30 @@ from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.unparsed import imputed, of_references, predict_right
 from audit.statistics.wording_drop import item_means
 
-FREE_FORM = 0  # number of options of a free-form answer, such as a number, whose chance is 0
-# The fractional parts of multiples of the golden ratio are spread evenly over 0-1.
+FREE_FORM = 0  # number of options of a free answer, such as a number, which nobody can guess
+# The fractional parts of the multiples of this number are spread evenly over 0-1.
 _GOLDEN = (5**0.5 - 1) / 2
-_STANDARD_ERRORS = (
-    # Standard errors by which a reference must exceed chance, as a model that guesses loses
-    # nothing.
-    2.0
-)
+# A reference must exceed chance by this number of standard errors, since a model that guesses
+# loses nothing under rewording.
+_STANDARD_ERRORS = 2.0
 
 
 @dataclass(frozen=True)
 class Wordings:
-    """Hold one model's answers to n items: 1 right, 0 wrong, NaN no answer.
+    """Hold the answers of one model to n items: 1 right, 0 wrong, NaN no answer.
 
     Attributes
     ----------
+    model : str
+        Name of the model.
     original : array, shape (K, n)
         Answers to the original in K replicates.
     variants : array, shape (N, n)
         Answers to N variants of each item.
     asked : array of bool, shape (N, n), or None
-        False where the library lacks the variant, or the model was not asked the item; None if the
-        model was asked everything. NaN under a true value is an answer that was unread, cut off or
-        failed.
+        False if the library lacks the variant, or the model was not asked the item; None if the
+        model was asked everything. If it is true and the answer is NaN, the answer was unparsed,
+        cut off or failed.
     """
 
     model: str
@@ -61,58 +61,70 @@ class Wordings:
 
     @property
     def was_asked(self) -> BoolArray:
-        """Return (N, n) variants that were asked."""
+        """Return (N, n) whether each variant was asked."""
         return np.ones(self.variants.shape, dtype=bool) if self.asked is None else self.asked
 
     @property
     def pair(self) -> tuple[FloatArray, FloatArray]:
-        """Return originals and variants."""
+        """Return the answers to the originals and to the variants."""
         return self.original, self.variants
 
     @property
     def unread(self) -> tuple[BoolArray, BoolArray]:
-        """Return (K, n) and (N, n), true if an answer was asked and not read.
+        """Return which answers were asked but are missing or unparsed.
 
-        An original without any variant does not count.
+        Returns
+        -------
+        tuple of array of bool
+            (K, n) for the originals and (N, n) for the variants. An original without any variant
+            does not count.
         """
         asked = self.was_asked
         return np.isnan(self.original) & asked.any(axis=0), np.isnan(self.variants) & asked
 
     @property
     def parsed(self) -> bool:
-        """Return whether every asked wording was read."""
+        """Return whether every wording that was asked has an answer."""
         return not any(part.any() for part in self.unread)
 
     def held(self, gamma: float, *, against: bool = False) -> Wordings:
-        """Return the wordings with every unparsed answer imputed.
+        """Return the answers with every unparsed answer imputed.
 
         Parameters
         ----------
         gamma : float
-            Odds ratio, between originals and variants, of a right answer against the prediction
-            from the other answers to the item.
+            Odds ratio of the imputation. The odds of a right answer are predicted from the other
+            answers to the item, then multiplied by the root of gamma on one side (originals or
+            variants) and divided by it on the other.
         against : bool
-            Impute against a drop (originals wrong, variants right), not for one.
+            If true, impute against a drop: originals more often wrong, variants more often right.
+            Otherwise impute for a drop.
 
         Returns
         -------
         Wordings
-            Imputed outcomes are 0 or 1. They are drawn at evenly spread points, equal for every
-            gamma, so they depend on no random number, and more are right the larger the odds.
+            Imputed answers are 0 or 1. They are drawn at fixed, evenly spread points instead of
+            random numbers, so that larger odds never make fewer of them right.
         """
         predicted = predict_right(np.concatenate(self.pair))
-        held = []
+        filled = []
         for values, unparsed, favour in zip(
             self.pair, self.unread, (not against, against), strict=True
         ):
             chance = imputed(values, unparsed, predicted, gamma, favour)[unparsed]
-            held.append(values.copy())
-            held[-1][unparsed] = (np.arange(1, chance.size + 1) * _GOLDEN) % 1 < chance
-        return replace(self, original=held[0], variants=held[1])
+            filled.append(values.copy())
+            filled[-1][unparsed] = (np.arange(1, chance.size + 1) * _GOLDEN) % 1 < chance
+        return replace(self, original=filled[0], variants=filled[1])
 
     @property
     def runs_that_differ(self) -> int:
-        """Return the number of runs of the original; 1 if all are equal, as at temperature 0."""
+        """Return the number of different runs of the original.
+
+        Returns
+        -------
+        int
+            1 if all runs are equal, as at temperature 0; otherwise the number of runs.
+        """
         same = np.array_equal(
             self.original, np.broadcast_to(self.original[:1], self.original.shape), equal_nan=True
         )
@@ -121,18 +133,34 @@ class Wordings:
 
 @dataclass(frozen=True)
 class BrokenShare:
-    """People read `checked` random variants and found `broken` whose gold answer is lost. Raises
-    DataError.
+    """Hold how many of the variants that people read are broken, that is, have lost their gold
+    answer.
+
+    Attributes
+    ----------
+    checked : int
+        Number of randomly chosen variants that were read.
+    broken : int
+        Number of broken variants among them.
+    confidence : float
+        Level of the upper limit.
+
+    Raises
+    ------
+    DataError
+        If the numbers contradict each other.
     """
 
     checked: int
     broken: int
     confidence: float = 0.95
 
-    def __post_init__(self) -> None:  # the numbers come from a library's file, which is not trusted
+    def __post_init__(self) -> None:
+        # The numbers come from the file of a library, which may be faulty.
         if not 0 <= self.broken <= self.checked or self.checked < 1:
             raise DataError(
-                f"The review has {self.broken} broken of {self.checked}. Expected 0 <= broken <= checked >= 1."
+                f"The review of the variants has {self.broken} broken of {self.checked} checked. "
+                "Expected checked >= 1 and 0 <= broken <= checked."
             )
 
     @property
@@ -142,19 +170,46 @@ class BrokenShare:
 
     @property
     def upper(self) -> float:
-        """Return the one-sided upper limit of the share: 2.0 % for 0 of 150."""
+        """Return the one-sided upper limit of the share of broken variants.
+
+        Returns
+        -------
+        float
+            0-1, such as .020 for 0 of 150.
+        """
         return upper_limit(self.broken, self.checked, self.confidence)
 
 
 @dataclass(frozen=True)
 class PerturbCell:
-    """One model on one benchmark, and the reference models on the same items and variants.
+    """Hold the answers of one model and its references to the same items and variants.
 
-    cluster: (n,) index 0..G-1 of the cluster that resampling keeps whole. n_options: (n,),
-    FREE_FORM for a free answer. broken: None if no person read a sample. requests: None if no
-    hashes were kept. control: the same models on held-out items with rewordings of their own; None
-    without them. unlike: for a control, how its library was made differently from the benchmark's.
-    families: of the models, if known. log_checks: of an import.
+    Attributes
+    ----------
+    benchmark : str
+        Name of the benchmark.
+    question_ids : tuple of str
+        Ids of the n items.
+    cluster : (n,) array
+        Index (0..G-1) of the cluster of each item. Resampling keeps clusters whole.
+    n_options : (n,) array
+        Number of options; FREE_FORM for a free answer.
+    tested : Wordings
+        Answers of the judged model.
+    references : tuple of Wordings
+        Answers of the references.
+    broken : BrokenShare or None
+        Sample of variants that a person read; None if no person read any.
+    requests : RequestCounts or None
+        How many requests repeat another; None if the hashes of the requests are missing.
+    control : PerturbCell or None
+        The same models on held-out items and their variants.
+    unlike : tuple of str
+        For a control, how its library was made differently from that of the benchmark.
+    families : mapping of str to str
+        Families of the models, if they are known.
+    log_checks : tuple of LogCheck
+        Checks of an imported log.
     """
 
     benchmark: str
@@ -177,7 +232,13 @@ class PerturbCell:
 
     @property
     def chance_items(self) -> FloatArray:
-        """Return (n,) the accuracy of guessing each item: 1 / options, 0 for a free answer."""
+        """Return the accuracy of guessing each item.
+
+        Returns
+        -------
+        (n,) array
+            1 / options, or 0 for a free answer.
+        """
         options = self.n_options.astype(float)
         return np.where(options > 0, 1 / np.maximum(options, 1), 0.0)
 
@@ -192,18 +253,19 @@ class PerturbCell:
         return bool(np.unique(self.cluster).size < self.n)
 
     def can_lose(self, wordings: Wordings) -> bool:
-        """Return whether a model can lose anything.
+        """Return whether a model is above chance on the reworded items, so that it has something to
+        lose.
 
         Parameters
         ----------
         wordings : Wordings
-            The model.
+            The answers of the model.
 
         Returns
         -------
         bool
-            True if its reworded accuracy is above chance by two of its own standard errors. False
-            if no item has an answer to both an original and a variant.
+            True if its accuracy on the variants exceeds chance by two standard errors. False if no
+            item has an answer to both an original and a variant.
         """
         o, v = item_means(*wordings.pair)
         if np.isnan(o).all():
@@ -214,8 +276,17 @@ class PerturbCell:
 
 @dataclass(frozen=True)
 class ArmRead:
-    """Hold the counts of one arm, for a replicate of the original or one rank of variants. `unread`
-    (n,) marks items that were asked and not read.
+    """Hold the number of parsed answers of one arm: a replicate of the original, or the variants of
+    one number.
+
+    Attributes
+    ----------
+    name : str
+        Name of the arm.
+    read, asked : int
+        Numbers of parsed and of all answers.
+    unread : (n,) array of bool
+        Items whose answer was asked but is missing or unparsed.
     """
 
     name: str
@@ -225,27 +296,29 @@ class ArmRead:
 
     @property
     def share(self) -> float:
-        """Return the share of asked wordings that were read."""
+        """Return the share of the asked wordings that have a parsed answer."""
         return self.read / self.asked
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Return the 95 % interval of the share."""
+        """Return the 95 % interval of the parsed share."""
         return read_limits(self.read, self.asked)
 
 
 def arms_read(wordings: Wordings) -> list[ArmRead]:
-    """Return every arm of one model that was asked, as one unreadable set would hide in a mean.
+    """Return the number of parsed answers of each arm of one model.
+
+    The arms are listed separately, since a mean over arms would hide that one arm is unreadable.
 
     Parameters
     ----------
     wordings : Wordings
-        The model.
+        The answers of the model.
 
     Returns
     -------
     list of ArmRead
-        Replicates of the original, then ranks of variants.
+        Replicates of the original, then the variants. Arms that were not asked are left out.
     """
     original, variants = wordings.unread
     asked = wordings.was_asked
@@ -260,14 +333,25 @@ def arms_read(wordings: Wordings) -> list[ArmRead]:
 
 
 def lowest_arm(wordings: Wordings) -> ArmRead | None:
-    """Return the arm with the lowest upper limit of its parsed share; None if nothing was asked."""
+    """Return the arm with the lowest share of parsed answers.
+
+    Parameters
+    ----------
+    wordings : Wordings
+        The answers of the model.
+
+    Returns
+    -------
+    ArmRead or None
+        The arm whose upper limit is lowest; None if nothing was asked.
+    """
     return min(arms_read(wordings), key=lambda arm: arm.limits[1], default=None)
 
 
 def usable_references(
     cell: PerturbCell, limits: PerturbThresholds
 ) -> tuple[tuple[Wordings, ...], tuple[Reason, ...]]:
-    """Separate the references of a cell that can be compared from the others.
+    """Separate the references of a cell that can be compared from those that cannot.
 
     Parameters
     ----------
@@ -279,27 +363,23 @@ def usable_references(
     Returns
     -------
     tuple of (tuple of Wordings, tuple of Reason)
-        The usable references, and why the others are left out.
+        The usable references, and why the other references are left out.
     """
-    twice = repeats([np.concatenate(w.pair) for w in (cell.tested, *cell.references)])
-    why = []
-    for k, w in enumerate(cell.references, 1):
-        why.append(_unusable(cell, w, limits, repeated=k in twice))
-    usable = []
-    for wordings, reason in zip(cell.references, why, strict=True):
+    repeated = repeats([np.concatenate(w.pair) for w in (cell.tested, *cell.references)])
+    usable, reasons = [], []
+    for k, wordings in enumerate(cell.references, 1):
+        reason = _unusable(cell, wordings, limits, repeated=k in repeated)
         if reason is None:
             usable.append(wordings)
-    used = tuple(usable)
-    reasons = []
-    for reason in why:
-        if reason is not None:
+        else:
             reasons.append(reason)
-    return used, tuple(reasons)
+    return tuple(usable), tuple(reasons)
 
 
 def _unusable(
     cell: PerturbCell, w: Wordings, limits: PerturbThresholds, *, repeated: bool
 ) -> Reason | None:
+    """Return why a reference cannot be compared; None if it can."""
     if repeated:
         return because("left_out_repeats", model=w.model)
     if not cell.can_lose(w):
@@ -307,8 +387,7 @@ def _unusable(
     worst = lowest_arm(w)
     if worst is not None and worst.limits[1] < limits.answered_share_min:
         return because("left_out_unparsed", model=w.model, share=worst.share, arm=worst.name)
-    # A reference that is above chance only without its unparsed answers has nothing to lose when
-    # they are imputed.
+    # A reference may be above chance only as long as its unparsed answers are left out.
     if not w.parsed and not cell.can_lose(w.held(limits.unparsed_gamma)):
         return because("left_out_at_chance_unparsed", model=w.model)
     return None
@@ -331,40 +410,69 @@ def against_drop(cell: PerturbCell, gamma: float) -> PerturbCell | None:
 
     Notes
     -----
-    For the tested model originals are imputed wrong and variants right. Answers of the references,
-    and of the tested model on the held-out items, are imputed as predicted; in the worst case they
-    are imputed the other way round.
+    For the tested model, originals are imputed as wrong and variants as right. Answers of the
+    references, and those of the tested model on held-out items, are imputed as predicted. In the
+    worst case they are imputed in the opposite direction.
     """
     control, tested, references = cell.control, cell.tested, cell.references
     if all(w.parsed for w in (tested, *references)) and (control is None or control.tested.parsed):
         return None
-    beside = of_references(gamma)
+    reference_gamma = of_references(gamma)
     return replace(
         cell,
         tested=tested.held(gamma, against=True),
-        references=tuple(w.held(beside) for w in references),
-        control=control and replace(control, tested=control.tested.held(beside)),
+        references=tuple(w.held(reference_gamma) for w in references),
+        control=control and replace(control, tested=control.tested.held(reference_gamma)),
     )
 
 
 def for_drop(cell: PerturbCell, gamma: float) -> Wordings | None:
-    """Return the tested model with unparsed answers imputed for a drop at odds ratio gamma; None if
-    all were parsed.
+    """Return the tested model's answers with unparsed answers imputed for a drop.
+
+    Parameters
+    ----------
+    cell : PerturbCell
+        The answers.
+    gamma : float
+        Odds ratio of the imputation.
+
+    Returns
+    -------
+    Wordings or None
+        None if all answers were parsed.
     """
     return None if cell.tested.parsed else cell.tested.held(gamma)
 
 
 @dataclass(frozen=True)
 class ItemLevel:
-    """Item-level results; all arrays are (n,).
+    """Hold the results for each of n items.
 
-    pvalues: exact, NaN if an item cannot be compared. adjusted: over the items, so that at most a
-    share alpha of the flagged ones (adjusted <= alpha) is expected to be false. method: "bh" for
-    independent items, "by" for items in clusters. smallest_p: 1 / (N + 1). can_flag: whether any
-    number of items with that p could be flagged. drop: original - mean of the variants. beyond:
-    drop minus the references' mean drop. order: indices, the most conspicuous first (p, then drop
-    beyond the references, then id). affected: None for items in clusters, which may have been
-    reworded together.
+    Attributes
+    ----------
+    pvalues : (n,) array
+        Exact p-values; NaN if an item cannot be compared.
+    adjusted : (n,) array
+        p-values corrected so that the expected share of false items among those flagged is at most
+        alpha.
+    flagged : (n,) array of bool
+        Items with adjusted p-value of at most alpha.
+    drop : (n,) array
+        Answer to the original minus the mean over the variants.
+    beyond : (n,) array
+        Drop minus the mean drop of the references.
+    order : (n,) array of int
+        Positions of the items, sorted by p-value, then by drop beyond the references, then by id.
+    method : {"bh", "by"}
+        Correction: "bh" (Benjamini-Hochberg) for independent items, "by" (Benjamini-Yekutieli) for
+        items in clusters.
+    smallest_p : float
+        Smallest possible p-value, 1 / (N + 1).
+    can_flag : bool
+        Whether items with that p-value could be flagged at all.
+    affected : AffectedItems or None
+        Lower limit of the number of affected items; None for items in clusters, which may have been
+        reworded together.
     """
 
     pvalues: FloatArray
@@ -392,13 +500,13 @@ def item_level(cell: PerturbCell, alpha: float = 0.05) -> ItemLevel:
     Returns
     -------
     ItemLevel
-        One value for each item.
+        The results for each item.
     """
     p = item_pvalues(*cell.tested.pair)
     clustered = cell.clustered
     adjusted = false_discovery(p, any_dependence=clustered)
     drop, *gaps = (np.subtract(*item_means(*w.pair)) for w in (cell.tested, *cell.references))
-    # An item that no reference answered has no reference drop, so it is ranked by its own drop.
+    # If no reference answered an item, the item is ranked by the drop of the tested model alone.
     stacked = np.stack(gaps) if gaps else np.full((1, cell.n), np.nan)
     beyond = drop - np.nansum(stacked, axis=0) / np.maximum(np.sum(~np.isnan(stacked), axis=0), 1)
     smallest = 1 / (1 + int(np.max(np.sum(~np.isnan(cell.tested.variants), axis=0), initial=0)))

@@ -1,4 +1,4 @@
-"""Read a run's shards and library into cells, and build the report."""
+"""Read the shards and the library of a run into cells, judge them, and build the report."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,26 +41,47 @@ _COLUMNS = (
     "distance",
     "correct",
 )
-Cell = tuple[str, str]  # model, benchmark
+Cell = tuple[str, str]  # names of the model and of the benchmark
 
 
 @dataclass
 class Requests:
-    """Requests of one model and benchmark: hashes by question, and which variants were asked."""
+    """Hold the requests of one model on one benchmark.
+
+    Attributes
+    ----------
+    original : dict
+        Hashes of the requests for the original, by question.
+    variants : dict
+        Number of the variant and hash of the request, by question.
+    not_asked : set
+        Questions and variants that were not asked.
+    distances, reworded, correct : list
+        For each variant with a distance: its distance from the original, the id of the question,
+        and the answer (1 right, 0 wrong, NaN no answer).
+    """
 
     original: dict[str, set[str]] = field(default_factory=dict)
     variants: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     not_asked: set[tuple[str, int]] = field(default_factory=set)
-    # The next three lists have one entry for each variant with a distance.
     distances: list[float] = field(default_factory=list)
-    reworded: list[str] = field(default_factory=list)  # id of the reworded question
-    # 1 for right, 0 for wrong, NaN for no answer.
+    reworded: list[str] = field(default_factory=list)
     correct: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """One pass over a run's shards: its outcomes, and its requests by model and benchmark."""
+    """Hold the answers of a run and its requests, which are read in one pass over the shards.
+
+    Attributes
+    ----------
+    run_dir : Path
+        The run directory.
+    outcomes : Outcomes
+        The answers.
+    requests : dict
+        The requests, by model and benchmark.
+    """
 
     run_dir: Path
     outcomes: Outcomes
@@ -73,14 +94,14 @@ def read_run(run_dir: Path, models: Collection[str] | None = None) -> LoadedRun:
     Parameters
     ----------
     run_dir : Path
-        The run.
+        The run directory.
     models : collection of str, optional
         Models whose cells are kept; all if None.
 
     Returns
     -------
     LoadedRun
-        Outcomes and requests.
+        Answers and requests.
 
     Raises
     ------
@@ -107,25 +128,25 @@ def perturb_cells(
     header: Header,
     control: Header | None = None,
 ) -> tuple[PerturbCell, ...]:
-    """Build one cell for each judged model with rows, sorted.
+    """Build one cell for each judged model that has rows.
 
     Parameters
     ----------
     read : LoadedRun
         The run.
     judged : sequence of str
-        Names of the judged models; the other models of the run are references.
+        Names of the judged models. The other models of the run are references.
     references : sequence of LoadedRun
-        Further runs, all models of which are references; a model is never its own reference.
+        Further runs, whose models are all references. A model is never its own reference.
     header : Header
         The header of the run's library.
     control : Header, optional
-        The header of its held-out items' library.
+        The header of the library of the held-out items.
 
     Returns
     -------
     tuple of PerturbCell
-        With held-out items as control if there is a library of them.
+        The cells. If there is a library of held-out items, they have a control.
     """
     others = []
     for run in (read, *references):
@@ -133,20 +154,22 @@ def perturb_cells(
             if run is not read or cell.model not in judged:
                 others.append((cell, run.requests[cell.model, cell.benchmark]))
 
-    def of(library: Header) -> dict[str, PerturbCell]:
-        tested = []
-        for c in read.outcomes.cells:
-            if c.model in judged and c.benchmark == library.benchmark:
-                tested.append(c)
+    def cells_of(library: Header) -> dict[str, PerturbCell]:
+        """Return the cells of the judged models on the benchmark of a library."""
         cells = {}
-        for c in tested:
-            cells[c.model] = _cell(c, read.requests[c.model, c.benchmark], others, library.review)
+        for tested in read.outcomes.cells:
+            if tested.model in judged and tested.benchmark == library.benchmark:
+                requests = read.requests[tested.model, tested.benchmark]
+                cells[tested.model] = _cell(tested, requests, others, library.review)
         return cells
 
-    fresh = {} if control is None else of(control)
+    controls = {} if control is None else cells_of(control)
     unlike = () if control is None else header.made_unlike(control)
-    fresh = {model: replace(cell, unlike=unlike) for model, cell in fresh.items()}
-    return tuple(replace(cell, control=fresh.get(model)) for model, cell in of(header).items())
+    cells = []
+    for model, judged_cell in cells_of(header).items():
+        fresh = controls.get(model)
+        cells.append(replace(judged_cell, control=fresh and replace(fresh, unlike=unlike)))
+    return tuple(cells)
 
 
 def _cell(
@@ -155,15 +178,14 @@ def _cell(
     others: Sequence[tuple[CellOutcomes, Requests]],
     review: Review | None,
 ) -> PerturbCell:
+    """Return the cell of one judged model. Its references are the `others` that share questions."""
     ids = tested.question_ids
-    compared = []
-    for c, theirs in others:
-        if c.benchmark == tested.benchmark and c.model != tested.model:
-            compared.append((c, theirs))
     references = []
-    for c, theirs in compared:
+    for c, reference_requests in others:
+        if c.benchmark != tested.benchmark or c.model == tested.model:
+            continue
         if set(ids) & set(c.question_ids):
-            references.append(wordings(c, theirs, ids))
+            references.append(wordings(c, reference_requests, ids))
     return PerturbCell(
         benchmark=tested.benchmark,
         question_ids=ids,
@@ -177,16 +199,16 @@ def _cell(
 
 
 def wordings(cell: CellOutcomes, requests: Requests, ids: Sequence[str]) -> Wordings:
-    """Return one model's answers to given questions.
+    """Return the answers of one model to given questions.
 
     Parameters
     ----------
     cell : CellOutcomes
-        The outcomes.
+        The answers of the model.
     requests : Requests
-        State which variants were not asked.
+        The requests, which state the variants that were not asked.
     ids : sequence of str
-        The questions, in their order.
+        Ids of the questions, in the order of the result.
 
     Returns
     -------
@@ -196,27 +218,27 @@ def wordings(cell: CellOutcomes, requests: Requests, ids: Sequence[str]) -> Word
     position = {id_: i for i, id_ in enumerate(cell.question_ids)}
     columns = np.array([position.get(id_, -1) for id_ in ids])
 
-    def of(arm: Arm) -> FloatArray:
+    def answers(arm: Arm) -> FloatArray:
+        """Return one row for each setting of an arm, NaN for questions that the model lacks."""
         rows = []
-        for s in cell.settings:
-            if s.arm == arm:
-                rows.append(to_values(cell.row(s))[columns])
+        for setting in cell.settings:
+            if setting.arm == arm:
+                rows.append(to_values(cell.row(setting))[columns])
         values: FloatArray = np.array(rows, dtype=float).reshape(len(rows), len(ids))
         values[:, columns < 0] = np.nan
         return values
 
-    levels = []
-    for s in cell.settings:
-        if s.arm == Arm.VARIANT:
-            levels.append(s.level)
+    levels = [setting.level for setting in cell.settings if setting.arm == Arm.VARIANT]
     asked: BoolArray = np.zeros((len(levels), len(ids)), dtype=bool)
     for row, level in enumerate(levels):
         asked[row] = [(id_, level) not in requests.not_asked for id_ in ids]
-    asked &= columns >= 0  # a reference may have been asked fewer questions
-    return Wordings(cell.model, of(Arm.ORIGINAL), of(Arm.VARIANT), None if asked.all() else asked)
+    asked &= columns >= 0  # A reference may have been asked fewer questions.
+    originals, variants = answers(Arm.ORIGINAL), answers(Arm.VARIANT)
+    return Wordings(cell.model, originals, variants, None if asked.all() else asked)
 
 
 def _add(by_cell: dict[Cell, Requests], batch: pa.RecordBatch) -> None:
+    """Add the requests of a batch of rows to those of their cells."""
     columns = (batch.column(name).to_pylist() for name in _COLUMNS)
     for model, benchmark, question, arm, level, was_asked, sha, distance, correct in zip(
         *columns, strict=True
@@ -229,7 +251,7 @@ def _add(by_cell: dict[Cell, Requests], batch: pa.RecordBatch) -> None:
         if not was_asked:
             requests.not_asked.add((question, level))
         elif sha is None:
-            continue  # A row with an error consumed no request.
+            continue  # A row with an error has no request.
         elif arm == Arm.ORIGINAL:
             requests.original.setdefault(question, set()).add(sha)
         else:
@@ -238,8 +260,16 @@ def _add(by_cell: dict[Cell, Requests], batch: pa.RecordBatch) -> None:
 
 @dataclass(frozen=True)
 class Behind:
-    """The data behind a verdict: the pass over the run's shards, its library, and that of its
-    held-out items.
+    """Hold the data behind a verdict, from which the page is built.
+
+    Attributes
+    ----------
+    read : LoadedRun
+        The answers and requests of the run.
+    library : Library
+        The library of its variants.
+    control : Library or None
+        The library of the held-out items.
     """
 
     read: LoadedRun
@@ -255,20 +285,20 @@ def judge(
     read: LoadedRun | None = None,
     variants: str | None = None,
 ) -> tuple[RunVerdict, Behind]:
-    """Judge one run with the analysis that its manifest states.
+    """Judge one run with the analysis options that its manifest states.
 
     Parameters
     ----------
     run_dirs : sequence of Path
-        One run.
+        The directory of one run.
     seed : int, optional
-        Seed of the resamples; the run's own if None.
+        Seed of the resamples; by default that of the run.
     n_resamples : int
         Resamples of every statistic.
     read : LoadedRun, optional
-        The pass over the run's shards, if it was made.
+        The answers of the run, if they have been read.
     variants : str, optional
-        The run's library as a person reviewed it since, by path, hash or name.
+        The library of the run after a person reviewed it, by path, hash or name.
 
     Returns
     -------
@@ -278,7 +308,8 @@ def judge(
     Raises
     ------
     DataError
-        If the run's library is not beside its shards; it states how many variants a person read.
+        If the library of the run is not in its directory. The library states how many variants a
+        person read.
     """
     read = read or read_run(only(run_dirs, "perturbation"))
     manifest = Manifest.load(read.run_dir)
@@ -298,7 +329,8 @@ def judge(
     for cell in perturb_cells(
         read, analysis["judged"], others, library.header, control.header if control else None
     ):
-        requests = None if imported else cell.requests  # Requests of an imported run have no hash.
+        # An imported log has no hashes of requests.
+        requests = None if imported else cell.requests
         cells.append(replace(cell, families=families, requests=requests, log_checks=checks))
     sensitivity = load_sensitivity(read.run_dir)
     results = []
@@ -317,48 +349,46 @@ def judge(
 
 
 REPORT = Report(judge, takes=("seed", "variants"))
-report_runs, build_report, verdict_of = REPORT.of_runs, REPORT.build, REPORT.verdict_of
 
 
 def reviewed_since(requested: Library, given: Library) -> Library:
-    """Return a given library if it holds the very variants of the run and adds only review
-    findings.
+    """Return a reviewed library, if it differs from that of the run only by findings of the review.
 
     Parameters
     ----------
     requested : Library
         The library of the run.
     given : Library
-        The library as reviewed since.
+        The same library after a review.
 
     Returns
     -------
     Library
-        The given one.
+        The reviewed library.
 
     Raises
     ------
     DataError
-        If the libraries differ in more than review findings.
+        If the libraries differ in anything else.
     """
     if given.asked_sha256 != requested.asked_sha256:
         raise DataError(
-            f"Library {given.header.name} {given.sha256[:12]} differs from the one that the run asked, "
-            f"{requested.sha256[:12]}, in more than review findings. Expected that one, read by a person since: "
-            f"audit variants review {requested.sha256[:12]} --read FILE."
+            f"Library {given.header.name} {given.sha256[:12]} differs from library {requested.sha256[:12]} of the run "
+            "in more than the findings of a review. Expected the library of the run after a review. "
+            f"Example: audit variants review {requested.sha256[:12]} --read FILE"
         )
     return given
 
 
 def run_library(run_dir: Path, manifest: Manifest) -> Library:
-    """Return the library of a run from its own directory.
+    """Return the library that is stored in the run directory.
 
     Parameters
     ----------
     run_dir : Path
-        The run.
+        The run directory.
     manifest : Manifest
-        States the hash of the library.
+        The manifest of the run, which states the hash of the library.
 
     Returns
     -------
@@ -368,26 +398,46 @@ def run_library(run_dir: Path, manifest: Manifest) -> Library:
     Raises
     ------
     DataError
-        If the file is missing or is another library.
+        If the file is missing or holds another library.
     """
-    return _kept(run_dir / FILE, str(manifest.config.get("variants")))
+    return _stored(run_dir / FILE, str(manifest.config.get("variants")))
 
 
 def control_library(run_dir: Path, manifest: Manifest) -> Library | None:
-    """Return the library of the held-out items; None if the run has none."""
+    """Return the library of the held-out items.
+
+    Parameters
+    ----------
+    run_dir : Path
+        The run directory.
+    manifest : Manifest
+        The manifest of the run, which states the hash of the library.
+
+    Returns
+    -------
+    Library or None
+        None if the run has no held-out items.
+
+    Raises
+    ------
+    DataError
+        If the file is missing or holds another library.
+    """
     if manifest.config.get("control_benchmark") is None:
         return None
-    return _kept(run_dir / CONTROL_FILE, str(manifest.config.get("control_variants")))
+    return _stored(run_dir / CONTROL_FILE, str(manifest.config.get("control_variants")))
 
 
-def _kept(path: Path, wanted: str) -> Library:
+def _stored(path: Path, wanted: str) -> Library:
+    """Return a library that is stored beside the shards, after its hash was checked."""
     if not path.is_file():
         raise DataError(
-            f"{path} is missing. Expected library {wanted[:12]} there: type the run's command again."
+            f"{path} is missing. Expected library {wanted[:12]}. Type the run's command again to store it."
         )
     library = read_library(path)
     if library.sha256 != wanted:
         raise DataError(
-            f"{path} is library {library.sha256[:12]}, and the run asked {wanted[:12]}. Type the run's command again."
+            f"{path} is library {library.sha256[:12]}. Expected library {wanted[:12]}, which the run asked. Type the "
+            "run's command again."
         )
     return library

@@ -1,8 +1,8 @@
-"""Hold the sentences of the perturbation audit by code: reasons, advice, headlines and limits.
+"""Define the sentences of the perturbation audit by code: reasons, advice, headlines and limits.
 
-They state only what the instrument sees: whether a model is better at the published wording than at
-other wordings. A learnt fact survives rewording, so a model without a drop is not cleared of
-memory. Harder wordings look like memory.
+The sentences state only what this audit measures: whether a model is better at the published
+wording than at other wordings. A fact that was learnt survives rewording, so a model without a drop
+is not cleared of memory. If the rewordings are harder, the result looks like memory.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,8 @@ _SCALES = {
 _BY = "is {difference:signed} (90 % interval {low:bare} to {high:bare}; one-sided {pvalue:p})."
 _MORE = "this is more than the reference models lose, but"
 _TOUCHY = "so the model may be sensitive to any rewording"
-_DOUBTS = {  # reasons why a drop does not count, is not called beyond reference, or is not judged
+# Why a drop does not count, is not called beyond reference, or is not judged, by code.
+_DOUBTS = {
     "nothing_to_compare": "nothing can be compared",
     "few_questions": "there are too few questions",
     "unparsed_drop": "the drop depends on unparsed answers",
@@ -32,13 +33,14 @@ _DOUBTS = {  # reasons why a drop does not count, is not called beyond reference
     "variants_not_read": "no person checked the variants, so broken ones may be the cause",
     "not_clearly_more": "this is not clearly more than the reference models lose, so the variants "
     "may be harder",
-    "touchy": f"that is not clearly more than rewording held-out items costs it, {_TOUCHY}",
-    "beyond_held_out": "this is more than rewording held-out items costs. The cause is memory of "
-    "the wording, or variants that are harder or more often broken than those of the held-out "
-    "items",
-    "not_bracketed": f"{_MORE} these are all better or all worse, and what harder variants cost depends on ability",
-    "one_family": f"{_MORE} these are all of one other family",
-    "common_fall": f"{_MORE} the same loss on every item, known or not, could explain it, {_TOUCHY}",
+    "touchy": f"this is not clearly more than the model loses on reworded held-out items, {_TOUCHY}",
+    "beyond_held_out": "this is more than the model loses on reworded held-out items. The cause is "
+    "memory of the wording, or variants that are harder or more often broken than those of the "
+    "held-out items",
+    "not_bracketed": f"{_MORE} the references are all better or all worse, and the loss from harder variants depends "
+    "on ability",
+    "one_family": f"{_MORE} the references are all of one other family",
+    "common_fall": f"{_MORE} an equal loss on easy and hard items could explain it, {_TOUCHY}",
     "broken_could_make": "the drop is no larger than broken variants could cause",
     "includes_zero": "the interval of the drop includes zero",
     "beside_references": "beyond what the reference models lose, a drop that matters is not ruled out",
@@ -46,16 +48,19 @@ _DOUBTS = {  # reasons why a drop does not count, is not called beyond reference
 
 
 def _withheld(model: str, benchmark: str, doubt: str, why: Sequence[str]) -> str:
+    """Return the headline of a withheld verdict."""
     return f"No verdict on {model} and {benchmark}: {', and '.join(why) or _DOUBTS[doubt]}."
 
 
 def _cause_unknown(model: str, benchmark: str, drop: float, doubt: str, **_: object) -> str:
+    """Return the headline of a drop of unknown cause."""
     return f"{model} loses {points(drop)} on {benchmark} when its questions are reworded; {_DOUBTS[doubt]}."
 
 
 def _beyond(
     model: str, benchmark: str, score: float, drop: float, beyond: float, **_: object
 ) -> str:
+    """Return the headline of a drop beyond reference."""
     return (
         f"{model} loses {points(drop)} on {benchmark} when its questions are reworded, {points(beyond)} more than its "
         f"references. Part of its score of {percent(score)} depends on the published wording, as "
@@ -66,28 +71,31 @@ def _beyond(
 def _suggested(
     model: str, benchmark: str, score: float, drop: float, beyond: float, **_: object
 ) -> str:
+    """Return the headline of a drop that suggests memory."""
     return (
         f"{model} loses {points(drop)} on {benchmark} when its questions are reworded, {points(beyond)} more than its "
-        f"references, and where memory of the wording would cost it. Sensitivity on hard items alone makes the same "
-        f"data. Its score is {percent(score)}."
+        "references, and on the items on which memory would help. Sensitivity to wording on hard items gives the same "
+        f"result. The score is {percent(score)}."
     )
 
 
 def _fall(
     unknown: float, known: float, references_unknown: float, references_known: float, pvalue: float
 ) -> str:
-    theirs = f" (the references: {references_unknown:z.1f} and {references_known:z.1f})"
+    """Return the statement on the losses on items that the references know least and best."""
+    references = f" (the references: {references_unknown:z.1f} and {references_known:z.1f})"
     return (
-        f"Rewording takes {unknown:.1f} from its log-odds on the half of the items that the references know least and "
-        f"{known:.1f} on the other{'' if isnan(references_known) else theirs}. A model that is sensitive to wording "
-        f"would lose the same on both. That it loses more on the first, and by more than the references, has "
-        f"{p_text(pvalue)}."
+        f"Rewording reduces the log-odds of this model by {unknown:.1f} on the half of the items that the references "
+        f"know least, and by {known:.1f} on the other half{'' if isnan(references_known) else references}. A model "
+        "that is sensitive to wording would lose the same on both halves. The test that this model loses more on the "
+        f"first half, by more than the references, has {p_text(pvalue)}."
     )
 
 
 def _too_little(
     model: str, benchmark: str, score: float, largest: float, doubt: str, **_: object
 ) -> str:
+    """Return the headline of a cell with too little data."""
     seen = f"a drop of up to {points(largest)}" if largest < 1 else "any drop"
     extra = f" ({_DOUBTS[doubt]})" if doubt else ""
     return (
@@ -99,22 +107,26 @@ def _too_little(
 def _no_drop(
     model: str, benchmark: str, score: float, largest: float, doubt: str, **_: object
 ) -> str:
-    found = f"No drop is counted for {model} on {benchmark} at its score of {percent(score)}"
+    """Return the headline of a cell without a drop."""
+    headline = f"No drop is detected for {model} on {benchmark} at its score of {percent(score)}"
+    extra = f": {_DOUBTS[doubt]}" if doubt else ""
     return (
-        f"{found}{f': {_DOUBTS[doubt]}' if doubt else ''}. Rewording costs at most {points(largest)} (95 % limit). A "
-        "memorised answer survives rewording: the memory audit looks for it."
+        f"{headline}{extra}. Rewording costs at most {points(largest)} (95 % limit). Memorised answers survive "
+        "rewording, and the memory audit looks for them."
     )
 
 
 def _unparsed(
     holds: str | None, tipping_point: float, worst_case: bool, **numbers: float | None
 ) -> str:
-    said = f"{percent(numbers['share'])} of this model's answers are unparsed."
+    """Return the statement on how the verdict depends on unparsed answers."""
+    text = f"{percent(numbers['share'])} of this model's answers are unparsed."
     if holds is not None:
-        up_to = f"up to an odds ratio of {tipping_point:g} against what the items' other answers predict"
-        said += f" '{holds.replace('_', ' ').capitalize()}' holds {'whatever they were' if worst_case else up_to}."
+        verdict = holds.replace("_", " ").capitalize()
+        limit = f"if their odds of being right differ by a factor of up to {tipping_point:g} from the prediction"
+        text += f" The verdict '{verdict}' holds {'whatever these answers were' if worst_case else limit}."
     worst = numbers["largest_worst"]
-    return said if worst is None else f"{said} In the worst case the drop could be {points(worst)}."
+    return text if worst is None else f"{text} In the worst case the drop could be {points(worst)}."
 
 
 TEXTS: Texts = {
@@ -129,16 +141,16 @@ TEXTS: Texts = {
     "broken_could_make": "The drop is not clearly more than the {margin:points} that broken "
     "variants could cause.",
     "variants_not_read": "No person read a sample of the variants, so broken variants could have "
-    "caused any part of the drop. It is not called beyond reference.",
+    "caused any part of the drop. The drop is therefore not called beyond reference.",
     "includes_zero": "The interval includes zero, so the drop does not count.",
     "not_counted": "No drop counts ({pvalue:p}).",
     "largest": "The largest drop still compatible with the data is {largest:points} (95 %, "
     "one-sided). This limit allows for a drop in few items that the sample missed, so it can be "
     "outside the interval.",
-    "ruled_out": "A drop of {delta:points} is ruled out ({pvalue:p}).",
-    "not_ruled_out": "A drop of {delta:points} is not ruled out ({pvalue:p}).",
+    "ruled_out": "A drop of {delta:points} is excluded ({pvalue:p}).",
+    "not_ruled_out": "A drop of {delta:points} is not excluded ({pvalue:p}).",
     "not_beside_references": "A drop of {delta:points} beyond that of the reference models is not "
-    "ruled out ({pvalue:p}), since easier rewordings can hide memory.",
+    "excluded ({pvalue:p}), and easier rewordings can hide memory.",
     "learnt_answers": "Answers that were learnt with their questions survive rewording, and are "
     "not excluded.",
     "power": "This design finds a drop of {drop:points} with {power:percent} power.",
@@ -146,8 +158,8 @@ TEXTS: Texts = {
     "models of ConStat, it was .16 to .57 of the inflation.",
     # Reasons from the references
     **{
-        f"beyond_{scale}": f"Counted {said}, the drop less that of the references {_BY}"
-        for scale, said in _SCALES.items()
+        f"beyond_{scale}": f"Measured {phrase}, the drop minus that of the references {_BY}"
+        for scale, phrase in _SCALES.items()
     },
     "prior": "These p-values assume that clean models differ by about {scale:points} in their loss "
     "from rewording (half-normal prior; {source}). Without this prior the largest is {plain:p}.",
@@ -155,7 +167,7 @@ TEXTS: Texts = {
     "{own:percent} of the reworded items right, and the references {lowest:percent} to "
     "{highest:percent}. A miss of up to {margin:points} is accepted.",
     "one_family": "The references are all of one family ({family}), and this model is of another. "
-    "Their spread says little about its difference from them.",
+    "How much the references differ from each other therefore says little about this model.",
     "fall": _fall,
     "far": "A clean model is assumed to lose at most {limit:points} more than its references, "
     "which is three standard deviations of clean models. The test that this model loses more has "
@@ -170,7 +182,7 @@ TEXTS: Texts = {
     "cause the same drop as memory.",
     "not_clearly_more": "The drop is not clearly more than that of the references, so harder "
     "variants may explain it.",
-    "left_out_repeats": "Reference model {model} is left out: its answers are all those of the "
+    "left_out_repeats": "Reference model {model} is left out: all its answers equal those of the "
     "tested model or of another reference, so it is the same model.",
     "left_out_at_chance": "Reference model {model} is left out, since it is not above chance.",
     "left_out_unparsed": "Reference model {model} is left out, since only {share:percent} of its "
@@ -178,35 +190,36 @@ TEXTS: Texts = {
     "left_out_at_chance_unparsed": "Reference model {model} is left out, since it is not above "
     "chance if its unparsed answers are imputed against it.",
     # Reasons from the held-out items
-    "held_out_no_answers": "The held-out items decide nothing: none has answers to both its "
+    "held_out_no_answers": "The held-out items are not used: no held-out item has answers to both its "
     "original and a variant.",
-    "held_out_one_group": "The held-out items decide nothing: the benchmark's items are one group, "
-    "so their error is unknown.",
-    "held_out_few": "The held-out items decide nothing: only {n}, in {units} independent groups, "
+    "held_out_one_group": "The held-out items are not used: the benchmark's items are one group, "
+    "so the standard error is unknown.",
+    "held_out_few": "The held-out items are not used: only {n} items in {units} independent groups "
     "can be compared, and {least} groups are needed.",
-    "held_out_check_failed": "The held-out items decide nothing, since these checks failed on "
-    "them: {gates:listed}.",
-    "held_out_at_chance": "The held-out items decide nothing: the model only guesses when they are "
-    "reworded.",
-    "held_out_vague": "The held-out items decide nothing: their comparison has an error of "
+    "held_out_check_failed": "The held-out items are not used, since these checks failed on the "
+    "held-out items: {gates:listed}.",
+    "held_out_at_chance": "The held-out items are not used: the model only guesses on the reworded "
+    "held-out items.",
+    "held_out_vague": "The held-out items are not used: their comparison has a standard error of "
     "{se:points}, more than twice that of the references ({references:points}). Add more held-out "
     "items.",
     "held_out_drop": "On {n:,} held-out items of {benchmark}, rewording costs {drop:points}.",
     **{
-        f"held_out_{scale}": f"Counted {said}, the drop less what these, and half a drop more, predict {_BY}"
-        for scale, said in _SCALES.items()
+        f"held_out_{scale}": f"Measured {phrase}, the drop minus the drop that the held-out items and half a drop more "
+        f"predict {_BY}"
+        for scale, phrase in _SCALES.items()
     },
-    "held_out_references": "The references' drop on the benchmark less that on the held-out items is "
+    "held_out_references": "The references' drop on the benchmark minus their drop on the held-out items is "
     "{difference:signed} (95 % interval {low:bare} to {high:bare}). If it is above zero, the "
-    "benchmark's variants are harder for any model. If it is below zero, those of the held-out "
-    "items are harder.",
+    "benchmark's variants are harder for any model. If it is below zero, the held-out items' "
+    "variants are harder.",
     # Reasons from unparsed answers
-    "unparsed_drop": "If unparsed answers are imputed against the drop, it vanishes, or is no "
-    "larger than broken variants could cause. The choice of parsed answers may be the cause (odds "
-    "ratio {gamma:g}).",
-    "unparsed_beyond": "The drop is beyond the references only if unparsed answers are left out. "
-    "If they are imputed against it, the drop remains, but is not beyond the references. The "
-    "choice of parsed answers may be the cause (odds ratio {gamma:g}).",
+    "unparsed_drop": "If unparsed answers are imputed against the drop (odds ratio {gamma:g}), it "
+    "vanishes, or is no larger than broken variants could cause. The drop may only be due to which "
+    "answers could be parsed.",
+    "unparsed_beyond": "The drop is beyond that of the references only if unparsed answers are left "
+    "out. If they are imputed against it (odds ratio {gamma:g}), the drop remains, but is not "
+    "beyond the references. The difference may only be due to which answers could be parsed.",
     "unparsed": _unparsed,
     # Advice
     "mend_unparsed": "Read the unparsed replies and remove their cause, or read answers by "
@@ -215,8 +228,8 @@ TEXTS: Texts = {
     "of parsed answers.",
     "no_room": "With a score of {score:percent} on the reworded questions, memory of the wording "
     "cannot add {effect:points}. So such a drop cannot be excluded.",
-    "hard_items": "The pattern is that of memory. A model that is sensitive to wording on hard "
-    "items only has the same pattern.",
+    "hard_items": "The model loses on the items on which memory would help. A model that is "
+    "sensitive to wording on hard items only gives the same result.",
     "repeat_on_held_out": "Treat part of the score as dependent on these wordings until held-out "
     "questions show otherwise.",
     "read_items": "Read the items at the top of the ranked list, with their variants.",
@@ -232,8 +245,8 @@ TEXTS: Texts = {
     "weaker_reference": "Add a reference model that gets at most {accuracy:percent} of the reworded items right.",
     "other_family": "Add a reference model of another family.",
     "more_references": "Run more reference models: five or more.",
-    "reword_held_out": "Reword held-out questions of the same kind (control_benchmark=...). Their "
-    "loss is not due to memory.",
+    "reword_held_out": "Reword held-out questions of the same kind (control_benchmark=...). A loss "
+    "on held-out questions is not due to memory.",
     # Headlines
     "headline_withheld": _withheld,
     "headline_drop_beyond_reference": _beyond,
@@ -249,9 +262,9 @@ TEXTS: Texts = {
     "easier, which hides it.",
     "one_reference": "That models differ in their loss from rewording, which one reference cannot "
     "show.",
-    "suits_less": "That rewording costs this model more for another reason. The {references} "
-    "references differ by {tau:points} beyond sampling, a number that is uncertain with fewer than "
-    "ten.",
+    "suits_less": "That rewording costs this model more for another reason than memory. The "
+    "{references} references differ by {tau:points} beyond sampling error. With fewer than ten "
+    "references this number is uncertain.",
     "references_remember": "That the reference models remember the same wordings, which would hide "
     "memory in this model.",
     "held_out_not_asked": "That any rewording costs this model as much, since the held-out items "
@@ -264,7 +277,7 @@ TEXTS: Texts = {
     "differ in {unlike:listed}.",
     "broken_variants": "That some variants lost their answer, since no person read a sample.",
     "runs_differ": "That answers to the same prompt vary from run to run (original_replicates=2 shows it).",
-    "which_items": "Any choice of affected items: with these variants, no item's p-value can be "
+    "which_items": "Which items are affected: with these variants, the p-value of an item cannot be "
     "below {smallest_p:.2g}.",
     # Sentences of the page
     "subtitle": "Semantic-perturbation audit: {questions:listed} questions a model, up to {variants} rewordings each, "

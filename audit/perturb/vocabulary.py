@@ -1,7 +1,7 @@
-"""Define the verdicts of the perturbation audit, the result of one cell, and their words.
+"""Define the verdicts of the perturbation audit, the result of one cell, and their texts.
 
-The page, the gate and the headline share the entry of each verdict and each gate. `INSTRUMENT` is
-the audit's row in the table of instruments.
+Page, gate and headline use the same entry for each verdict and each gate. `INSTRUMENT` describes
+this audit to the programs that compare instruments.
 """
 
 from __future__ import annotations
@@ -45,10 +45,13 @@ class PerturbVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class Decision(Decided[PerturbVerdict]):
-    """Hold the verdict on a cell.
+    """Hold the decision on a cell.
 
-    doubt: the code of the reason why a drop does not count, is not called beyond reference, or is
-    not judged.
+    Attributes
+    ----------
+    doubt : str
+        Code of the reason why a drop does not count, is not called beyond reference, or is not
+        judged.
     """
 
     doubt: str = ""
@@ -58,10 +61,20 @@ class Decision(Decided[PerturbVerdict]):
 class Unparsed:
     """Hold how much a verdict depends on unparsed answers.
 
-    share: the unparsed share of the tested model's answers (0-1). holds: the verdict to which the
-    tipping point refers; None if no verdict depends on unparsed answers. tipping_point: the verdict
-    holds up to this odds ratio; null in verdict.json if it holds in the worst case (`worst_case`).
-    largest_worst: the largest drop in the worst case, 0-1.
+    Attributes
+    ----------
+    share : float
+        Share of the tested model's answers that are unparsed (0-1).
+    holds : PerturbVerdict or None
+        The verdict to which the tipping point refers; None if no verdict depends on unparsed
+        answers.
+    tipping_point : float
+        Odds ratio of unparsed answers up to which the verdict holds. It is infinite if the verdict
+        holds in the worst case (null in verdict.json).
+    worst_case : bool
+        Whether the verdict holds in the worst case.
+    largest_worst : float or None
+        The largest drop in the worst case (0-1).
     """
 
     share: float
@@ -72,17 +85,28 @@ class Unparsed:
 
     @property
     def reason(self) -> Reason:
-        """Return the statement with its numbers."""
+        """Return the statement as a code with numbers."""
         return because("unparsed", **vars(self))
 
 
 @dataclass(frozen=True, kw_only=True)
 class PerturbResult(CellResult):
-    """Hold the verdict on one model and benchmark, with its evidence.
+    """Hold the verdict on one cell with its evidence.
 
-    The evidence is None if nothing could be compared. found_p, beyond_p: the p-values after Holm
-    over the panel; None if not tested. plain_p: beyond_p without the prior of how much models
-    differ. plain: the finding by plain_p. unparsed: None if all answers were parsed.
+    Attributes
+    ----------
+    decision : Decision
+        The verdict and its grade.
+    evidence : Evidence or None
+        All statistics; None if nothing could be compared.
+    found_p, beyond_p : float or None
+        p-values after Holm's correction over the panel; None if not tested.
+    plain_p : float or None
+        `beyond_p` without the prior of how much models differ.
+    plain : PerturbVerdict or None
+        The finding that `plain_p` supports.
+    unparsed : Unparsed or None
+        How much the verdict depends on unparsed answers; None if all were parsed.
     """
 
     texts: ClassVar[Texts] = TEXTS
@@ -96,7 +120,7 @@ class PerturbResult(CellResult):
     unparsed: Unparsed | None = None
 
 
-# The page keeps this order, which begins with the worst verdict.
+# The page lists the verdicts in this order, the worst first.
 VERDICTS: dict[PerturbVerdict, VerdictWord] = {
     PerturbVerdict.DROP_BEYOND_REFERENCE: VerdictWord(
         "Drop beyond reference",
@@ -114,7 +138,7 @@ VERDICTS: dict[PerturbVerdict, VerdictWord] = {
         "D",
         "The score falls by more than the reference models lose, and on the items on which memory "
         "would help. A model that is sensitive to wording on hard items only has the same pattern. "
-        "Reworded held-out items tell the two apart.",
+        "Reworded held-out items show which of the two it is.",
         Grade.FOUND_SUGGESTIVE,
         plain="Loses more than other models, in the pattern of memory",
     ),
@@ -181,7 +205,14 @@ LABELS = {
 class Drop(Section):
     """Hold the drop under rewording.
 
-    original: the accuracy with the published wording. cs: the contamination score of accuracies.
+    Attributes
+    ----------
+    original : float or None
+        Accuracy with the published wording.
+    drop : Interval
+        The drop in accuracy.
+    cs : Interval
+        The contamination score: the drop divided by the accuracy.
     """
 
     original: float | None
@@ -202,7 +233,7 @@ class PerturbVerdictCell(Cell):
 
 
 def measured(cell: PerturbVerdictCell) -> Measured:
-    """Return the drop behind the verdict.
+    """Return the drop behind the verdict, and the rate of false positives.
 
     Parameters
     ----------
@@ -212,7 +243,7 @@ def measured(cell: PerturbVerdictCell) -> Measured:
     Returns
     -------
     Measured
-        The drop, with the false positive rate of a finding.
+        The drop with its interval.
     """
     alarms = cell.rates.get("clean_beyond" if cell.references else "clean_unknown")
     name = "drop under rewording"
@@ -223,7 +254,7 @@ def measured(cell: PerturbVerdictCell) -> Measured:
 
 
 def tracked(cell: PerturbVerdictCell) -> tuple[Indicator, ...]:
-    """Return the tracked metrics: the score, the contamination score `cs`, and the loss `drop`.
+    """Return the metrics that the registry follows from run to run.
 
     Parameters
     ----------
@@ -233,7 +264,7 @@ def tracked(cell: PerturbVerdictCell) -> tuple[Indicator, ...]:
     Returns
     -------
     tuple of Indicator
-        The metrics; empty if nothing could be compared.
+        The score, the contamination score `cs`, and the drop. Empty if nothing could be compared.
     """
     if cell.evidence is None:
         return ()

@@ -1,19 +1,23 @@
-"""Simulate models of known truth for the calibration. `World` defines the facts of a world.
+"""Simulate models of known truth for the calibration of the perturbation audit. `World` explains
+the facts.
 
-A simulated benchmark has n items, easy for most models or hard for most. The first worlds (WORLDS)
-are those of the test's own null: chances are Beta distributed over items
-(`audit.statistics.item_response`), references are about as able as the tested model, and harder
-variants cost every model the same share of its accuracy. The drop of `harder`, and of those named
-memorised_5, is the smallest effect that matters: to clear these is wrong.
+In the worlds of WORLDS, each item has a chance of a right answer that is Beta distributed over
+items (`audit.statistics.item_response`). The references are about as able as the tested model, and
+harder variants cost every model the same share of its accuracy. In `harder` and in the worlds named
+memorised_5, the drop is the smallest effect that matters, so that clearing a model is an error.
 
-In the others (OTHERS), an item's log-odds are normal, and a model's ability is added to them
-(`logit`). Harder variants reduce the log-odds of every model equally, so an abler model loses
-another share of its accuracy. The effects in LIKE_MEMORY look like memory. The names show that the
-references of `family` are of one family, but not those of `family_unnamed`. A person found broken
-variants in a random sample, except in `broken_unseen`.
+In the worlds of OTHERS, the log-odds of an item are normally distributed, and the ability of a
+model is added to them (`logit`). Harder variants reduce the log-odds of every model equally, so
+that abler models lose another share of their accuracy.
 
-With a control the same models answer held-out items, too, whose variants cost what the benchmark's
-do; where those of the benchmark cost more (`fresh_easier`) the control is broken."""
+In the worlds of LIKE_MEMORY, another effect looks like memory. The references of `family` and
+`family_unnamed` are of one family, which only the names in `family` show. In `broken_unseen`, the
+person who read a sample found no broken variants.
+
+In a design with a control, the tested model also answers held-out items. Their variants cost as
+much as those of the benchmark, except in the worlds with `fresh_easier`, where the control
+misleads.
+"""
 
 from __future__ import annotations
 
@@ -41,13 +45,28 @@ N_OPTIONS = 4
 
 @dataclass(frozen=True)
 class PerturbDesign:
-    """Define a simulated design.
+    """Describe a simulated design.
 
-    checked: the number of variants that a person read. replicates: the number of sampled answers to
-    each original. accuracy, flip (the share of wordings that disagree), item_correlation (of latent
-    difficulties between models) and reference_spread (half the range of the references' accuracies)
-    are 0-1. control: held-out items. The control does not change a design's random numbers, so its
-    models are the same with and without it."""
+    Attributes
+    ----------
+    n, variants, references : int
+        Numbers of items, of variants of each item, and of references.
+    checked : int
+        Number of variants that a person read.
+    replicates : int
+        Number of answers to each original.
+    accuracy : float
+        Accuracy of the tested model (0-1), unless its world states another.
+    flip : float
+        Share of pairs of wordings whose answers disagree.
+    item_correlation : float
+        Correlation between models of the latent difficulties of items.
+    reference_spread : float
+        Half the range of the references' accuracies.
+    control : int
+        Number of held-out items. It does not change the random numbers of the design, so the other
+        answers are the same with and without a control.
+    """
 
     n: int
     variants: int
@@ -61,7 +80,8 @@ class PerturbDesign:
     control: int = field(default=0, repr=False)
 
 
-# share of the wrong answers that is remembered
+# If the tested model remembers this share of the items, it loses the smallest effect that matters
+# under rewording.
 _OF_INTEREST = PerturbThresholds().effect_of_interest / (1 - PerturbDesign.accuracy)
 WORLDS: Mapping[str, World] = {
     "clean": World(),
@@ -122,6 +142,7 @@ CONTROL_WORLDS: Mapping[str, World] = {
 
 
 def _accuracies(design: PerturbDesign, world: World) -> FloatArray:
+    """Return (1 + R,) the accuracies of the tested model and of its references."""
     r = design.references
     own = design.accuracy if world.accuracy is None else world.accuracy
     if world.others is not None:
@@ -131,55 +152,79 @@ def _accuracies(design: PerturbDesign, world: World) -> FloatArray:
 
 
 def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> PerturbCell:
-    """Simulate one tested model and its references in a world."""
+    """Draw the answers of one tested model and its references in a world.
+
+    Parameters
+    ----------
+    design : PerturbDesign
+        The numbers of items, variants and references.
+    world : World
+        The facts of the simulation.
+    rng : numpy.random.Generator
+        Source of the draws.
+
+    Returns
+    -------
+    PerturbCell
+        The simulated cell, with held-out items if the design has a control.
+    """
     n, r = design.n, design.references
     accuracies = _accuracies(design, world)
     taste = tastes((r + 1, n), design.item_correlation, rng)
     costs = _costs(design, world, rng)
     chances = []
-    for of_model in zip(accuracies.tolist(), costs, taste, strict=True):
-        chances.append(_chances(design, world, *of_model))
+    for accuracy, cost, of_model in zip(accuracies.tolist(), costs, taste, strict=True):
+        chances.append(_chances(design, world, accuracy, cost, of_model))
     shift = world.specific * rng.standard_normal((design.variants, n)) if world.specific else None
-    broken = _broken(world, [theta for theta, _ in chances], design.variants, rng)
-    published: list[float | FloatArray] = [max(world.answers, world.wording), *[0.0] * r]
-    anyhow = [world.answers, *[0.0] * r]
-    if world.easier_known:
-        known = np.mean([theta for theta, _ in chances], axis=0)
-        published[0] = published[0] * known / known.mean()
-    if world.tainted and r:
-        published[1] = float(rng.uniform(0.15, 0.5))
-    pairs = []
-    for k in range(r + 1):
-        learnt = (published[k], anyhow[k])
-        pairs.append(_answers(design, chances[k], learnt, broken, rng, world.group, shift))
-    originals, variants = map(list, zip(*pairs, strict=True))
-    for share, of in ((world.unparsed_wrong, 0), (world.unparsed_right, 1)):
-        variants[0] = unparsed(variants[0], share, rng, of)
+    thetas = [theta for theta, _ in chances]
+    broken = _broken(world, thetas, design.variants, rng)
+    originals, variants = [], []
+    for learnt, chance in zip(_learnt(world, thetas, rng), chances, strict=True):
+        pair = _answers(design, chance, learnt, broken, rng, world.group, shift)
+        originals.append(pair[0])
+        variants.append(pair[1])
+    variants[0] = unparsed(variants[0], world.unparsed_wrong, rng, 0)
+    variants[0] = unparsed(variants[0], world.unparsed_right, rng, 1)
     for k in range(1, r + 1):
         variants[k] = unparsed(variants[k], world.references_unparsed, rng, 0)
     models = []
     for k in range(r + 1):
-        lost = [unparsed(answers, world.unparsed, rng) for answers in (originals[k], variants[k])]
-        models.append(Wordings(f"{world.family if k else 'model'} {k}", lost[0], lost[1]))
+        original = unparsed(originals[k], world.unparsed, rng)
+        reworded = unparsed(variants[k], world.unparsed, rng)
+        models.append(Wordings(f"{world.family if k else 'model'} {k}", original, reworded))
     found = 0 if world.broken_unseen else int(rng.binomial(design.checked, world.broken))
     cell = cell_of(models, BrokenShare(design.checked, found), group=world.group)
     if not design.control:
         return cell
-    # The control has a separate random stream, so the models do not depend on it.
+    # The control has a separate random stream, so the answers above do not depend on it.
     rng = rng.spawn(1)[0]
     taste = tastes((1, design.control), design.item_correlation, rng)
     broken = rng.random((design.variants, design.control)) < world.broken
-    theta = _chances(design, world, float(accuracies[0]), costs[0] - world.fresh_easier, taste[0])
-    fresh = Wordings("model 0", *_answers(design, theta, (0.0, 0.0), broken, rng))
+    chance = _chances(design, world, float(accuracies[0]), costs[0] - world.fresh_easier, taste[0])
+    fresh = Wordings("model 0", *_answers(design, chance, (0.0, 0.0), broken, rng))
     return replace(cell, control=cell_of([fresh], None, "fresh"))
 
 
+def _learnt(
+    world: World, thetas: Sequence[FloatArray], rng: np.random.Generator
+) -> list[tuple[float | FloatArray, float]]:
+    """Return the share of items that each model remembers, as published and in any words."""
+    published: float | FloatArray = max(world.answers, world.wording)
+    if world.easier_known:
+        known = np.mean(thetas, axis=0)
+        published = published * known / known.mean()
+    learnt: list[tuple[float | FloatArray, float]] = [(published, world.answers)]
+    for k in range(1, len(thetas)):
+        tainted = world.tainted and k == 1
+        learnt.append((float(rng.uniform(0.15, 0.5)) if tainted else 0.0, 0.0))
+    return learnt
+
+
 def _costs(design: PerturbDesign, world: World, rng: np.random.Generator) -> list[float]:
-    """Return the loss from variants of each model, if it had the accuracy of the design."""
-    between = [world.uneven] + [
-        world.uneven if world.uneven_references is None else world.uneven_references
-    ] * design.references
-    costs = [world.harder + sd * rng.standard_normal() for sd in between]
+    """Return what variants cost each model (0-1), if it had the accuracy of the design."""
+    uneven = world.uneven if world.uneven_references is None else world.uneven_references
+    deviations = [world.uneven, *[uneven] * design.references]
+    costs = [world.harder + sd * rng.standard_normal() for sd in deviations]
     if world.touchy:
         costs = [cost + world.touchy * (rng.random() < 1 / 8) for cost in costs]
     return [costs[0] + world.harder_alone, *costs[1:]]
@@ -188,10 +233,11 @@ def _costs(design: PerturbDesign, world: World, rng: np.random.Generator) -> lis
 def _chances(
     design: PerturbDesign, world: World, accuracy: float, cost: float, taste: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the chances (n,) of right answers to the originals and variants, of one model."""
+    """Return the chances (n,) of one model to answer the originals, and the variants, right."""
     if world.logit:
         items = logistic_items(design.accuracy, design.flip)
-        # Losing the ability `lost` costs `cost` points at the accuracy of the design.
+        # A model with the accuracy of the design that loses the ability `lost` loses the accuracy
+        # `cost`.
         left = float(np.clip(design.accuracy - cost, 0.02, 0.98))
         lost = items.ability(design.accuracy) - items.ability(left)
         ability = items.ability(accuracy)
@@ -204,18 +250,17 @@ def _chances(
 def _broken(
     world: World, theta: Sequence[FloatArray], variants: int, rng: np.random.Generator
 ) -> BoolArray:
-    """Return the variants that lost their answer, (N, n)."""
+    """Return (N, n) which variants have lost their answer."""
     n = theta[0].size
     if world.broken_where == "any":
         return rng.random((variants, n)) < world.broken
     easy = np.mean(theta, axis=0)
-    # Else they are on items that the tested model knows and the others do not.
+    # If not on easy items, broken variants are on items that the tested model alone knows.
     order = np.argsort(-easy if world.broken_where == "easy" else easy - 2 * theta[0])
-    hit = np.zeros(n, dtype=bool)
-    hit[order[: round(min(2.5 * world.broken, 1.0) * n)]] = (
-        True  # Two in five variants of these items lose their answer.
-    )
-    return hit & (rng.random((variants, n)) < 0.4)
+    affected = np.zeros(n, dtype=bool)
+    affected[order[: round(min(2.5 * world.broken, 1.0) * n)]] = True
+    # Two in five variants of the affected items lose their answer.
+    return affected & (rng.random((variants, n)) < 0.4)
 
 
 def _answers(
@@ -227,11 +272,12 @@ def _answers(
     group: int = 1,
     shift: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Simulate one model's answers to originals and variants.
+    """Draw the answers of one model to originals and variants.
 
-    chances: (n,) of the originals, of the variants. remembered: share of the items, as published
-    and in any words. broken: (N, n). shift: (N, n), what each variant takes from the log-odds of
-    all models."""
+    `chances` are those of originals and variants (n,). `remembered` holds the share of items that
+    the model remembers as published, and in any words. `shift` (N, n) is subtracted from the
+    log-odds of each variant, for all models.
+    """
     theta, reworded = chances
     if shift is not None:
         reworded = scipy.special.expit(
@@ -251,8 +297,23 @@ def cell_of(
     benchmark: str = "simulated",
     group: int = 1,
 ) -> PerturbCell:
-    """Return a cell. `models` begins with the tested model. `group` is the number of items in a
-    cluster.
+    """Return a cell of simulated answers.
+
+    Parameters
+    ----------
+    models : sequence of Wordings
+        The answers of the tested model, then those of the references.
+    checked : BrokenShare or None
+        The sample of variants that a person read.
+    benchmark : str
+        Name of the benchmark.
+    group : int
+        Number of items in a cluster.
+
+    Returns
+    -------
+    PerturbCell
+        The cell.
     """
     n = models[0].variants.shape[1]
     return PerturbCell(

@@ -13,6 +13,7 @@ import ray
 from audit.core.errors import EngineDiedError, EngineError, EngineLoadError, EngineLoadingError
 from audit.core.records import Generation, GenerationRequest
 
+SLACK = 32  # how many more requests may wait at a question's own replica than at another
 _WEIGHT = 0.1  # the weight of the newest observation of a replica's pace
 
 
@@ -20,19 +21,18 @@ class Balancer:
     """Choose a replica for each request.
 
     Each affinity has a home replica, which is preferred, so that its prefix cache is used. If the
-    home lags behind, the replica that will be done soonest is chosen. `slack` is the number of
+    home lags behind, the replica that will be done soonest is chosen. `SLACK` is the number of
     additional requests that may wait at the home. Requests at a slow replica count for more, in
     proportion to its pace. Otherwise all chunks in flight would finally wait for the slow replica
     (`tests/bench/fleet.py`).
     """
 
-    def __init__(self, replicas: int, slack: int = 32) -> None:
+    def __init__(self, replicas: int) -> None:
         self._load = [0] * replicas
         # Seconds for each waiting request, smoothed.
         self._pace: list[float | None] = [None] * replicas
         # The replica is skipped until this time of the monotonic clock; inf if the replica is lost.
         self._away = [0.0] * replicas
-        self._slack = slack
         self._lock = threading.Lock()
 
     def take(self, affinity: str) -> int:
@@ -54,7 +54,7 @@ class Balancer:
             if self._load[home] > 0 and len(usable) > 1:
                 usual = self._usual()
                 least = min(usable, key=lambda replica: self._queue(replica, usual))
-                if self._queue(home, usual) > self._queue(least, usual) + self._slack:
+                if self._queue(home, usual) > self._queue(least, usual) + SLACK:
                     chosen = least
             self._load[chosen] += 1
             return chosen
@@ -75,7 +75,7 @@ class Balancer:
             if seconds is not None:
                 # The time grows with the waiting requests, but only beyond those that are answered
                 # at once.
-                seen = seconds / (self._load[replica] + self._slack)
+                seen = seconds / (self._load[replica] + SLACK)
                 before = self._pace[replica]
                 self._pace[replica] = seen if before is None else before + _WEIGHT * (seen - before)
             self._load[replica] -= requests

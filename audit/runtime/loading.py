@@ -172,7 +172,7 @@ class Run:
         """Build the report from the shards in `<run directory>/report`, and return its page."""
         return Report(
             part_of(self.audit.name, "report")
-            .report_runs([self.path], self.path / "report", {})
+            .REPORT.of_runs([self.path], self.path / "report", {})
             .html
         )
 

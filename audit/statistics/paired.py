@@ -47,7 +47,7 @@ class CellOutcomes:
     Attributes
     ----------
     model, benchmark, draws, reading : str
-        Names of the model, of the benchmark, of how router messages were drawn, and of the method
+        Names of the model, of the benchmark, of how messages were drawn, and of the method
         that read the replies.
     question_ids : tuple of str
         The n question ids, sorted.

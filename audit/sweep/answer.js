@@ -59,7 +59,7 @@ const detail = (i) => {
   left.append(chips);
   right.append(el("h4", "", `${setting(i)}, ${head.models[col.model[i]]}`));
   if (!hasText) {
-    right.append(el("p", "muted", "The texts of this question are in the shards, but not on this page."));
+    right.append(el("p", "muted", "The texts of this question are not on this page; they are in the shards."));
   } else {
     if (count === 0) right.append(el("p", "muted small", "Without a router, the worker saw the question itself."));
     // The router was asked to pass on this text: the question, with its options if the worker may see them.

@@ -145,7 +145,6 @@ def compare(
     n_resamples: int,
     n_permutations: int | None = None,
     shifts: RunShifts | None = None,
-    confidence: float = CONFIDENCE,
 ) -> Comparison:
     """Compare runs of one arm with runs of another, paired by question.
 
@@ -167,8 +166,6 @@ def compare(
         Permutations of the test; n_resamples if None.
     shifts : RunShifts, optional
         Variances of whole runs; zero if None.
-    confidence : float
-        Coverage of the intervals.
 
     Returns
     -------
@@ -196,17 +193,15 @@ def compare(
     counted = _counted(noisy, base, d, cluster)
     gain = counted["gain"]
     # `_bootstrapped` overwrites d, so this value is computed first.
-    over_all = resampling.unseen_change(average(d), cluster, confidence)
+    over_all = resampling.unseen_change(average(d), cluster, CONFIDENCE)
     answered_clusters = cluster[np.any(~np.isnan(d), axis=0)]
     clusters, units = np.unique(answered_clusters).size, 1 + cluster_df(answered_clusters)
-    limits = _unlimited(gain, confidence)
-    if can_reject(clusters, 1 - confidence):
+    limits = _unlimited(gain)
+    if can_reject(clusters, 1 - CONFIDENCE):
         has_answers = np.any(~np.isnan(runs), axis=2)
         run_counts = np.maximum(np.sum(has_answers, axis=0), 1), len(other)
-        limits = _bootstrapped(
-            d, gain, cluster, units, shifts, run_counts, n_resamples, rng, confidence
-        )
-        unseen = resampling.unseen_share(counted["effective"], confidence).tolist()
+        limits = _bootstrapped(d, gain, cluster, units, shifts, run_counts, n_resamples, rng)
+        unseen = resampling.unseen_share(counted["effective"], CONFIDENCE).tolist()
         pointwise = []
         for interval, bound in zip(limits["pointwise"], unseen, strict=True):
             pointwise.append(interval.at_least(bound))
@@ -215,7 +210,7 @@ def compare(
         limits["high"] = np.minimum(np.maximum(limits["high"], gain + unseen), 1.0)
         limits["mean"] = limits["mean"].at_least(over_all)
         limits["upper"] = _at_least_unseen(
-            limits["upper"], gain, counted["effective"], 2 * confidence - 1
+            limits["upper"], gain, counted["effective"], 2 * CONFIDENCE - 1
         )
     return Comparison(
         routers=routers,
@@ -267,12 +262,12 @@ def _counted(
     }
 
 
-def _unlimited(gain: FloatArray, confidence: float) -> dict[str, Any]:
+def _unlimited(gain: FloatArray) -> dict[str, Any]:
     """Return the limits -1 and 1 for gains (R,) that cannot be bounded."""
     pointwise = []
     for estimate in gain.tolist():
-        pointwise.append(Interval(estimate, -1.0, 1.0, confidence, "bca", float("nan")))
-    mean = Interval(float(np.nanmean(gain)), -1.0, 1.0, confidence, "bca", float("nan"))
+        pointwise.append(Interval(estimate, -1.0, 1.0, CONFIDENCE, "bca", float("nan")))
+    mean = Interval(float(np.nanmean(gain)), -1.0, 1.0, CONFIDENCE, "bca", float("nan"))
     ones = np.ones_like(gain)
     return {
         "pointwise": pointwise,
@@ -293,7 +288,6 @@ def _bootstrapped(
     run_counts: tuple[IntArray, int],
     n_resamples: int,
     rng: Generator,
-    confidence: float,
 ) -> dict[str, Any]:
     """Return the limits of the mean differences (R,) by a bootstrap.
 
@@ -304,23 +298,23 @@ def _bootstrapped(
     d /= 2
     d += half
     draws = bootstrap_sweep(half, d, cluster, n_resamples=n_resamples, rng=rng)
-    two_sided = draws.gain.intervals(confidence, units=units)
-    one_sided = draws.gain.intervals(2 * confidence - 1, units=units)
-    (of_mean,) = draws.mean_gain.intervals(confidence, units=units)
+    two_sided = draws.gain.intervals(CONFIDENCE, units=units)
+    one_sided = draws.gain.intervals(2 * CONFIDENCE - 1, units=units)
+    (of_mean,) = draws.mean_gain.intervals(CONFIDENCE, units=units)
     (arm_variance, other_variance), (arm_runs, other_runs) = shifts.used, run_counts
     variance = arm_variance / arm_runs + other_variance / other_runs
     longer = _longer(np.array([2 * interval.se for interval in two_sided]), variance)
     mean_variance = np.array([arm_variance / arm_runs.sum() + other_variance / other_runs])
     mean_longer = _longer(np.array([2 * of_mean.se]), mean_variance)
     mean, fall_p = _doubled(of_mean, float(mean_longer[0])), float("nan")
-    se = (mean.high - mean.low) / (2 * scipy.stats.norm.ppf((1 + confidence) / 2))
+    se = (mean.high - mean.low) / (2 * scipy.stats.norm.ppf((1 + CONFIDENCE) / 2))
     if se > 0:
         fall_p = float(scipy.stats.norm.cdf(mean.estimate / se))
     # With a standard error of 0, this is the p-value of a sign test. Without an answered pair, the
     # p-value remains NaN.
     elif np.isfinite(mean.estimate):
         fall_p = 1.0 if mean.estimate >= 0 else 2.0**-units
-    low, high = simultaneous(draws.gain, units, confidence)
+    low, high = simultaneous(draws.gain, units)
     pointwise, upper_limits = [], []
     for factor, interval, limit in zip(longer.tolist(), two_sided, one_sided, strict=True):
         pointwise.append(_doubled(interval, factor))
@@ -366,19 +360,15 @@ def distinct(runs: FloatArray) -> FloatArray:
     return runs if len(kept) == len(runs) else np.stack(kept)
 
 
-def simultaneous(
-    gain: Resamples, units: float | None = None, confidence: float = CONFIDENCE
-) -> tuple[FloatArray, FloatArray]:
+def simultaneous(gain: Resamples, units: float) -> tuple[FloatArray, FloatArray]:
     """Return limits that hold for all R gains together: estimate +- c * se.
 
     Parameters
     ----------
     gain : Resamples
         Estimates (R,) and resamples (B, R).
-    units : float, optional
+    units : float
         Number of independent units; few widen the limits (`expansion`).
-    confidence : float
-        Simultaneous coverage.
 
     Returns
     -------
@@ -397,8 +387,8 @@ def simultaneous(
         t = np.abs(gain.draws - gain.estimate) / np.where(se > 0, se, np.nan)
     finite = np.where(np.isnan(t), -np.inf, t).max(axis=1)
     moved = finite[np.isfinite(finite)]
-    c = float(np.quantile(moved, confidence)) if moved.size else 0.0
-    c *= expansion(confidence, units)
+    c = float(np.quantile(moved, CONFIDENCE)) if moved.size else 0.0
+    c *= expansion(CONFIDENCE, units)
     return gain.estimate - c * se, gain.estimate + c * se
 
 

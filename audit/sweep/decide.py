@@ -9,25 +9,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from audit.judge.record import holm_rows
-from audit.judging.ladder import NO_ROOM, Bound, Contrast, Grade, Guard, grade
+from audit.judging.ladder import NO_ROOM, Bound, Contrast, Guard, grade
 from audit.judging.result import Gate, Reason, Status, advice_of, because, failed
-from audit.judging.vocabulary import gate_reasons
+from audit.judging.vocabulary import gate_reasons, verdict_of
 from audit.statistics.run_variance import RunShifts
 from audit.statistics.unparsed import DECIDE_AT
 from audit.sweep.design import SweepThresholds
 from audit.sweep.evidence import Evidence, Reading
-from audit.sweep.vocabulary import GATES, Decision, Verdict
+from audit.sweep.vocabulary import GATES, VERDICTS, Decision, Verdict
 from audit.sweep.vocabulary import Contrast as Row
 
 CONTROLS = ("clean", "direct", "ensemble")
-_VERDICTS = {
-    Grade.CHECK_FAILED: Verdict.WITHHELD,
-    Grade.NOT_IDENTIFIED: Verdict.NOT_IDENTIFIED,
-    Grade.FOUND_STRONG: Verdict.EXCESS,
-    Grade.CAUSE_UNKNOWN: Verdict.UNCONTROLLED,
-    Grade.UNDECIDED: Verdict.UNDERPOWERED,
-    Grade.CLEARED: Verdict.NO_EXCESS,
-}
 
 
 @dataclass(frozen=True)
@@ -137,13 +129,7 @@ def decide(
     does not affect the verdict.
     """
     if blocking := failed(gates):
-        graded = grade((), [g.name for g in blocking])
-        return Decision(
-            _VERDICTS[graded.grade],
-            graded.grade,
-            gate_reasons(blocking, GATES),
-            advice_of(blocking),
-        )
+        return Decision.withheld(Verdict.WITHHELD, blocking, GATES)
     claims = _claims(evidence, gates, thresholds, corrected or over_panel([evidence])[0])
     checks, contrasts = [], []
     for claim in claims:
@@ -152,9 +138,9 @@ def decide(
             checks.append(claim.check)
     graded = grade(contrasts, checks)
     basis = _basis(claims, graded.by, checks)
-    verdict = _VERDICTS[graded.grade]
-    if verdict == Verdict.NO_EXCESS and basis.explained:
-        verdict = Verdict.EXCESS_EXPLAINED
+    verdict = verdict_of(VERDICTS, graded.grade)
+    if verdict == Verdict.EXCESS_EXPLAINED and not basis.explained:
+        verdict = Verdict.NO_EXCESS
     reasons, advice = basis.reasons, basis.advice
     if graded.codes == (NO_ROOM,):
         room = because(NO_ROOM, score=evidence.clean_accuracy, effect=thresholds.effect_of_interest)

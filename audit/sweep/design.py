@@ -285,7 +285,6 @@ class SweepThresholds(Thresholds):
     """
 
     above_chance_standard_errors: float = 2.0
-    answered_share_min: float = 0.95
     clean_loss_max: float = 0.05
     lossy_share_max: float = 0.20
     noop_share_max: float = 0.20

@@ -28,7 +28,7 @@ from audit.statistics.power import discordance_of
 from audit.statistics.run_variance import RunShifts
 from audit.statistics.unparsed import DECIDE_AT, imputed, predict_right
 from audit.statistics.values import average, levels_of, mean_of, replicates_of, runs_of, to_values
-from audit.sweep.compare import CONFIDENCE, Comparison, compare, distinct
+from audit.sweep.compare import Comparison, compare, distinct
 from audit.sweep.design import Arm
 from audit.sweep.record import run_shifts
 
@@ -388,7 +388,6 @@ def measure(
     unaided: BoolArray | None = None,
     shifts: RunShifts | None = None,
     reference: CellOutcomes | None = None,
-    confidence: float = CONFIDENCE,
     gamma: float = DECIDE_AT,
 ) -> Evidence:
     """Make all comparisons of one cell.
@@ -409,8 +408,6 @@ def measure(
         Variances of whole runs; zero if None.
     reference : CellOutcomes, optional
         Outcomes of another model from the same router messages.
-    confidence : float
-        Coverage of every interval.
     gamma : float
         Odds ratio of the imputation, see `Evidence`.
 
@@ -433,7 +430,6 @@ def measure(
         rng=rng,
         n_resamples=n_resamples,
         n_permutations=n_permutations,
-        confidence=confidence,
     )
     missing = np.isin(cell.state, UNANSWERED)
     unread = bool(missing.any())

@@ -372,4 +372,3 @@ def drawn_questions(
 
 
 REPORT = Report(judge, takes=("seed", "control_benchmark"), options=analysis_options)
-report_runs, build_report, verdict_of = REPORT.of_runs, REPORT.build, REPORT.verdict_of

@@ -306,7 +306,7 @@ def test_a_parquet_file_of_a_few_kilobytes_that_unfolds_to_gigabytes(
     table = pa.table({"model": ["m"] * rows, "item": items, "correct": [1] * rows, "text": text})
     pq.write_table(table, path, store_schema=store_schema)
     assert path.stat().st_size < 100_000 and next(parquet_batches(path)).nbytes < 1 << 27
-    with pytest.raises(DataError, match="repeated in it"):
+    with pytest.raises(DataError, match="long texts are repeated"):
         read(path)
 
 

@@ -116,9 +116,9 @@ def test_a_plan_with_prices_ends_in_the_sum_of_all_models(tmp_path):
 @pytest.mark.parametrize(
     ("override", "what"),
     [
-        ("shard_items=1", "shard_items: 1"),
-        ("orders=0", "orders: 0"),
-        ("option_orders=5000", "option_orders: 5000"),
+        ("shard_items=1", "shard_items is 1"),
+        ("orders=0", "orders is 0"),
+        ("option_orders=5000", "option_orders is 5000"),
         ("references=[nobody]", "nobody"),
         ("references=[scripted]", "no model is judged"),
         ("verdict.alpha=2", "0 < alpha < 1"),

@@ -119,7 +119,7 @@ def test_what_fresh_items_cannot_be_is_refused(tmp_path):
     fresh = fresh_exam(tmp_path, 8)
     with pytest.raises(
         LibraryError,
-        match=r"(?s)variant library.*fresh.*rewordings of their own.*control_variants=",
+        match=r"(?s)variant library.*fresh.*need rewordings too.*control_variants=",
     ):
         resolve_perturb(configured(*fresh[:-1]))
     with pytest.raises(LibraryError, match="rewords elementary, not fresh"):
@@ -146,7 +146,7 @@ def test_the_plan_counts_calls_and_what_could_be_found(tmp_path):
     # (1.960 + 0.842) * sqrt(0.2 / 2 * (1 + 1/3) / 100) = 10.23 points; with 1/100 + 1/50 in place
     # of 1/100: 17.72
     assert "10.2  points" in text and re.search(r"held-out items +17\.7 ", text)
-    assert text.count("it says:") == 4 and "No references" in text
+    assert text.count("article: ") == 4 and "There are no references" in text
     assert [(one.planned.benchmark, one.planned.calls) for one in asked] == [
         ("elementary", 500),
         ("fresh", 250),

@@ -61,8 +61,8 @@ def test_a_reply_that_was_cut_off_is_no_code_unless_its_block_is_whole(text: str
     ("change", "found"),
     [
         ({"prompt": "def tide_height(hour):\n"}, "prompt is not valid Python by itself"),
-        ({"entry_point": "tide"}, "prompt defines no function 'tide'"),
-        ({"test": "assert True"}, "test defines no function 'check'"),
+        ({"entry_point": "tide"}, "prompt does not define the function 'tide'"),
+        ({"test": "assert True"}, "test does not define the function 'check'"),
         ({"canonical_solution": ""}, "canonical_solution is empty"),
         ({"test": None}, "test is null"),
     ],

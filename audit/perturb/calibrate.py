@@ -1,7 +1,7 @@
 """Measure how often the perturbation audit is wrong, on simulated models of known truth.
 
-    audit calibrate audit=perturb --out audit/data/calibration_perturb.json      # the table that
-    ships
+    audit calibrate audit=perturb --out audit/data/calibration_perturb.json --force   # the
+    shipped table
     audit calibrate audit=perturb --control      # designs and worlds with held-out items as a
     control
 

@@ -3,7 +3,7 @@
 In these models attribute edits move answers as often as format edits do. In further invariance
 cells, a group moves answers by exactly the margin.
 
-    audit calibrate audit=validity --out audit/data/calibration_validity.json
+    audit calibrate audit=validity --out audit/data/calibration_validity.json --force
 
 Worlds differ in properties to which a test of means is sensitive. An item has one attribute edit or
 three. All items change equally often, or very differently. Wordings change answers as often as

@@ -214,7 +214,8 @@ def scorer_of(config: ValidityConfig) -> ReferenceScorer:
     name = config.benchmark.format
     if name not in REFERENCE and config.scorer is None:
         raise ConfigError(
-            f"No reference scorer reads {name}. Expected benchmark= one of {', '.join(REFERENCE)}."
+            f"No reference scorer reads {name}{' (data=FILE)' if name == 'mcq_file' else ''}. "
+            f"Expected benchmark= one of {', '.join(REFERENCE)}."
         )
     default = JUDGED if config.judge and name == "xstest" else _AUDITED.get(name, name)
     if not any(Needs.MASKED_LM in GIVES.get(model.engine, ()) for model in config.model.values()):

@@ -54,7 +54,7 @@ class Work:
         Sampling of the calls before the answer, and of the answer.
     seed : int
         The seed of the run.
-    own : object
+    state : object
         State of the audit. It is sent to every stage, so it must be small.
     reask : Reading or None
         How a second call is read if the reply held no answer. None makes no second call.
@@ -69,7 +69,7 @@ class Work:
     preparing: SamplingConfig
     answering: SamplingConfig
     seed: int
-    own: Any = None
+    state: Any = None
     reask: Reading | None = None
     adapter: str = ""
 

@@ -664,21 +664,21 @@ def _check_not_tested(name: str, facts: Facts, where: str, tested: Mapping[str, 
 def _serving(path: Path, names: Sequence[str]) -> ReferenceRun:
     """Return the named models of a run; the name "" stands for all its references."""
     manifest = _manifest(path)
-    own = list(manifest.models)
+    references = list(manifest.models)
     for name in manifest.analysis.get("judged", manifest.models):
-        if name in own:
-            own.remove(name)
+        if name in references:
+            references.remove(name)
     for name in names:
         if name and name not in manifest.models:
             raise unknown_name(f"model of {path}", name, manifest.models)
-    if "" in names and not own:
+    if "" in names and not references:
         named = f"'references=[{next(iter(manifest.models), 'MODEL')}@{path}]'"
         raise ConfigError(
             f"Reference {path} judged {', '.join(manifest.models)}. Name one, such as {named}."
         )
     chosen: dict[str, None] = {}
     for name in names:
-        chosen |= dict.fromkeys([name] if name else own)
+        chosen |= dict.fromkeys([name] if name else references)
     origins = {}
     described = {**manifest.config.get("model", {}), **manifest.analysis.get("origins", {})}
     for name, facts in described.items():

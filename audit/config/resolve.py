@@ -87,8 +87,8 @@ class ResolvedRun:
         The fingerprint of the run.
     path : Path
         The run directory.
-    own : Callable or None
-        Returns `Work.own` for a run directory. State that changes rows must be in the configuration
+    state_of : Callable or None
+        Returns `Work.state` for a run directory. State that changes rows must be in the configuration
         too.
     on_open : Callable or None
         Writes files of the audit into the run directory before the run starts.
@@ -109,7 +109,7 @@ class ResolvedRun:
     plain: dict[str, Any]
     identity: str
     path: Path
-    own: Callable[[Path], Any] | None = None
+    state_of: Callable[[Path], Any] | None = None
     on_open: Callable[[Path], None] | None = None
     analysis: Mapping[str, Any] = field(default_factory=dict)
     adapter: str = ""
@@ -131,7 +131,7 @@ class ResolvedRun:
         """
         config, answering = self.config, self.answering[name]
         reading = reading_of(config, answering)
-        own = None if self.own is None else self.own(place or self.path)
+        state = None if self.state_of is None else self.state_of(place or self.path)
         return Work(
             self.design,
             self.protocols[name],
@@ -140,7 +140,7 @@ class ResolvedRun:
             config.model[name].preparing,
             sampling_of(reading, answering),
             config.seed,
-            own,
+            state,
             reask_of(config, answering),
             self.adapter,
         )

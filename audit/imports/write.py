@@ -199,8 +199,10 @@ def save(
         shards = []
         for model in joined.models:
             for batch in _batches(rows(model)):
-                table = rows_to_table(batch, schema)
-                shards.append(write_shard(run.path, table, schema, attempt=run.attempt).record())
+                shard = write_shard(
+                    run.path, rows_to_table(batch, schema), schema, attempt=run.attempt
+                )
+                shards.append(shard.record())
         unfinished = any(file.get("unfinished") for file in facts.files)
         run.update(
             status="stopped" if unfinished else "finished",

@@ -34,7 +34,7 @@ NOT_ASKED = "the item has no such order, so nothing was sent"
 
 @dataclass(frozen=True)
 class Orders:
-    """Hold what is needed to compute the orders of items and options again (`Work.own`).
+    """Hold what is needed to compute the orders of items and options again (`Work.state`).
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list
     Parameters
     ----------
     work : Work
-        The run context; `work.own` is `Orders`.
+        The run context; `work.state` is `Orders`.
     item : Item
         The item.
     part : Part
@@ -74,7 +74,7 @@ def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list
 
 def _present(work: Work, item: Item, arm: str, level: int) -> Presentation:
     """Return the request of one item under one arm, with its order number `level`."""
-    state = work.own
+    state = work.state
     if arm == Arm.SCORE:
         prompt = direct_prompt(work.protocol, item, work.reading)
         return Presentation(

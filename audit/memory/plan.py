@@ -59,7 +59,7 @@ def resolve_memory(config: MemoryConfig) -> ResolvedRun:
     if config.published_order:
         record = check_record(config.published_order, _all(benchmark))
         resolved = replace(resolved, analysis={**resolved.analysis, "published_order": record})
-    return replace(resolved, own=lambda place: orders_of(config, place))
+    return replace(resolved, state_of=lambda place: orders_of(config, place))
 
 
 def orders_of(config: MemoryConfig, place: Path) -> Orders:

@@ -31,7 +31,7 @@ def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list
     Parameters
     ----------
     work : Work
-        The run context. `work.own` holds the path of the library of each benchmark, which every
+        The run context. `work.state` holds the path of the library of each benchmark, which every
         process reads once.
     item : Item
         The question.
@@ -43,7 +43,7 @@ def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list
     list of Presentation
         One presentation for each level. If the variant is missing, it has an error.
     """
-    library, accepted = _opened(work.own[item.benchmark])
+    library, accepted = _opened(work.state[item.benchmark])
     presentations = []
     for level in part.levels:
         presentations.append(_present(work, item, library, accepted.get(item.id, ()), level))

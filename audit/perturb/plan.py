@@ -184,7 +184,7 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
         for file, library in files.items():
             write_library(library, run_dir / file)
 
-    return PerturbRun(replace(resolved, own=paths, on_open=save), needed, *sets)
+    return PerturbRun(replace(resolved, state_of=paths, on_open=save), needed, *sets)
 
 
 def _needed(config: PerturbConfig, library: Library) -> int | None:

@@ -148,13 +148,13 @@ def resolved(
     if audit == "memory":
         orders = attributes(settings, "shard_items", "orders", "option_orders")
         config = MemoryConfig(**shared, **orders)
-        run = replace(resolve_run(MEMORY, config, only=only), own=partial(orders_of, config))
+        run = replace(resolve_run(MEMORY, config, only=only), state_of=partial(orders_of, config))
     elif audit == "perturb":
         library = {name: where(experiment.path / FILE)}
         reworded = PerturbConfig(
             **shared, num_variants=settings.num_variants, original_replicates=1
         )
-        run = replace(resolve_run(PERTURB, reworded, only=only), own=lambda _: library)
+        run = replace(resolve_run(PERTURB, reworded, only=only), state_of=lambda _: library)
     else:
         earlier = None if label == BASE else str(place(experiment, BASE, audit, half))
         sweep = SweepConfig(

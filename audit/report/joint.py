@@ -453,9 +453,9 @@ def _errors(
             errors[who, sentence] = Errors(who, (row,), sentence)
     for sentence, names in uncalibrated.items():
         errors["", sentence] = Errors(", ".join(names), (), sentence)
-    for one in joint:
-        if one.forms is not None and one.forms.error is not None:
-            share = one.forms.error.any_finding["clean"].share
+    for joint_entry in joint:
+        if joint_entry.forms is not None and joint_entry.forms.error is not None:
+            share = joint_entry.forms.error.any_finding["clean"].share
             row = ("All audits together: a clean model is accused", share, None)
             errors["", str(share)] = Errors("", (row,), "")
     return list(errors.values())

@@ -60,7 +60,7 @@ def canary_first(
 
 
 def check_panel(
-    refused: Mapping[str, AuditError], asked: Collection[str], judged: Collection[str] | None
+    refused: Mapping[str, AuditError], models: Collection[str], judged: Collection[str] | None
 ) -> None:
     """Check, before the first call, that every paid answer can be compared with another.
 
@@ -68,7 +68,7 @@ def check_panel(
     ----------
     refused : mapping of str to AuditError
         The models that cannot be asked.
-    asked : collection of str
+    models : collection of str
         The models to ask.
     judged : collection of str or None
         The models that are judged and not references; None for an audit without references.
@@ -78,7 +78,7 @@ def check_panel(
     EngineError
         If some models can be asked, but a reference or every judged model cannot.
     """
-    if judged is None or not refused or len(refused) == len(asked):
+    if judged is None or not refused or len(refused) == len(models):
         return
     references = [name for name in refused if name not in judged]
     if not references and not set(judged) <= set(refused):
@@ -86,7 +86,7 @@ def check_panel(
     why = "; ".join(f"{name}: {error}" for name, error in refused.items())
     advice = f" Or leave it out of references=: {', '.join(references)}." if references else ""
     raise EngineError(
-        f"{len(refused)} of {len(asked)} models cannot be asked, so no question was sent. {why}{advice}"
+        f"{len(refused)} of {len(models)} models cannot be asked, so no question was sent. {why}{advice}"
     )
 
 

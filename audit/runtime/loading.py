@@ -141,13 +141,13 @@ class Run:
         verdict recomputed from the answers. trust_report=True skips this slow check.
         """
         document = self.document()
-        said = sorted((cell.model, cell.benchmark, cell.verdict) for cell in document.cells)
+        stored = sorted((cell.model, cell.benchmark, cell.verdict) for cell in document.cells)
         if not trust_report:
-            given = sorted((one.model, one.benchmark, str(one.verdict)) for one in self.results())
-            if said != given:
+            computed = sorted((r.model, r.benchmark, str(r.verdict)) for r in self.results())
+            if stored != computed:
                 path = self.path / "report" / "verdict.json"
                 raise ConfigError(
-                    f"{path} says {said}, the answers give {given}. Build it again: audit report {self.path}"
+                    f"{path} says {stored}, the answers give {computed}. Build it again: audit report {self.path}"
                 )
         first, cells = ["model", "benchmark", "verdict", "headline"], document.plain["cells"]
         plain = set()

@@ -39,7 +39,7 @@ class Engines:
 
     Parameters
     ----------
-    asked, answer, died : int
+    polled, answer, died : int
         Numbers of engines that were asked for their state, that answered, and that died.
     in_flight : int
         Number of requests that wait at these engines.
@@ -49,7 +49,7 @@ class Engines:
         The last error of the endpoints, or the time that their replies may take.
     """
 
-    asked: int
+    polled: int
     answer: int
     died: int
     in_flight: int
@@ -60,8 +60,8 @@ class Engines:
     def of(cls, several: Sequence[Engines]) -> Engines:
         """Add up the states of several models."""
         *counts, trouble = zip(*map(astuple, several), strict=True)
-        asked, answer, died, in_flight, done = map(sum, counts)
-        return cls(asked, answer, died, in_flight, done, " ".join(filter(None, trouble)))
+        polled, answer, died, in_flight, done = map(sum, counts)
+        return cls(polled, answer, died, in_flight, done, " ".join(filter(None, trouble)))
 
 
 def still(seconds: float, engines: Engines, cluster: str) -> str:
@@ -88,10 +88,10 @@ def still(seconds: float, engines: Engines, cluster: str) -> str:
     'still answering: 120 more requests done, 352 in flight at 1 of 1 engines'
     """
     died = f" ({engines.died} died)" if engines.died else ""
-    where = f"{engines.in_flight:,} in flight at {engines.answer} of {engines.asked} engines{died}"
-    idle = engines.answer == engines.asked and not engines.in_flight
+    where = f"{engines.in_flight:,} in flight at {engines.answer} of {engines.polled} engines{died}"
+    idle = engines.answer == engines.polled and not engines.in_flight
     if engines.done and not idle:
-        silent = engines.answer + engines.died < engines.asked
+        silent = engines.answer + engines.died < engines.polled
         rest = cluster if silent else "answers are stored a shard at a time."
         return f"still answering: {engines.done:,} more requests done, {where}; {rest}"
     if idle:

@@ -303,8 +303,8 @@ def more_questions(parts: Parts) -> int | None:
     benchmark has too few questions.
     """
     needed_counts = []
-    for _, asked, needed, there in _too_small(parts):
-        if asked < needed <= there:
+    for _, n, needed, available in _too_small(parts):
+        if n < needed <= available:
             needed_counts.append(needed)
     return max(needed_counts, default=None)
 
@@ -312,15 +312,15 @@ def more_questions(parts: Parts) -> int | None:
 def out_of_reach(parts: Parts) -> str:
     """Return one line if a benchmark has fewer questions than a verdict needs; otherwise ""."""
     short = []
-    for name, _, needed, there in _too_small(parts):
-        if needed > there:
-            short.append((needed, there, name))
+    for name, _, needed, available in _too_small(parts):
+        if needed > available:
+            short.append((needed, available, name))
     if not short:
         return ""
-    needed, there, name = max(short)
+    needed, available, name = max(short)
     return (
-        f"{name} has {there:,} questions in all, and a verdict needs about {needed:,}: n=all is likely too few. Take a "
-        "larger benchmark, or look for a larger effect (verdict.effect_of_interest)."
+        f"{name} has {available:,} questions in all, and a verdict needs about {needed:,}: n=all is likely too few. "
+        "Take a larger benchmark, or look for a larger effect (verdict.effect_of_interest)."
     )
 
 
@@ -330,12 +330,12 @@ def _too_small(parts: Parts) -> Iterator[tuple[str, int, int, int]]:
     """
     for content, manifest in parts:
         for cell in content.cells:
-            asked, needed = sizes_of(cell)
+            n, needed = sizes_of(cell)
             of = manifest["benchmark"].get(cell.benchmark, {})
-            if cell.verdict == "underpowered" and asked and needed:
+            if cell.verdict == "underpowered" and n and needed:
                 yield (
                     cell.benchmark,
-                    of.get("n", int(asked)),
+                    of.get("n", int(n)),
                     int(needed),
                     of.get("n_distinct", int(needed)),
                 )

@@ -41,7 +41,7 @@ NOT_STORED = "the earlier run has no such message, so no question was sent"
 
 @dataclass(frozen=True)
 class SweepState:
-    """Hold the state of a sweep, which `Work.own` refers to.
+    """Hold the state of a sweep, which `Work.state` refers to.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ def router_requests(
         for arms without a router, and if the messages of an earlier run are used.
     """
     wanted = n_messages(part)
-    if part.arm in WITHOUT_ROUTER or work.own.messages is not None:
+    if part.arm in WITHOUT_ROUTER or work.state.messages is not None:
         return []
     if not replies:
         prompt = router_prompt(work.protocol, item, part.arm, work.reading)
@@ -89,7 +89,7 @@ def router_requests(
         for j in range(wanted):
             requests.append(_request(work, item, part, prompt, (level, part.replicate, ROUTER, j)))
         return requests
-    if work.own.aggregator != Aggregator.SUMMARY or len(replies) > wanted:
+    if work.state.aggregator != Aggregator.SUMMARY or len(replies) > wanted:
         return []
     template, texts = work.protocol.templates["router_summary"], [m.text for m in replies]
     requests = []
@@ -133,7 +133,7 @@ def present(
         One presentation for each r, with the first r messages in the way that `Aggregator` defines.
         A presentation has an error if one of its messages or its summary failed.
     """
-    earlier = work.own.messages
+    earlier = work.state.messages
     if earlier is not None and part.arm not in WITHOUT_ROUTER:
         messages = stored(earlier, item, part)
         messages = [*messages, *[Generation(error=NOT_STORED)] * (n_messages(part) - len(messages))]
@@ -153,11 +153,11 @@ def _present(
     """
     summary_or_messages = used[routers:] or used
     prompts = _prompts(work, item, part, routers, [m.text for m in summary_or_messages])
-    voting = work.own.aggregator == Aggregator.VOTE and part.arm not in WITHOUT_ROUTER
+    voting = work.state.aggregator == Aggregator.VOTE and part.arm not in WITHOUT_ROUTER
     # With nested draws, the cost of the first messages is counted at the next smaller r. So this r
     # counts the further messages only.
     previous_r = max((r for r in part.levels if r < routers), default=0)
-    charged = used[previous_r:] if work.own.messages is None else ()
+    charged = used[previous_r:] if work.state.messages is None else ()
     columns: dict[str, Any] = {
         "draws": work.design.kind,
         "router_messages": [],
@@ -191,7 +191,7 @@ def _prompts(work: Work, item: Item, part: Part, routers: int, texts: list[str])
         seed = work.seed_of(item, DELETED, None, part.replicate, DELETED)
         shortened = item.reworded(without_words(item.text, routers / 100, seed))
         texts = [question_text(work.protocol, shortened)]
-    voting = work.own.aggregator == Aggregator.VOTE
+    voting = work.state.aggregator == Aggregator.VOTE
     views = [[text] for text in texts] if voting else [texts]
     return [worker_prompt(work.protocol, view, len(item.options), work.reading) for view in views]
 

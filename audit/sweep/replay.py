@@ -58,7 +58,7 @@ def resolve_sweep(
     resolved = resolve_run(SWEEP, _sized(config), only=only)
     aggregator = Aggregator(config.aggregator)
     if config.messages_from is None:
-        return replace(resolved, own=lambda run_dir: SweepState(aggregator))
+        return replace(resolved, state_of=lambda run_dir: SweepState(aggregator))
     earlier = Path(config.messages_from)
     stored_aggregator = aggregator_of(earlier)
     if aggregator == Aggregator.SUMMARY or stored_aggregator != aggregator:
@@ -71,7 +71,7 @@ def resolve_sweep(
     def state(run_dir: Path) -> SweepState:
         return SweepState(aggregator, where(run_dir / MESSAGES))
 
-    return replace(resolved, own=state, on_open=partial(_save, table))
+    return replace(resolved, state_of=state, on_open=partial(_save, table))
 
 
 def aggregator_of(run_dir: Path) -> Aggregator:

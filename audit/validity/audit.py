@@ -49,7 +49,7 @@ def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list
     Parameters
     ----------
     work : Work
-        The context of the run. work.own is the path of the edits, which every process reads once.
+        The context of the run. work.state is the path of the edits, which every process reads once.
     item : Item
         The question.
     part : Part
@@ -60,7 +60,7 @@ def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list
     list of Presentation
         One for each level.
     """
-    file = _opened(str(work.own))
+    file = _opened(str(work.state))
     scorer = find_scorer(file.about["scorer"])
     return [_present(file, scorer, item, part.arm, level) for level in part.levels]
 
@@ -90,7 +90,7 @@ def read(
     columns : mapping
         The audit's own columns of the row.
     """
-    file = _opened(str(work.own))
+    file = _opened(str(work.state))
     scorer = find_scorer(file.about["scorer"])
     edited = _edited(file, question.id, setting.arm, setting.level)
     if edited is None or reply.error is not None:

@@ -120,7 +120,7 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     resolved = resolve_run(VALIDITY, config, samples=[sample])
     run = replace(
         resolved,
-        own=lambda place: where(place / FILE),
+        state_of=lambda place: where(place / FILE),
         on_open=partial(_save, table, config.chronology),
     )
     facts = _facts(scorer, sampled, None if judged else config.labels)

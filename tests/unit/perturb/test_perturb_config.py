@@ -107,7 +107,7 @@ def test_fresh_items_are_drawn_from_those_with_a_variant_and_their_library_is_in
     assert (benchmark.sample.n, control.sample.n, control.benchmark.name) == (10, 8, "fresh")
     assert all(id_.startswith("f/elementary/") for id_ in control.sample.ids)
     assert run.resolved.plain["control_variants"] == run.control.library.sha256
-    assert set(run.resolved.work("scripted").own) == {"elementary", "fresh"}
+    assert set(run.resolved.work("scripted").state) == {"elementary", "fresh"}
     alone = resolve_perturb(configured())
     assert alone.control is None and alone.resolved.identity != run.resolved.identity
     assert run.unlike == ""

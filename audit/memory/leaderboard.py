@@ -376,7 +376,7 @@ def cautions(board: Leaderboard) -> tuple[str, ...]:
     if board.doubtful:
         why = (
             "A gap has an unknown cause if the held-out items may be newer, and so harder for this model alone. The "
-            "p-value then says only that the gap is not chance. Stated dates can exclude newer items. "
+            "p-value then shows only that the gap is not chance. Stated dates can exclude newer items. "
             "Example: --held-out-date 2026-05 --released MODEL=2025-12",
         )
     return (

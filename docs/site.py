@@ -20,6 +20,9 @@ from audit.plant import words as plant
 from audit.suite import calibrate as suite
 from audit.sweep import calibrate as sweep
 from audit.sweep.analyse import JUDGE as SWEEP
+from audit.sweep.audit import SCHEMA
+from audit.validity import calibrate as validity
+from audit.validity.analyse import JUDGE as VALIDITY
 
 ROOT = Path(__file__).resolve().parents[1]
 # Where the site has a file that is kept beside what it describes.
@@ -67,6 +70,7 @@ def _shipped() -> dict[str, str]:
         "perturb_cleared": perturb.cleared_markdown(of_perturb),
         "sweep_designs": sweep.markdown(of_sweep["designs"]),
         "sweep_worlds": sweep.worlds_markdown(of_sweep["worlds"]),
+        "validity": validity.markdown(shipped_table(VALIDITY.shipped)["designs"]),
         "suite": suite.markdown(shipped_table("calibration_suite.json")["designs"]),
         "sensitivity": plant.markdown(
             json.loads((ROOT / "audit/data/sensitivity.json").read_text(encoding="utf-8"))
@@ -86,9 +90,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     markdown = re.sub(
         r"^  (?=[-*] )", "    ", markdown, flags=re.MULTILINE
     )  # nested lists need four blanks
-    return (
-        markdown.replace("<!-- help -->", _help()) if here == "reference/commands.md" else markdown
-    )
+    made = {"reference/commands.md": ("help", _help), "reference/columns.md": ("columns", _columns)}
+    if here in made:
+        name, make = made[here]
+        markdown = markdown.replace(f"<!-- {name} -->", make())
+    return markdown
 
 
 def _link(found: re.Match[str], source: str, here: str) -> str:
@@ -108,3 +114,12 @@ def _help() -> str:
 
     names = re.findall(r"^  (\w+) +\S", said(), re.MULTILINE)
     return "\n".join(f"## audit {name}\n\n```text\n{said(name)}\n```\n" for name in names)
+
+
+def _columns() -> str:
+    """Return the table of the columns of a sweep's rows."""
+    lines = ["| column | type | meaning |", "|---|---|---|"]
+    for field in SCHEMA.columns:
+        kind = str(field.type).replace("list<item: ", "list of ").rstrip(">")
+        lines.append(f"| `{field.name}` | {kind} | {field.metadata[b'doc'].decode()} |")
+    return "\n".join(lines)

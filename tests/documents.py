@@ -26,6 +26,29 @@ OWN: Mapping[str, dict[str, Any]] = {
     "validity": {"evidence": None},
 }
 
+# An entry of a chronology.
+ENTRY: dict[str, Any] = {
+    "id": "T1",
+    "failure_class": "F3c",
+    "found": "2026-11-22",
+    "found_by": "label mass per cell",
+    "affected": ["m x toxigen"],
+    "symptom": "both deltas exactly 0",
+    "provenance": "introduced-in-repair",
+    "fix": "labels are asked for by id",
+    "test": "test_reference_scorers.py::test_targets_outside_the_top_are_no_answer",
+    "deltas": [
+        {
+            "cell": "m x toxigen",
+            "statistic": "delta of the attribute edits",
+            "before": 0.2,
+            "after": 0.7,
+        }
+    ],
+    "status": "FIXED",
+    "reason": "nothing is left of it",
+}
+
 
 def gate_of(name: str, status: str = "pass", **also: Any) -> dict[str, Any]:
     return {

@@ -20,7 +20,7 @@ from audit.governance.keys import create_key, load_signer
 from audit.governance.serve import Reviewing
 from audit.shards.complete import table_hashes
 from audit.shards.questions import QUESTIONS
-from audit.sweep.report import build_report
+from audit.sweep.report import REPORT
 
 Capsys = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
@@ -74,7 +74,7 @@ def make_run(
 
 def build_without_figures(run: Path) -> None:
     with undrawn():
-        build_report([run], run / "report")
+        REPORT.build([run], run / "report")
 
 
 @pytest.fixture(scope="session")

@@ -99,3 +99,14 @@ def forked(
         check=True,
     )
     return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
+
+
+def built_wheel(folder: Path, source: Path) -> Path:
+    """Build the wheel of a checkout into a folder."""
+    words = ["hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    done = subprocess.run(
+        [sys.executable, "-m", *words], cwd=source, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    (wheel,) = folder.glob("*.whl")
+    return wheel

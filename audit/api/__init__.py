@@ -1,7 +1,7 @@
 """Run audits and read their runs from Python: the public functions of the package.
 
-Arguments are those of the commands. Heavy imports are inside the functions, so `import audit` is
-fast.
+Arguments have the names and values of the commands' options. Heavy modules are imported inside the
+functions, so that `import audit` is fast.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ if TYPE_CHECKING:
 
 
 class Options(TypedDict, total=False):
-    """Name the options that every audit takes; docs/reference/python.md describes how they are
-    passed.
+    """Name the options of every audit; docs/reference/python.md describes how they are passed.
 
     Attributes
     ----------
     model : str or sequence of str
         Names of model configurations.
     endpoint, model_id, api_key_env : str
-        A server, the model that it serves, and the environment variable of its key.
+        URL of a server, id of the model that it serves, and name of the environment variable with
+        its key.
     benchmark : str or mapping
-        Name of a benchmark, or keys below it such as {"path": "exam.csv"}.
+        Name of a benchmark, or configuration keys of a benchmark, such as {"path": "exam.csv"}.
     data : Path or str
-        A file of questions in place of a benchmark.
+        File with questions, used instead of a benchmark.
     n : int, str or None
         Number of questions, "all", or None for the audit's default.
     seed : int
-        Seed of the sample and the analysis.
+        Seed of the sample and of the analysis.
     reading : str or None
-        How answers are read; None takes each model's configuration.
+        How answers are read from replies; None uses the configuration of each model.
     canary : bool
         True stops a model if more than half of its first answers are unparsed.
     run_dir : Path, str or None
-        Run directory; None names it after the configuration.
+        Run directory; None derives its name from the configuration.
     report, gate, progress : bool
-        Whether to write the report, to end with the gate's exit code, and to print progress.
+        True writes the report, ends with the gate's exit code, or prints progress.
     registry : str or None
-        File or address at which the finished run is registered.
+        File or address of the registry in which the finished run is recorded.
     verdict : mapping
-        Thresholds.
+        Thresholds by name.
     cluster, cost : str or mapping
-        Ray cluster, and limits of cost.
+        Ray cluster, and limits of the cost.
     preset : str
         Name of a set of options.
     """
@@ -82,23 +82,23 @@ class SweepOptions(Options, total=False):
     Attributes
     ----------
     r : int, str or sequence of int
-        Router counts of the noisy arm, such as "1..9".
+        Numbers of routers in the noisy arm, such as "1..9".
     arms : sequence of str
         Arms to run.
     draws : str
         "nested" (r uses the first r messages of one set) or "independent".
     aggregator : str
-        How the worker sees r messages: concatenate, summary or vote.
+        How the r messages are put together for the worker: concatenate, summary or vote.
     replicates, clean_replicates, noisy_replicates : int
-        Runs of every router arm, of the clean baseline, and of the noisy arm alone.
+        Number of runs of every router arm, of the clean baseline, and of the noisy arm.
     ensemble_control : bool
-        True runs forward_full at r > 1 too.
+        True also runs forward_full at r > 1.
     worker : str or None
-        Another model that answers in place of the router's model.
+        Model that answers, if it is not the router's model.
     messages_from, messages_of : Path, str or None
-        A finished run whose stored router messages are answered, and its model.
+        Finished run whose stored router messages are answered again, and the model that wrote them.
     hint_reference : Path, str or sequence of str
-        Runs of other models on this run's messages.
+        Runs in which other models answered this run's messages.
     """
 
     r: int | str | Sequence[int]
@@ -116,18 +116,18 @@ class SweepOptions(Options, total=False):
 
 
 class ReferencedOptions(Options, total=False):
-    """Name the options of the audits that compare with references and held-out items.
+    """Name the options of audits that use reference models and held-out items.
 
     Attributes
     ----------
     references : sequence of str
-        Models that are run too and not judged, or runs of such models.
+        Reference models, which are run too but not judged, or finished runs of such models.
     allow_convicted : sequence of str
-        References in which an audit found something, and that are used all the same.
+        References to use although an audit found something in them.
     control_benchmark : str or mapping
-        Held-out items, which no model can have seen.
+        Benchmark of held-out items, which no model can have seen.
     control_data : Path or str
-        A file of held-out items.
+        File with held-out items.
     """
 
     references: Sequence[str]
@@ -142,11 +142,11 @@ class PerturbOptions(ReferencedOptions, total=False):
     Attributes
     ----------
     variants, control_variants : Path, str or None
-        Libraries of rewordings: of the benchmark, and of the held-out items.
+        Libraries of rewordings: for the benchmark, and for the held-out items.
     num_variants : int
-        Rewordings of each question.
+        Number of rewordings of each question.
     original_replicates : int
-        Runs of the original wording, for the noise floor.
+        Number of runs of the original wording, from which the noise floor is measured.
     """
 
     variants: Path | str | None
@@ -163,9 +163,9 @@ class MemoryOptions(ReferencedOptions, total=False):
     fresh_after : str
         Date after which items count as held out.
     orders, option_orders : int
-        Other orders of each shard, and of an item's wrong options.
+        Number of other orders of each shard of items, and of each item's wrong options.
     published_order : Path, str or None
-        Record of `audit publish`, if the published order was drawn at random.
+        Record written by `audit publish`, if the published order was drawn at random.
     """
 
     fresh_after: str
@@ -180,17 +180,17 @@ class ValidityOptions(Options, total=False):
     Attributes
     ----------
     scorer : str or None
-        Reference scorer; None takes the benchmark's own.
+        Name of a reference scorer; None uses the benchmark's scorer.
     judge, judge_votes : str or None, int
-        XSTest: a model that votes on each reply, and its number of votes.
+        For XSTest: a model that votes on each reply, and its number of votes.
     labels : Path, str or None
-        XSTest: a file of replies with people's labels, which validates the scorer.
+        For XSTest: file of replies labelled by people, with which the scorer is validated.
     variants : Path, str or None
         Library of paraphrases.
     formats : sequence of str
-        Format edits by name; empty takes the benchmark's.
+        Names of format edits; empty uses those of the benchmark.
     edits_per_family : int
-        Edits of each family.
+        Number of edits of each family.
     """
 
     scorer: str | None
@@ -206,7 +206,10 @@ Function = TypeVar("Function", bound="Callable[..., Run]")
 
 
 def _named(options: type) -> Callable[[Function], Function]:
-    """Give a function the names of a TypedDict as its signature, for help() and for completion."""
+    """Return a decorator that gives a function the names of a TypedDict as its signature.
+
+    The names are used by help() and for completion.
+    """
 
     def with_names(function: Function) -> Function:
         names = get_type_hints(options)
@@ -222,12 +225,12 @@ def _named(options: type) -> Callable[[Function], Function]:
 
 @_named(SweepOptions)
 def run_sweep(**options: Unpack[SweepOptions]) -> Run:
-    """Run (or resume) a router-worker sweep in this process, and load it.
+    """Run or resume a router-worker sweep in this process, and load the run.
 
     Parameters
     ----------
     **options : SweepOptions
-        Options of the command, as of `run`.
+        Options of the command, as for `run`.
 
     Returns
     -------
@@ -237,7 +240,7 @@ def run_sweep(**options: Unpack[SweepOptions]) -> Run:
     Raises
     ------
     ConfigError
-        If the command would refuse the options.
+        If the options are invalid.
     AuditError
         If no model finished.
 
@@ -250,12 +253,12 @@ def run_sweep(**options: Unpack[SweepOptions]) -> Run:
 
 @_named(PerturbOptions)
 def run_perturb(**options: Unpack[PerturbOptions]) -> Run:
-    """Run (or resume) a perturbation audit in this process, and load it.
+    """Run or resume a perturbation audit in this process, and load the run.
 
     Parameters
     ----------
     **options : PerturbOptions
-        Options of the command, as of `run`.
+        Options of the command, as for `run`.
 
     Returns
     -------
@@ -265,7 +268,7 @@ def run_perturb(**options: Unpack[PerturbOptions]) -> Run:
     Raises
     ------
     ConfigError
-        If the command would refuse the options.
+        If the options are invalid.
     AuditError
         If no model finished.
 
@@ -278,12 +281,12 @@ def run_perturb(**options: Unpack[PerturbOptions]) -> Run:
 
 @_named(MemoryOptions)
 def run_memory(**options: Unpack[MemoryOptions]) -> Run:
-    """Run (or resume) a memory audit in this process, and load it.
+    """Run or resume a memory audit in this process, and load the run.
 
     Parameters
     ----------
     **options : MemoryOptions
-        Options of the command, as of `run`.
+        Options of the command, as for `run`.
 
     Returns
     -------
@@ -293,7 +296,7 @@ def run_memory(**options: Unpack[MemoryOptions]) -> Run:
     Raises
     ------
     ConfigError
-        If the command would refuse the options.
+        If the options are invalid.
     AuditError
         If no model finished.
 
@@ -312,12 +315,12 @@ def run_memory(**options: Unpack[MemoryOptions]) -> Run:
 
 @_named(ValidityOptions)
 def run_validity(**options: Unpack[ValidityOptions]) -> Run:
-    """Run (or resume) a construct-validity audit in this process, and load it.
+    """Run or resume a construct-validity audit in this process, and load the run.
 
     Parameters
     ----------
     **options : ValidityOptions
-        Options of the command, as of `run`.
+        Options of the command, as for `run`.
 
     Returns
     -------
@@ -327,7 +330,7 @@ def run_validity(**options: Unpack[ValidityOptions]) -> Run:
     Raises
     ------
     ConfigError
-        If the command would refuse the options.
+        If the options are invalid.
     AuditError
         If no model finished.
 
@@ -339,16 +342,16 @@ def run_validity(**options: Unpack[ValidityOptions]) -> Run:
 
 
 def run(audit: str, **options: Any) -> Run:
-    """Run (or resume) an audit in this process, as its command does, and load it.
+    """Run or resume an audit in this process, as its command does, and load the run.
 
     Parameters
     ----------
     audit : str
-        sweep, perturb, memory, validity, or an audit that another package adds.
+        Name of the audit: sweep, perturb, memory, validity, or an audit that another package adds.
     **options
         Options of the command: model="qwen3_8b", n=200, references=["a", "b"]. A mapping sets the
-        keys below a key: benchmark={"path": "exam.csv"}. As of the command, audit.yaml of the
-        current folder supplies those that are not given.
+        keys below a key: benchmark={"path": "exam.csv"}. Options that are not given are read from
+        audit.yaml in the current folder, as by the command.
 
     Returns
     -------
@@ -358,7 +361,7 @@ def run(audit: str, **options: Any) -> Run:
     Raises
     ------
     ConfigError
-        If the command would refuse the options.
+        If the options are invalid.
     AuditError
         If no model finished.
     """
@@ -372,7 +375,7 @@ def run(audit: str, **options: Any) -> Run:
 
     if options.get("plan"):
         raise ConfigError(
-            f"plan=True gives no run. Expected the command: audit {audit} plan=true ..."
+            f"plan=True starts no run. Expected the command: audit {audit} plan=true ..."
         )
     part = part_of(audit, "__main__")
     arguments = list(words(options))
@@ -386,13 +389,14 @@ def run(audit: str, **options: Any) -> Run:
         code = getattr(part, audit)(config)
     if config.run_dir is None:
         raise AuditError(
-            f"audit.run({audit!r}) ended with exit code {code} and no run; the reason is printed above."
+            f"audit.run({audit!r}) ended with exit code {code} and without a run. The reason is "
+            "printed above."
         )
     return load(config.run_dir)
 
 
 def load(run_dir: Path | str) -> Run:
-    """Load the run of a directory as tables.
+    """Load a run directory as tables.
 
     Parameters
     ----------
@@ -407,7 +411,7 @@ def load(run_dir: Path | str) -> Run:
     Raises
     ------
     AuditError
-        If the directory holds no run, or its shards are damaged.
+        If the directory is not a run, or if its shards are damaged.
     """
     from audit.runtime.loading import load as load_run
 
@@ -415,7 +419,7 @@ def load(run_dir: Path | str) -> Run:
 
 
 def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
-    """Return every run in a folder, latest first.
+    """Return every run in a folder, the latest first.
 
     Parameters
     ----------
@@ -425,7 +429,7 @@ def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
     Returns
     -------
     list of audit.runtime.loading.RunEntry
-        One entry a run.
+        One entry for each run.
     """
     from audit.runtime.loading import find_runs as runs_in
 
@@ -433,36 +437,37 @@ def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
 
 
 class ImportOptions(TypedDict, total=False):
-    """Name the options of an import, as `audit import` has them.
+    """Name the options of `audit import`.
 
     Attributes
     ----------
     held_out : sequence of Path or str
-        Logs of held-out items, or the name of a benchmark of the logs.
+        Logs of held-out items, or the name of a benchmark in the logs that has such items.
     reworded : sequence of Path or str
-        Logs of the same items, reworded.
+        Logs of the same items with other wordings.
     judge, references : sequence of str
-        Models to judge, and models that serve as references.
+        Names of models to judge, and of models that serve as references.
     family : str
-        Family of the judged models, whose models in a reference set are left out.
+        Family of the judged models. Models of this family in a reference set are left out.
     held_out_date : str
         When the held-out items were written, such as "2024-05" or "2024-05..2024-08".
     released : sequence of str
-        Dates after which nothing was in the judged models' training, or MODEL=DATE.
+        Dates after which no text was in the training data of the judged models: one date, or
+        MODEL=DATE for each model.
     model, benchmark : str
-        Names, if a log does not state them.
+        Names to use if a log does not state them.
     map : mapping of str to str
-        Columns of a table by field.
+        Column of a table for each field.
     key : str
-        Field that names an item in every log; "text" joins items by their words.
+        Field that identifies an item in every log; "text" matches items by their words.
     metric, filter : str
-        The score to read, and lm-eval's filter.
+        Name of the score to read, and lm-eval's filter.
     options : int
-        Options of an item, if no log lists them; 0 for free answers.
+        Number of options of an item, if no log lists them; 0 for free answers.
     below_chance_is_real : bool
-        True accepts a score far below guessing.
+        True accepts a score far below that of guessing.
     answer_as, gold_as : str
-        How the answers and the keys of a table are written.
+        How answers and keys are written in a table.
     seed : int
         Seed of the analysis.
     """
@@ -495,9 +500,9 @@ def import_logs(
     Parameters
     ----------
     logs : sequence of path
-        Logs, or folders of logs; "NAME=LOG" gives the model of one another name.
+        Logs, or folders with logs. "NAME=LOG" gives another name to the model of a log.
     out : path
-        The run directory to write.
+        Run directory to write.
     **options
         Options of `audit import`: held_out=["new.eval"], judge=["tuned"], map={"correct": "right"}.
 
@@ -509,7 +514,7 @@ def import_logs(
     Raises
     ------
     AuditError
-        If the command would refuse the logs or the options.
+        If the logs cannot be used, or if the options are invalid.
 
     Examples
     --------
@@ -537,7 +542,7 @@ def import_logs(
 
 
 def _option(name: str, value: Any) -> list[str]:
-    """Return the words of one option of a command."""
+    """Return one option as the arguments of a command."""
     from audit.core.errors import ConfigError, check_known
 
     check_known("option", name, get_type_hints(ImportOptions))
@@ -558,19 +563,20 @@ def _option(name: str, value: Any) -> list[str]:
 
 
 def gate(run_dir: Path | str, *, trust_report: bool = False) -> Ruling:
-    """Decide on a finished run or panel, as `audit gate` does without signed decisions.
+    """Return the gate's decision on a finished run or panel, without signed decisions of people.
 
     Parameters
     ----------
     run_dir : path
-        A run, or the folder of a panel.
+        Directory of a run, or of a panel.
     trust_report : bool
-        Take the word of verdict.json in place of computing the verdict again from the answers.
+        True uses the verdict in verdict.json. False computes the verdict again from the answers.
 
     Returns
     -------
     audit.judging.decision.Ruling
-        The decision with its exit code. `problem` says why there is no verdict to go by.
+        The decision with its exit code. If there is no verdict to decide by, `problem` states the
+        reason.
     """
     from audit.commands.again import verdict_again
     from audit.governance.ruling import rule_run
@@ -586,14 +592,14 @@ def compare(
     Parameters
     ----------
     before, after : path
-        Runs of the same audit, or folders of panels.
+        Directories of two runs of the same audit, or of two panels.
     models : mapping, optional
-        The model after, by the model before, if their names differ.
+        Name of each model in `after`, by its name in `before`, if the names differ.
 
     Returns
     -------
     list of audit.registry.comparison.CellChange
-        One for each model and benchmark.
+        Comparison of each model on each benchmark.
 
     Raises
     ------

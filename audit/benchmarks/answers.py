@@ -1,4 +1,7 @@
-"""Resolve a gold field (index, letter, label or text) to a position among the options (pure)."""
+"""Convert a gold field (index, letter, label or text) to the position of an option.
+
+The module does no I/O.
+"""
 
 import re
 from collections.abc import Sequence
@@ -13,8 +16,10 @@ ANSWER_FORMS = ("auto", "index", "letter", "text", "label")
 
 
 def typed_index(value: object) -> int:
-    """Convert a whole number (2, 2.0, "2") to int. Raises BenchmarkError for anything else, also
-    True."""
+    """Convert a whole number (2, 2.0, "2") to int.
+
+    Raises BenchmarkError for any other value, including True.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, float) and value.is_integer():
@@ -25,24 +30,24 @@ def typed_index(value: object) -> int:
 
 
 def letter_index(value: object, count: int) -> int:
-    """Return the position that a letter names.
+    """Return the position of the option that a letter names.
 
     Parameters
     ----------
     value : object
         A letter such as "C", "c" or "(C)".
     count : int
-        The number of options.
+        Number of options.
 
     Returns
     -------
     int
-        The position, from 0.
+        Position of the option, from 0.
 
     Raises
     ------
     BenchmarkError
-        If the value is not a letter, or names no option.
+        If the value is not a letter, or is not the letter of an option.
     """
     letter = bare(value) if isinstance(value, str) else ""
     allowed = LETTERS[:count]
@@ -54,29 +59,31 @@ def letter_index(value: object, count: int) -> int:
 
 
 def bare(text: str) -> str:
-    """Remove the brackets of a letter or label: "(B)", "B)" and "B." give "B". Other text is
-    stripped."""
+    """Return a letter or label without its brackets: "(B)", "B)" and "B." give "B".
+
+    Any other text is only stripped.
+    """
     match = _BRACKETED.fullmatch(text.strip())
     return match[1] if match else text.strip()
 
 
 def own_letters(options: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Separate options from letters that they carry, such as "(A) 5".
+    """Separate option texts from the letters that they begin with, such as "(A) 5".
 
     Parameters
     ----------
     options : sequence of str
-        The options' texts.
+        Texts of the options.
 
     Returns
     -------
     tuple of tuple
-        (letters, texts), or ((), options) if they carry none.
+        (letters, texts); ((), options) if the options have no letters.
 
     Notes
     -----
-    "(A)" and "A)" count if every option has a different one. "A." and "A:" also begin names ("E.
-    coli"), and count only as A, B, C, ... in order.
+    "(A)" and "A)" count as letters if every option has a different one. "A." and "A:" may also be
+    the beginning of a name ("E. coli"), so they count only if they are A, B, C, ... in order.
     """
     candidates = [_LETTERED.fullmatch(option) for option in options]
     matches = []
@@ -92,8 +99,10 @@ def own_letters(options: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...
 
 
 def label_index(value: object, labels: Sequence[str]) -> int:
-    """Return the position of a label among the item's labels. Raises BenchmarkError if it is not
-    there."""
+    """Return the position of a label among the item's labels.
+
+    Raises BenchmarkError if the label is not one of them.
+    """
     label = str(value).strip()
     if label not in labels:
         raise BenchmarkError(
@@ -103,24 +112,24 @@ def label_index(value: object, labels: Sequence[str]) -> int:
 
 
 def text_index(value: object, options: Sequence[str]) -> int:
-    """Return the position of the option with this text.
+    """Return the position of the option with a given text.
 
     Parameters
     ----------
     value : object
-        The gold text. Case and whitespace count only if they decide between options.
+        The gold text. Case and whitespace are ignored, unless they distinguish options.
     options : sequence of str
-        The options' texts.
+        Texts of the options.
 
     Returns
     -------
     int
-        The position, from 0.
+        Position of the option, from 0.
 
     Raises
     ------
     BenchmarkError
-        Unless exactly one option has this text.
+        If no option, or more than one, has this text.
     """
     text = str(value).strip()
     hits = _with_text(text, options)
@@ -159,25 +168,26 @@ def resolve_answer(
     value : object
         The gold field.
     options : sequence of str
-        The options' texts.
+        Texts of the options.
     labels : sequence of str
-        The item's labels, if it has any.
+        Labels of the options, if the item has any.
     form : str
-        How to read the value: index, letter, text, label, or auto. With auto, a number is an index
-        and a text is whatever it can be.
+        How to interpret the value: index, letter, text, label or auto. With auto, a number is an
+        index, and a text is tried as a letter, a label and an option text.
     base : int
-        The index of the first option.
+        Index of the first option.
 
     Returns
     -------
     int
-        The position, from 0.
+        Position of the gold option, from 0.
 
     Raises
     ------
     BenchmarkError
-        If no option is meant, or more than one. With auto, a row whose readings disagree ("1" with
-        an option "1" at another position) is refused, not guessed.
+        If the value identifies no option, or more than one. With auto, a value whose
+        interpretations disagree is refused, such as "1" if an option with the text "1" is at
+        another position.
     """
     if form not in ANSWER_FORMS:
         raise BenchmarkError(
@@ -207,7 +217,7 @@ def _auto(value: str, options: Sequence[str], labels: Sequence[str], base: int) 
     name = letter if letter in names else letter.upper()
     if name in names:
         readings[kind] = names.index(name)
-    # Such as "(A) 5".
+    # The value has a letter and a text, such as "(A) 5".
     elif (lettered := _LETTERED.fullmatch(text)) and lettered["letter"].upper() in labels:
         index = label_index(lettered["letter"].upper(), labels)
         named = lettered["text"]

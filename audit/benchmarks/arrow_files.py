@@ -1,4 +1,4 @@
-"""Read Arrow streams and files in batches, none of which decompresses to more than a bound."""
+"""Read Arrow streams and files in batches, with a limit on the decompressed size of a batch."""
 
 import struct
 from collections.abc import Iterator
@@ -8,25 +8,25 @@ import pyarrow as pa
 
 from audit.core.errors import BenchmarkError
 
-_MARK = b"ARROW1"  # first bytes of a file, whose stream starts after eight bytes
-_HEADER, _DATA, _BUFFERS, _COMPRESSION = 2, 1, 2, 3  # field numbers in Arrow's Message.fbs
+_MARK = b"ARROW1"  # First bytes of an Arrow file; its stream starts after eight bytes.
+_HEADER, _DATA, _BUFFERS, _COMPRESSION = 2, 1, 2, 3  # numbers of fields in Arrow's Message.fbs
 
 
 def arrow_batches(path: Path, at_once: int) -> Iterator[pa.RecordBatch]:
-    """Yield the record batches of an Arrow stream (as `Dataset.save_to_disk` writes) or file.
+    """Yield the record batches of an Arrow file or stream (as written by `Dataset.save_to_disk`).
 
     Parameters
     ----------
     path : Path
         The file.
     at_once : int
-        The most bytes that a compressed batch may decompress to. Others are no larger than the
-        file.
+        Largest decompressed size of a compressed batch, in bytes. Uncompressed batches cannot be
+        larger than the file.
 
     Yields
     ------
     RecordBatch
-        The batches in order.
+        The batches, in order.
 
     Raises
     ------
@@ -42,17 +42,19 @@ def arrow_batches(path: Path, at_once: int) -> Iterator[pa.RecordBatch]:
                 and (size := _decompressed(message)) > at_once
             ):
                 raise BenchmarkError(
-                    f"a compressed batch unfolds to {size:,} bytes; at most {at_once:,} are read at once. "
-                    "Save it in smaller batches, such as 1,000 rows each, or uncompressed."
+                    f"a compressed batch has {size:,} bytes when decompressed; expected at most "
+                    f"{at_once:,}. Save the rows in smaller batches, such as 1,000 rows each, or "
+                    "uncompressed."
                 )
         source.seek(begins)
         yield from pa.ipc.open_stream(source)
 
 
 def _decompressed(message: pa.ipc.Message) -> int:
-    """Return the decompressed bytes of a batch, 0 if it is not compressed.
+    """Return the decompressed size of a batch in bytes; 0 if it is not compressed.
 
-    A compressed buffer begins with its length (Arrow columnar format, "Compression").
+    Each compressed buffer begins with its decompressed length (Arrow columnar format,
+    "Compression").
     """
     data = message.metadata.to_pybytes()
     try:
@@ -69,18 +71,18 @@ def _decompressed(message: pa.ipc.Message) -> int:
             if length:
                 starts.append(struct.unpack_from("<q", message.body, offset))
     except struct.error as error:
-        raise pa.ArrowInvalid("the buffers of a batch lie outside of it") from error
-    return sum(max(size, 0) for (size,) in starts)  # -1 marks a buffer that is not compressed.
+        raise pa.ArrowInvalid("the buffers of a batch lie outside the batch") from error
+    return sum(max(size, 0) for (size,) in starts)  # -1 means that a buffer is not compressed.
 
 
 def _table(data: bytes, at: int) -> int:
-    """Return the position of the table or vector that the offset at this position points to
+    """Return the position of the table or vector to which the offset at `at` points
     (FlatBuffers)."""
     return at + int(struct.unpack_from("<I", data, at)[0])
 
 
 def _field(data: bytes, table: int, number: int) -> int:
-    """Return the position of a field of a table; 0 if the table does not have it."""
+    """Return the position of a field in a table; 0 if the table lacks the field."""
     fields = table - struct.unpack_from("<i", data, table)[0]
     (size,) = struct.unpack_from("<H", data, fields)
     place = 4 + 2 * number

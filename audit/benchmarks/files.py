@@ -1,4 +1,4 @@
-"""Stream raw rows from jsonl, json, csv, parquet and Arrow files, with their places for
+"""Stream raw rows from jsonl, json, csv, parquet and Arrow files, with places for error
 messages."""
 
 import csv
@@ -22,35 +22,39 @@ from audit.core.errors import BenchmarkError
 from audit.core.guarded_files import check_regular, open_file, read_bytes
 
 _TEXT = (".jsonl", ".json", ".csv", ".tsv")
-_DELIMITERS = (";", "\t", "|")  # tried in this order for a csv that is not separated by commas
-_ENCODING_BYTES = 1 << 22  # bytes of a file that is not UTF-8, from which its encoding is guessed
+_DELIMITERS = (";", "\t", "|")  # delimiters that are tried, in this order, for a csv without commas
+_ENCODING_BYTES = 1 << 22  # number of bytes from which the encoding of a file is guessed
 PARQUET_BATCH_ROWS = (
     # Dictionary encoding stores a repeated text once, so a few rows may decompress to many bytes.
     64
 )
-_UNFOLDED = 1 << 30  # decompressed bytes of rows that are held at once
-_FOLDED = 1000  # A file larger than _UNFOLDED / 1000 may decompress to this many times its size.
-# Longest line in bytes, or text in characters; a million tokens have a quarter of it.
+_UNFOLDED = 1 << 30  # largest decompressed size, in bytes, of the rows that are in memory
+_FOLDED = 1000  # largest ratio of decompressed size to file size, for files above _UNFOLDED / 1000
+# Largest size of a line in bytes, or of a text in characters. A million tokens have a quarter of
+# it.
 MAX_TEXT = 1 << 24
 MAX_DOCUMENT = 1 << 30  # largest JSON document, in bytes
-# A split may be published under any of these names. The requested name is tried first.
+# Names under which a split may be published. The requested name is tried first.
 _SPLIT_ALIASES = {
     "validation": ("validation", "valid", "val", "dev"),
     "val": ("val", "validation", "valid"),
     "dev": ("dev", "validation"),
 }
 _SHARD = re.compile(r"(.*)-(\d{5})-of-(\d{5})(\..*)")
-# These are iconv's names and Python's. Windows-1252 contains Latin-1's printable characters.
+# Names of encodings for iconv and Python. Windows-1252 contains the printable characters of
+# Latin-1.
 _WESTERN = {"WINDOWS-1252": "cp1252", "MACINTOSH": "mac_roman"}
 _USUAL = frozenset("àáâãäåæçèéêëìíîïñòóôõöøùúûüýÿßœ’‘“”–—…°²½€£§¿¡")
-_LIKELY = 0.6  # at least this share of the characters outside ASCII must be plausible
+_LIKELY = 0.6  # smallest share of plausible characters among those outside ASCII
 _SPLIT_NAMES = {"train", "test", "validation", "valid", "val", "dev"}
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """Hold a file to read, its name in messages, and the subject that its name gives ("" if
-    none)."""
+    """Hold a file to read.
+
+    label: its name in error messages. subject: the subject that its name states, or "".
+    """
 
     path: Path
     label: str
@@ -60,34 +64,34 @@ class DataFile:
 def read_rows(
     path: Path, *, suffix: str = "", header: bool = True, delimiter: str | None = None
 ) -> Iterator[tuple[str, RawRow]]:
-    r"""Yield every row of a file with its place.
+    r"""Yield every row of a file together with its place.
 
     Parameters
     ----------
     path : Path
         The file.
     suffix : str
-        The kind of file; "" takes the suffix of its name.
+        Suffix that states the kind of file; "" uses the suffix of the file's name.
     header : bool
-        Whether a csv begins with column names. Without them rows are lists of text.
+        True if a csv begins with column names. Without them, rows are lists of text.
     delimiter : str or None
-        Separates the fields of a csv or tsv (a written-out "\t" is a tab). None: a comma, in a .tsv
-        a tab.
+        Separator of the fields of a csv or tsv (a written-out "\t" means a tab). None means a
+        comma, or a tab in a .tsv file.
 
     Yields
     ------
     tuple of str and RawRow
-        Such as ("line 7", {...}).
+        Place and row, such as ("line 7", {...}).
 
     Raises
     ------
     BenchmarkError
-        If a row cannot be read. The message names the place but not the file.
+        If a row cannot be read. The message states the place, but not the file.
 
     Notes
     -----
-    Memory is bounded by one row (a few of parquet and Arrow, 1 GiB if they are compressed). For
-    .json it is bounded by the document.
+    Memory is bounded by one row (by a few rows of parquet and Arrow files, or 1 GiB if they are
+    compressed). For .json files it is bounded by the document.
     """
     suffix = suffix or path.suffix.lower()
     try:
@@ -116,8 +120,7 @@ def read_rows(
 def labelled_rows(
     file: DataFile, *, header: bool = True, delimiter: str | None = None
 ) -> Iterator[tuple[str, RawRow]]:
-    """Yield as `read_rows`, with the file's label in places and errors, such as "arc.jsonl, line
-    3"."""
+    """Yield the rows of a file, with the file's label in places and errors: "arc.jsonl, line 3"."""
     try:
         for place, row in read_rows(file.path, header=header, delimiter=delimiter):
             yield f"{file.label}, {place}", row
@@ -138,24 +141,27 @@ def _read_jsonl(path: Path) -> Iterator[tuple[str, RawRow]]:
 
 
 def _check_size(place: str, size: int) -> None:
-    """Raise BenchmarkError for an oversized text: a small file can decompress to gigabytes."""
+    """Raise BenchmarkError if a text is too large; a small file can decompress to gigabytes."""
     if size > MAX_TEXT:
         raise BenchmarkError(
-            f"{place}: a text of more than {MAX_TEXT:,} characters. No question is that long."
+            f"{place}: a text has more than {MAX_TEXT:,} characters. Expected shorter texts; no "
+            "question is that long."
         )
 
 
 def _read_json(path: Path) -> Iterator[tuple[str, RawRow]]:
     if (size := path.stat().st_size) > MAX_DOCUMENT:
         raise BenchmarkError(
-            f"a document of {size:,} bytes; expected at most {MAX_DOCUMENT:,}. Save it as .jsonl."
+            f"the JSON document has {size:,} bytes; expected at most {MAX_DOCUMENT:,}. Save it as "
+            ".jsonl."
         )
     data = read_bytes(path, MAX_DOCUMENT, follow=True).removeprefix(b"\xef\xbb\xbf")
     document = _parse_json(_decode(data, "the document", path), "")
     if not isinstance(document, list):
         kind = type(document).__name__
         raise BenchmarkError(
-            f"one JSON {kind}; expected a list of objects, or one object a line in a .jsonl file."
+            f"the file is one JSON {kind}; expected a list of objects, or one object per line in a "
+            ".jsonl file."
         )
     for number, row in enumerate(document, start=1):
         yield f"item {number}", _object(row, f"item {number}")
@@ -185,21 +191,24 @@ def _read_csv(path: Path, header: bool, delimiter: str) -> Iterator[tuple[str, R
                     )
                 if len(names) == 1 and (other := max(_DELIMITERS, key=names[0].count)) in names[0]:
                     raise BenchmarkError(
-                        f"{place}: the header is one column, {names[0]!r}, and seems to be separated by {other!r}: "
-                        f"set 'benchmark.delimiter=\"{_shown(other)}\"'."
+                        f"{place}: the header has only the column {names[0]!r}, and seems to be "
+                        f"separated by {other!r}. Set 'benchmark.delimiter=\"{_shown(other)}\"'."
                     )
             elif len(fields) != len(names):
                 raise BenchmarkError(
-                    f"{place}: {len(fields)} fields, but the header has {len(names)} ({', '.join(names)}). "
-                    f'Quote a field that holds {_shown(delimiter)!r}, such as "Paris{_shown(delimiter)} France".'
+                    f"{place}: the row has {len(fields)} fields, but the header has {len(names)} "
+                    f"({', '.join(names)}). Quote a field that contains {_shown(delimiter)!r}, "
+                    f'such as "Paris{_shown(delimiter)} France".'
                 )
             else:
                 yield place, dict(zip(names, fields, strict=True))
 
 
 def likely_delimiter(path: Path) -> str | None:
-    """Return the delimiter of a csv whose header has another sign more often than commas; None if
-    not."""
+    """Return the delimiter of a csv whose header has another separator more often than commas.
+
+    None if there is no such separator.
+    """
     with open_file(path, follow=True) as raw, TextIOWrapper(raw, "utf-8-sig", "replace") as stream:
         header = stream.readline(MAX_TEXT)
     best = max((",", *_DELIMITERS), key=header.count)
@@ -211,7 +220,7 @@ def _shown(delimiter: str) -> str:
 
 
 def _csv_records(stream: TextIO, delimiter: str, path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield records with the line on which each begins. A quoted field may span lines."""
+    """Yield each record with the line on which it begins; a quoted field may span lines."""
     csv.field_size_limit(MAX_TEXT)
     reader = csv.reader(stream, strict=True, delimiter=delimiter)
     while True:
@@ -233,8 +242,7 @@ def _csv_records(stream: TextIO, delimiter: str, path: Path) -> Iterator[tuple[s
 
 
 def parquet_batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a parquet file, in batches that fit into memory even if they are
-    compressed.
+    """Yield the rows of a parquet file, in batches that fit into memory even if compressed.
 
     Parameters
     ----------
@@ -244,12 +252,12 @@ def parquet_batches(path: Path) -> Iterator[pa.RecordBatch]:
     Yields
     ------
     RecordBatch
-        The batches in order.
+        The batches, in order.
 
     Raises
     ------
     BenchmarkError
-        For oversized texts, and for a file that decompresses to far more than its size. The message
+        If a text is too large, or if the file decompresses to far more than its size. The message
         does not name the file.
     """
     with pq.ParquetFile(path) as table:
@@ -259,14 +267,15 @@ def parquet_batches(path: Path) -> Iterator[pa.RecordBatch]:
             _check_size(
                 f"a row of {group.num_rows:,}", max(sizes, default=0) // max(group.num_rows, 1)
             )
-            widest = max([widest, *sizes])  # No text of the row group is longer.
+            widest = max([widest, *sizes])  # No text of the row group is longer than this.
         limit, unfolded = max(_UNFOLDED, _FOLDED * path.stat().st_size), 0
         for batch in table.iter_batches(min(PARQUET_BATCH_ROWS, max(1, _UNFOLDED // widest))):
             unfolded += sum(_plain(column).nbytes for column in batch.columns)
             if unfolded > limit:
                 raise BenchmarkError(
-                    f"its rows hold more than {limit:,} bytes: long texts are repeated in it. "
-                    "Leave that column out, or save the rows as jsonl."
+                    f"the rows have more than {limit:,} bytes when decompressed, because long "
+                    "texts are repeated. Leave the column with these texts out, or save the rows "
+                    "as jsonl."
                 )
             yield batch
 
@@ -279,7 +288,7 @@ def _numbered(batches: Iterator[pa.RecordBatch], kind: str) -> Iterator[tuple[st
     number = 0
     try:
         for batch in batches:
-            batch.validate(full=True)  # damaged offsets would crash the process
+            batch.validate(full=True)  # Damaged offsets would otherwise crash the process.
             for row in _few_at_once(batch):
                 number += 1
                 lengths = []
@@ -291,7 +300,7 @@ def _numbered(batches: Iterator[pa.RecordBatch], kind: str) -> Iterator[tuple[st
     except pa.ArrowException as error:
         reason = str(error).splitlines()[0]
         raise BenchmarkError(
-            f"after row {number}: not a readable {kind} file ({reason})."
+            f"after row {number}: the file is not a readable {kind} file ({reason})."
         ) from error
 
 
@@ -305,7 +314,7 @@ def _parse_json(text: str, place: str) -> Any:
         return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         at = f"{place}: " if place else ""
-        # This cuts off Python's advice on numbers with thousands of digits.
+        # Python's advice on numbers with thousands of digits is cut off.
         reason = str(error).partition("; use sys.")[0]
         raise BenchmarkError(
             f'{at}malformed JSON ({reason}); expected whole objects, such as {{"id": 1}}.'
@@ -313,11 +322,14 @@ def _parse_json(text: str, place: str) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object. A repeated key is an error, because json silently keeps the last one."""
+    """Return the pairs as a dict; a repeated key is an error, because json keeps only the last
+    value."""
     values = dict(pairs)
     if len(values) < len(pairs):
         times = Counter(key for key, _ in pairs)
-        raise ValueError(f"key {max(times, key=times.__getitem__)!r} occurs twice in one object")
+        raise ValueError(
+            f"the key {max(times, key=times.__getitem__)!r} occurs twice in one object"
+        )
     return values
 
 
@@ -338,8 +350,10 @@ def _decode(data: bytes, place: str, path: Path) -> str:
 
 
 def _check_utf16(path: Path) -> None:
-    """Refuse UTF-16 at the start. Without its mark, English in UTF-16 is valid UTF-8 full of
-    NULs."""
+    """Refuse a file that begins as UTF-16.
+
+    Without a byte order mark, English text in UTF-16 is valid UTF-8 with many NUL characters.
+    """
     with path.open("rb") as stream:
         start = stream.read(1024)
     if start.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in start:
@@ -349,7 +363,7 @@ def _check_utf16(path: Path) -> None:
 def _not_utf8(problem: str, path: Path) -> BenchmarkError:
     with path.open("rb") as stream:
         name = likely_encoding(stream.read(_ENCODING_BYTES))
-    advice = "Save it as UTF-8 in the program that made it (its encoding is unclear)."
+    advice = "Save it as UTF-8 in the program that wrote it (its encoding is unclear)."
     if name:
         advice = f"It looks like {name}: convert it with `iconv -f {name} -t UTF-8 {path.name} > utf8-{path.name}`."
     return BenchmarkError(f"{problem} is not UTF-8. {advice}")
@@ -366,12 +380,12 @@ def likely_encoding(data: bytes) -> str | None:
     Returns
     -------
     str or None
-        A name that iconv knows; None if nothing fits.
+        Name of the encoding for iconv; None if no encoding fits.
 
     Notes
     -----
-    UTF-16 is recognised by its mark, or by a NUL beside each ASCII character. Among the one-byte
-    encodings of western Europe, the one that gives the most plausible accented letters and
+    UTF-16 is recognised by its byte order mark, or by a NUL beside each ASCII character. Among the
+    one-byte encodings of western Europe, the encoding with the most plausible accented letters and
     typographic marks is chosen.
     """
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -386,7 +400,7 @@ def likely_encoding(data: bytes) -> str | None:
 
 
 def _sense(data: bytes, encoding: str) -> float:
-    """Return the share (0-1) of the characters outside ASCII that are plausible in their
+    """Return the share (0-1) of plausible characters among those outside ASCII, in their
     context."""
     text = f" {data.decode(encoding, errors='replace')} "
     places = []
@@ -397,10 +411,10 @@ def _sense(data: bytes, encoding: str) -> float:
 
 
 def _usual(before: str, character: str, after: str) -> bool:
-    """Return whether a character is plausible: no capital inside a small word, and no run of
-    accents.
+    """Return whether a character is plausible between its neighbours.
 
-    Texts in another script look like that.
+    A capital inside a small word and a run of accents are not plausible. Texts in another script
+    look like this if they are decoded wrongly.
     """
     if (
         character.isalpha()
@@ -418,7 +432,7 @@ def _usual(before: str, character: str, after: str) -> bool:
 
 
 def content_hash(files: Sequence[DataFile]) -> str:
-    """Hash the content of files.
+    """Return a hash of the content of files.
 
     Parameters
     ----------
@@ -428,8 +442,8 @@ def content_hash(files: Sequence[DataFile]) -> str:
     Returns
     -------
     str
-        sha256:<hex> of one file's bytes; for several, of their "<sha256>  <name>" lines.
-
+        "sha256:<hex>" of the file's bytes if there is one file. For several files, the hash of
+        their lines "<sha256>  <name>".
     Raises
     ------
     BenchmarkError
@@ -454,7 +468,7 @@ def content_hash(files: Sequence[DataFile]) -> str:
 
 
 def missing_shards(names: Iterable[str]) -> list[str]:
-    """Return the absent files of sets such as test-00000-of-00003.parquet."""
+    """Return the names of missing files in sets such as test-00000-of-00003.parquet."""
     present = set(names)
     wanted: set[str] = set()
     for name in present:
@@ -473,46 +487,53 @@ def select_files(
     Parameters
     ----------
     names : sequence of str
-        Paths relative to the root, such as "ARC-Easy/test-00000-of-00001.parquet".
-    config : str or None
-        The configuration.
-    split : str
-        The split.
-    suffixes : sequence of str
-        The kinds of files. The first kind that is present is used.
-    strict : bool
-        True (the hub) requires configuration and split in the path. False (a user's folder) ignores
-        a name that no file carries, so that a folder of <category>.jsonl is read completely.
+            Paths relative to the root, such as "ARC-Easy/test-00000-of-00001.parquet".
+        config : str or None
+            Name of the configuration.
+        split : str
+            Name of the split.
+        suffixes : sequence of str
+            Kinds of files. The first kind that is present is used.
+        strict : bool
+            True (for the hub) requires the configuration and the split in the path. False (for a
+            user's folder) ignores a name that no file has, so that a folder of <category>.jsonl
+            files is read completely.
 
-    Returns
-    -------
-    list of str
-        In order; empty if no file fits.
+        Returns
+        -------
+        list of str
+            Paths of the files, in order; empty if no file fits.
     """
     for suffix in suffixes:
-        chosen = sorted(n for n in names if n.lower().endswith(suffix) and not n.startswith("."))
-        if config:
-            fitting = []
-            for n in chosen:
-                if _has_config(n, config):
-                    fitting.append(n)
-            chosen = fitting if fitting or strict else chosen
-        elif strict:
-            chosen = _one_folder(chosen)
-        for alias in (split, *_SPLIT_ALIASES.get(split, ())):
-            fitting = []
-            for n in chosen:
-                if alias.lower() in _tokens(n):
-                    fitting.append(n)
-            if fitting:
-                return fitting
+        of_kind = sorted(n for n in names if n.lower().endswith(suffix) and not n.startswith("."))
+        chosen = _of_config(of_kind, config, strict)
+        fitting = _of_split(chosen, split)
+        if fitting:
+            return fitting
         if chosen and not strict and _SPLIT_NAMES.isdisjoint(_tokens("/".join(chosen))):
             return chosen
     return []
 
 
+def _of_config(names: list[str], config: str | None, strict: bool) -> list[str]:
+    """Return the files of a configuration, as `select_files` describes it."""
+    if not config:
+        return _one_folder(names) if strict else names
+    fitting = [name for name in names if _has_config(name, config)]
+    return fitting if fitting or strict else names
+
+
+def _of_split(names: Sequence[str], split: str) -> list[str]:
+    """Return the files that carry a split's name, or else another name of it."""
+    for alias in (split, *_SPLIT_ALIASES.get(split, ())):
+        fitting = [name for name in names if alias.lower() in _tokens(name)]
+        if fitting:
+            return fitting
+    return []
+
+
 def some_names(names: Sequence[str], most: int) -> str:
-    """Join at most this many names, with their number if there are more."""
+    """Join at most `most` names, followed by the number of files if there are more."""
     more = f", ... ({len(names)} files)" if len(names) > most else ""
     return (", ".join(names[:most]) or "none") + more
 
@@ -527,8 +548,10 @@ def _has_config(name: str, config: str) -> bool:
 
 
 def _one_folder(names: list[str]) -> list[str]:
-    """Return the files of a repository without configurations: in the root, data/, or its only
-    folder."""
+    """Return the files of a repository without configurations.
+
+    They are in the root, in data/, or in the repository's only folder.
+    """
     plain = []
     for n in names:
         if n.split("/")[0] in ("data", "default") or "/" not in n:

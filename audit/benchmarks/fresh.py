@@ -1,21 +1,24 @@
-"""Check that items are held out: not in the benchmark, and not suited to one model alone. Pure."""
+"""Check held-out items: not part of the benchmark, and equally new and neutral for all models.
+
+The module does no I/O.
+"""
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from audit.benchmarks.rows import words_alone
 from audit.core.errors import ConfigError
 from audit.core.records import Item
 
-_TO, _NO_END = "..", "9999-12-31"  # FIRST..LAST; a span without a last date has no end
+_TO, _NO_END = "..", "9999-12-31"  # FIRST..LAST; a span without a last date has no end.
 _DATE = re.compile(r"(\d{4})(?:-(0[1-9]|1[0-2])(?:-(0[1-9]|[12]\d|3[01]))?)?")
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Hold when a model was released and its family; None if unknown."""
+    """Hold the release date and the family of a model; None if unknown."""
 
     released: str | None = None
     family: str | None = None
@@ -33,77 +36,94 @@ def check_origin(
     Parameters
     ----------
     items : str
-        The name of the held-out set.
+        Name of the held-out set.
     date : str or None
-        When the items were written: one date for all of them, or FIRST..LAST. If the newest item is
+        When the items were written: one date for all items, or FIRST..LAST. If the newest item is
         newer than a tested model, each reference must be older than the oldest item.
     written_by : str or None
-        "people", or the family of the model that wrote them.
+        "people", or the family of the model that wrote the items.
     tested, references : mapping
-        The models, by name.
+        Origin of each model, by its name.
 
     Returns
     -------
     dict
-        For the manifest. held_out: a sentence for each problem that cannot be excluded. undated:
-        the tested models for which the items may be newer than for the references. dates_missing:
-        the names of the models whose dates would show that, after "" for the items themselves.
+        Entries for the manifest. held_out: a sentence for each problem that cannot be excluded.
+        undated: names of tested models for which the items may be newer than for the references.
+        dates_missing: names of the models whose dates would settle this; the first name is "",
+        which stands for the items.
 
     Raises
     ------
     ConfigError
-        If a tested model's family wrote the items (they suit it, which hides a gap). If they are
-        newer than a tested model but not than a reference (they are harder for the tested model
-        alone, which makes a gap). If a date is invalid.
+        If the family of a tested model wrote the items: they suit this model, which hides a gap. If
+        the items are newer than a tested model but not newer than a reference: they are harder for
+        the tested model alone, which creates a gap. If a date is invalid.
     """
+    models = {**tested, **references}
     check_date(date)
-    for model in (*tested.values(), *references.values()):
+    for model in models.values():
         check_date(model.released)
-    notes = []
-    if date is None:
-        notes.append(
-            f"It is not known when the items of {items} were written (control_benchmark.date): "
-            "items that are newer than a tested model alone make a gap without memory."
-        )
-    if written_by is None:
-        notes.append(
-            f"It is not known who wrote {items} (control_benchmark.written_by): items that the tested model's family "
-            "wrote suit it, and hide a gap."
-        )
+    notes = _unknown(items, date, written_by)
     for name, model in tested.items():
         if _wrote(written_by, name, model):
             raise ConfigError(
-                f"{items} was written by {written_by}, the family of the tested model {name}, which hides a gap. "
-                "Expected another family, or control_benchmark.written_by=people."
+                f"{items} was written by {written_by}, the family of the tested model {name}. This "
+                "hides a gap. Expected another family, or control_benchmark.written_by=people."
             )
         notes += _ages(items, date, name, model, references)
     for name, model in references.items():
         if _wrote(written_by, name, model):
             notes.append(
-                f"{items} was written by {written_by}, the family of reference {name}, and may suit it."
+                f"{items} was written by {written_by}, the family of reference {name}, and may "
+                "suit this reference."
             )
-    unknown = []
-    if date is not None:
-        models = {**tested, **references}
-        unknown = [name for name, model in models.items() if not model.released]
-    if unknown:
+    unreleased = [name for name, model in models.items() if not model.released]
+    if unreleased and date is not None:
         notes.append(
-            f"It is not known when {', '.join(unknown)} was released (model.{unknown[0]}.released), so not whether "
-            f"{items} is as new to all models."
+            f"The release date of {', '.join(unreleased)} is unknown (model.{unreleased[0]}.released), "
+            f"so {items} may not be equally new to all models."
         )
-    nameless = []
-    if written_by not in (None, "people"):
-        nameless = [name for name, model in tested.items() if not model.family]
-    if nameless:
+    nameless = [name for name, model in tested.items() if not model.family]
+    if nameless and written_by not in (None, "people"):
         notes.append(
-            f"It is not known of which family {', '.join(nameless)} is (model.{nameless[0]}.family)."
+            f"The family of {', '.join(nameless)} is unknown (model.{nameless[0]}.family)."
         )
     undated = _undated(date, tested, references)
-    missing = [""] if undated and date is None else []
-    for name, model in {**tested, **references}.items():
-        if model.released is None and (name in undated or (undated and name in references)):
-            missing.append(name)
+    missing = _missing(date, undated, tested, references)
     return {"held_out": notes, "undated": undated, "dates_missing": missing}
+
+
+def _unknown(items: str, date: str | None, written_by: str | None) -> list[str]:
+    """Return a sentence for each fact on held-out items that is not stated."""
+    notes = []
+    if date is None:
+        notes.append(
+            f"The date of the items of {items} is unknown (control_benchmark.date). Items that are "
+            "newer than a tested model, but not than its references, make a gap without memory."
+        )
+    if written_by is None:
+        notes.append(
+            f"The writer of {items} is unknown (control_benchmark.written_by). Items that the "
+            "tested model's family wrote suit this model, and hide a gap."
+        )
+    return notes
+
+
+def _missing(
+    date: str | None,
+    undated: Sequence[str],
+    tested: Mapping[str, Origin],
+    references: Mapping[str, Origin],
+) -> list[str]:
+    """Return the models whose release dates are missing, after "" for the items' own date."""
+    if not undated:
+        return []
+    missing = [""] if date is None else []
+    for name, model in {**tested, **references}.items():
+        if model.released is None and (name in undated or name in references):
+            missing.append(name)
+    return missing
 
 
 def _ages(
@@ -122,22 +142,23 @@ def _ages(
             older.append(other)
     if newer and older:
         raise ConfigError(
-            f"{items} ({date}) has items newer than the tested model {name} ({model.released}), and not all are newer "
-            f"than reference {older[0]} ({others[older[0]]}): items that are harder for {name} alone make a gap "
-            f"without memory. Expected references released before {_first(date)}, or older items."
+            f"{items} ({date}) has items newer than the tested model {name} ({model.released}), "
+            f"but not all are newer than reference {older[0]} ({others[older[0]]}). Items that are "
+            f"harder for {name} alone make a gap without memory. Expected references released "
+            f"before {_first(date)}, or older items."
         )
     if newer:
         return []
     return [
-        f"{items} ({date}) has no item newer than {name} ({model.released}): they may have been in the training, which "
-        "hides a gap."
+        f"{items} ({date}) has no item newer than {name} ({model.released}). The items may have "
+        "been in its training data, which hides a gap."
     ]
 
 
 def _undated(
     date: str | None, tested: Mapping[str, Origin], references: Mapping[str, Origin]
 ) -> list[str]:
-    """Return the tested models for which the items may be newer than for a reference."""
+    """Return the names of tested models for which the items may be newer than for a reference."""
     if date is None:
         return list(tested)
     releases = [reference.released for reference in references.values()]
@@ -150,20 +171,20 @@ def _undated(
 
 
 def last_date(date: str | None, tested: Iterable[Origin]) -> str | None:
-    """Return the date before which references must be released.
+    """Return the date before which references must have been released.
 
     Parameters
     ----------
     date : str or None
         When the items were written: one date, or FIRST..LAST.
     tested : iterable of Origin
-        The tested models.
+        Origins of the tested models.
 
     Returns
     -------
     str or None
-        The date of the oldest item, if some items are newer than a tested model; None if any
-        reference will do.
+        Date of the oldest item if some items are newer than a tested model; None if there is no
+        restriction on references.
     """
     if date is None:
         return None
@@ -173,14 +194,15 @@ def last_date(date: str | None, tested: Iterable[Origin]) -> str | None:
 
 
 def told_families(origins: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
-    """Return the family of each model in a manifest's origins, if it is known."""
+    """Return the known families of models, by name, from the origins in a manifest."""
     families = {name: origin.get("family") for name, origin in origins.items()}
     return {name: family for name, family in families.items() if family}
 
 
 def is_newer(date: str, other: str) -> bool:
-    """Return whether all of a year, month, day or FIRST..LAST is after another date. Raises
-    ConfigError for other text.
+    """Return whether every day of a date or span is after another date.
+
+    A date is a year, month or day; a span is FIRST..LAST. Raises ConfigError for other texts.
 
     >>> is_newer("2024-08", "2024-07-23"), is_newer("2024-07-23", "2024-07")
     (True, False)
@@ -191,7 +213,7 @@ def is_newer(date: str, other: str) -> bool:
 
 
 def has_newer(dates: str, other: str) -> bool:
-    """Return whether some of the items of one date, or of FIRST..LAST, may be after another date.
+    """Return whether some items of one date, or of a span FIRST..LAST, may be after another date.
 
     >>> has_newer("2023-09..2024-03", "2023-11"), has_newer("2023-09", "2023-11")
     (True, False)
@@ -200,12 +222,12 @@ def has_newer(dates: str, other: str) -> bool:
 
 
 def _first(dates: str) -> str:
-    """Return the date of the oldest item of one date, or of FIRST..LAST."""
+    """Return the date of the oldest item: the date itself, or FIRST of a span FIRST..LAST."""
     return dates.partition(_TO)[0]
 
 
 def following(date: str) -> str:
-    """Return the year, month or day after another. Raises ConfigError for other text.
+    """Return the year, month or day that follows another; raise ConfigError for other texts.
 
     >>> following("2024"), following("2024-12"), following("2024-02-29")
     ('2025', '2025-01', '2024-03-01')
@@ -220,18 +242,18 @@ def following(date: str) -> str:
 
 
 def check_date(date: str | None) -> None:
-    """Raise ConfigError unless a text is a date, or None for unknown."""
+    """Raise ConfigError if a text is not a date; None (unknown) is accepted."""
     if date is not None:
         _span(date)
 
 
 def is_span(dates: str | None) -> bool:
-    """Return whether dates are FIRST..LAST or FIRST.., and not a single date."""
+    """Return whether dates are a span, FIRST..LAST or FIRST.., and not a single date."""
     return _TO in (dates or "")
 
 
 def within(date: str, dates: str) -> bool:
-    """Return whether all of a year, month or day lies in FIRST..LAST, ends included.
+    """Return whether every day of a year, month or day lies in FIRST..LAST, ends included.
 
     >>> within("2023-11-30", "2023-09..2023-11"), within("2023", "2023-09..2023-11")
     (True, False)
@@ -242,14 +264,16 @@ def within(date: str, dates: str) -> bool:
 
 
 def _span(dates: str) -> tuple[str, str]:
-    """Return the first and the last day of one date, FIRST..LAST or FIRST.., as texts that sort by
-    time."""
+    """Return the first and the last day of one date, FIRST..LAST or FIRST...
+
+    The days are texts that sort by time.
+    """
     first, to, last = dates.partition(_TO)
     end = _days(last)[1] if last else _NO_END
     days = (_days(first)[0], end) if to else _days(first)
     if days[0] > days[1]:
         raise ConfigError(
-            f"The dates are {dates!r}. Expected the oldest first, such as 2026-05..2026-08."
+            f"The dates are {dates!r}. Expected the oldest first. Example: 2026-05..2026-08."
         )
     return days
 
@@ -259,8 +283,8 @@ def _days(date: str) -> tuple[str, str]:
     match = _DATE.fullmatch(date)
     if match is None:
         raise ConfigError(
-            f"The date is {date!r}. Expected a year, month or day, such as 2026, 2026-05 or 2026-05-31, or two "
-            "of them, such as 2026-05..2026-08."
+            f"The date is {date!r}. Expected a year, month or day, such as 2026, 2026-05 or "
+            "2026-05-31, or two dates, such as 2026-05..2026-08."
         )
     year, month, day = match.groups()
     return f"{year}-{month or '01'}-{day or '01'}", f"{year}-{month or '12'}-{day or '31'}"
@@ -279,38 +303,39 @@ def check_fresh(benchmark: Iterable[Item], fresh: Iterable[Item], names: tuple[s
     Parameters
     ----------
     benchmark : iterable of Item
-        The whole benchmark, not a sample: a model may have seen all of it.
+        All items of the benchmark, not a sample: a model may have seen any of them.
     fresh : iterable of Item
-        The held-out set.
+        Items of the held-out set.
     names : tuple of str
-        The names of the two.
+        Names of the benchmark and of the held-out set.
 
     Raises
     ------
     ConfigError
-        If they share an item.
+        If the two sets share an item.
     """
     if shared := shared_items(benchmark, fresh):
         ours, theirs = shared[0]
         raise ConfigError(
-            f"{len(shared)} items of {names[1]} have the same text as one of {names[0]}, such as {theirs} and {ours}. "
-            "Remove them from control_benchmark."
+            f"{len(shared)} items of {names[1]} have the same text as an item of {names[0]}, such "
+            f"as {theirs} and {ours}. Remove them from control_benchmark."
         )
 
 
 def shared_items(benchmark: Iterable[Item], fresh: Iterable[Item]) -> list[tuple[str, str]]:
-    """Return the items that two sets share, whatever their case, marks and blanks.
+    """Return the items that two sets share, ignoring case, punctuation and whitespace.
 
     Parameters
     ----------
     benchmark, fresh : iterable of Item
-        The benchmark and the held-out set.
+        Items of the benchmark and of the held-out set.
 
     Returns
     -------
     list of (str, str)
-        Their ids in the two sets. The question decides. If the benchmark asks one question with
-        several lists of options (about different passages), these must agree too.
+        Ids of each shared item in the benchmark and in the held-out set. Items are shared if their
+        questions are equal. If the benchmark has the same question with several lists of options
+        (about different passages), the options must be equal too.
     """
     known: dict[str, list[Item]] = {}
     for question in benchmark:

@@ -1,4 +1,7 @@
-"""Guess which columns of a user's file hold what a question needs, by trying the reader (pure)."""
+"""Guess which columns of a user's file hold the parts of a question, by trying to read the rows.
+
+The module does no I/O.
+"""
 
 import re
 from collections import Counter
@@ -18,7 +21,7 @@ _STEMS = (
     "|opt|option|choice|ans|answer|distractor|incorrect|wrong|incorrect_answer|ending|alternative"
 )
 _OPTION = re.compile(rf"({_STEMS}|[a-z_]+?(?=_?[0-9])|[a-z_]+(?=_[a-j]$))_?([a-j]|[0-9]{{1,2}})")
-# Ends the name of another column, such as question_id or answer_a.
+# Words that end the name of another column, such as question_id or answer_a.
 _OTHER = re.compile(r"_(id|type|number|count|[a-j]|[0-9]+)$")
 _IMAGE_PATH = re.compile(r"(?i)\A(data:image/|[^\s]+\.(png|jpe?g|gif|webp|bmp|tiff?|svg)\Z)")
 _FIGURE = re.compile(
@@ -26,9 +29,9 @@ _FIGURE = re.compile(
     r"|\b(figure|image|picture|diagram|graph|photo|chart) (shown|below|above)\b"
 )
 _WRONG = ("distractor", "incorrect", "wrong", "incorrect_answer")
-_TRIED = 20  # rows that are read with each pair of columns; 50 columns make 2,450 pairs
+_TRIED = 20  # number of rows that are read with each pair of columns; 50 columns make 2,450 pairs
 _SEPARATORS = ("|", ";", " / ", "\n", ",")
-PARTS = {  # the parts of a question, and the setting that names each one's column
+PARTS = {  # the parts of a question, and the setting that names the column of each part
     "question": "question_column",
     "options": "choices_column",
     "key": "answer_column",
@@ -36,25 +39,25 @@ PARTS = {  # the parts of a question, and the setting that names each one's colu
     "group": "group_column",
     "passage": "context_column",
 }
-# The key may be written in these forms, which are tried in this order. The first that reads most
-# rows is taken.
+# Forms in which the key may be written, in the order in which they are tried. The first form with
+# which the most rows can be read is used.
 _FORMS = (("auto", 0), ("auto", 1), ("index", 0), ("index", 1), ("letter", 0), ("text", 0))
 
 
 def guess(rows: Sequence[RawRow], config: BenchmarkConfig) -> BenchmarkConfig:
-    """Return the configuration with the columns that a file's rows seem to have.
+    """Return a configuration with the columns that the rows of a file seem to have.
 
     Parameters
     ----------
     rows : sequence of RawRow
-        The first rows of a file.
+        First rows of the file.
     config : BenchmarkConfig
-        What it sets already is kept.
+        Configuration whose set fields are kept.
 
     Returns
     -------
     BenchmarkConfig
-        A suggestion. Nothing is decided by it: a person reads it and types it.
+        A suggestion. The program does not use it by itself: a person checks it and types it.
     """
     if not rows or not isinstance(rows[0], Mapping):
         return config
@@ -76,13 +79,10 @@ def guess(rows: Sequence[RawRow], config: BenchmarkConfig) -> BenchmarkConfig:
         settings["choice_columns"] = options
         settings["shuffle_options"] = settings["answer_column"] in options
     plain = BenchmarkConfig()
-    unset = set()
-    for name in settings:
-        if getattr(config, name) == getattr(plain, name):
-            unset.add(name)
     changes = {}
     for name, value in settings.items():
-        if name in unset and value not in (None, [], False):
+        unset = getattr(config, name) == getattr(plain, name)
+        if unset and value not in (None, [], False):
             changes[name] = value
     guessed = replace(config, **changes)
     guessed = _filled([row for row in rows[:_TRIED] if isinstance(row, Mapping)], guessed)
@@ -94,7 +94,8 @@ def guess(rows: Sequence[RawRow], config: BenchmarkConfig) -> BenchmarkConfig:
 
 
 def _list_column(rows: Sequence[RawRow]) -> str | None:
-    """Return the one column that is a list of texts in every row."""
+    """Return the only column that is a list of texts in every row; None if there is no single
+    one."""
     mappings = []
     for row in rows:
         if isinstance(row, Mapping):
@@ -107,19 +108,19 @@ def _list_column(rows: Sequence[RawRow]) -> str | None:
 
 
 def concerns(rows: Iterable[RawRow], config: BenchmarkConfig) -> list[str]:
-    """Describe what the reader loses of a file's rows.
+    """Return sentences on what the reader does not use of a file's rows.
 
     Parameters
     ----------
     rows : iterable of RawRow
-        All rows.
+        All rows of the file.
     config : BenchmarkConfig
-        How they are read.
+        Configuration with which they are read.
 
     Returns
     -------
     list of str
-        Sentences about images, figures, and an unused id column whose values repeat.
+        Sentences about images, about figures, and about an unused id column with repeated values.
     """
     total, pictured = 0, 0
     images: Counter[str] = Counter()
@@ -137,23 +138,26 @@ def concerns(rows: Iterable[RawRow], config: BenchmarkConfig) -> list[str]:
     for name, n in images.items():
         if n:
             sentences.append(
-                f"The column {name!r} holds images in {n} of {total} rows. Questions are sent as text, without them."
+                f"The column {name!r} has images in {n} of {total} rows. Questions are sent as "
+                "text, without images."
             )
     if pictured:
         sentences.append(
-            f"{pictured} of {total} questions point to a figure, which is not sent. Leave such questions out."
+            f"{pictured} of {total} questions refer to a figure, which is not sent. Leave such "
+            "questions out."
         )
     for name, values in ids.items():
         repeated = sum(n > 1 for n in values.values())
         if repeated:
             sentences.append(
-                f"The column {name!r} is not read: {repeated} of its values name several rows."
+                f"The column {name!r} is not used as id, because {repeated} of its values occur in "
+                "several rows."
             )
     return sentences
 
 
 def _is_image(name: str, value: Any) -> bool:
-    """Return whether a field holds an image: by its name, or as the path of one."""
+    """Return whether a field is an image, by its name or because it is the path of an image."""
     if not value:
         return False
     named = {"image", "images", "img", "picture", "figure", "photo"} & set(_plain(name).split("_"))
@@ -161,9 +165,10 @@ def _is_image(name: str, value: Any) -> bool:
 
 
 def _filled(rows: Sequence[Mapping[str, Any]], config: BenchmarkConfig) -> BenchmarkConfig:
-    """Fill in a question and a key column that no name suggested.
+    """Add a column for the question and for the key if no name suggested one.
 
-    Of the columns that are left, those that read most rows, with the most letters, are taken.
+    Of the remaining columns, those are chosen with which the most rows can be read; ties go to the
+    columns with the most letters.
     """
     plain = BenchmarkConfig()
     given = [(part, getattr(config, part)) for part in ("question_column", "answer_column")]
@@ -194,20 +199,20 @@ def _filled(rows: Sequence[Mapping[str, Any]], config: BenchmarkConfig) -> Bench
 
 
 def other_keys(rows: Sequence[RawRow], config: BenchmarkConfig) -> dict[str, int]:
-    """Return the settings with which rows would have another key.
+    """Return other settings with which rows can be read but would have another key.
 
     Parameters
     ----------
     rows : sequence of RawRow
-        The first rows of a file.
+        First rows of the file.
     config : BenchmarkConfig
-        How they are read.
+        Configuration with which they are read.
 
     Returns
     -------
     dict
-        How many rows have another key, by the setting to type. Numbers may count from 0 or from 1
-        (if every row can be read both ways), or be the text of an option.
+        Number of rows with another key, by the setting to type. Numbers may count from 0 or from 1
+        (if every row can be read in both ways), or may be the text of an option.
     """
     based = replace(config, index_base=1 - config.index_base)
     counts = {}
@@ -231,13 +236,15 @@ def _key(row: RawRow, config: BenchmarkConfig) -> int:
 
 
 def _plain(name: str) -> str:
-    """Convert "Prompt Text" and "promptText" to "prompt_text"."""
+    """Return a column name in plain form: "Prompt Text" and "promptText" give "prompt_text"."""
     return re.sub(r"[\W_]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)).strip("_").lower()
 
 
 def _named(columns: Mapping[str, str], usual: Sequence[str]) -> str | None:
-    """Return the column with one of these names, or else with one of them as a word ("Prompt
-    Text")."""
+    """Return the column with one of the usual names.
+
+    If there is none, return a column that has one of them as a word ("Prompt Text").
+    """
     for name in usual:
         if name in columns:
             return columns[name]
@@ -249,9 +256,10 @@ def _named(columns: Mapping[str, str], usual: Sequence[str]) -> str | None:
 
 
 def _option_columns(columns: Mapping[str, str], answer: str | None) -> list[str]:
-    """Return the longest series of columns that differ in a letter or number.
+    """Return the longest series of columns whose names differ in a letter or number.
 
-    A series with a usual name is preferred. The key's column comes before wrong options.
+    A series with a usual name is preferred. The column of the key is put before those of wrong
+    options.
     """
     stems: dict[str, dict[str, str]] = {}
     for plain, column in columns.items():
@@ -270,8 +278,8 @@ def _option_columns(columns: Mapping[str, str], answer: str | None) -> list[str]
 
 
 def _where(unique: bool, rows: Sequence[Any], column: str | None) -> str | None:
-    """Return the column if every row has a value, and values are unique, or repeat if `unique` is
-    False."""
+    """Return the column if every row has a value in it, and the values are unique (or repeat if
+    `unique` is False)."""
     values = [str(row.get(column) or "") for row in rows]
     return (
         column if column and all(values) and (len(set(values)) == len(values)) == unique else None

@@ -1,7 +1,8 @@
-"""Fetch a benchmark's files from the Hugging Face hub at one commit, or from an address by sha256.
+"""Fetch the files of a benchmark from the Hugging Face hub at one commit, or from an address by
+sha256.
 
-huggingface_hub reads the hub's token, if any (HF_TOKEN, or a stored login). The token appears
-nowhere else.
+huggingface_hub reads the token for the hub, if there is one (HF_TOKEN, or a stored login). The
+token is used nowhere else.
 """
 
 import hashlib
@@ -15,11 +16,11 @@ from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.files import DataFile, missing_shards, select_files, some_names
 from audit.core.errors import BenchmarkError, ConfigError
 
-# The hub's branch with Parquet copies of datasets that are published as scripts.
+# Branch of the hub with Parquet copies of datasets that are published as scripts.
 PARQUET_BRANCH = "refs/convert/parquet"
 _CONVERTED = f"read from the hub's parquet conversion ({PARQUET_BRANCH}), because {{}} holds no such file itself."
 METADATA_TIMEOUT_S = 20.0
-TIMEOUT_S = 30.0  # seconds for which the authors' address may be silent
+TIMEOUT_S = 30.0  # seconds to wait for an answer from the authors' address
 RETRIES = 2
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -32,25 +33,25 @@ def fetch(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot:
     Parameters
     ----------
     config : BenchmarkConfig
-        The dataset, configuration, split and revision.
+        Dataset, configuration, split and revision.
     suffixes : sequence of str
-        The kinds of files, in order of preference.
+        Kinds of files, in order of preference.
 
     Returns
     -------
     Snapshot
-        Commit, files and notes. Without network, a pinned commit is read from the cache.
+        Commit, files and notes. Without a network, a pinned commit is read from the cache.
 
     Raises
     ------
     BenchmarkError
-        If the files cannot be fetched. The message says what to do.
+        If the files cannot be fetched. The message states what to do.
     """
     # The import is slow, and local benchmarks do not need it.
     from huggingface_hub import errors, hf_hub_download
 
-    # The base error of the HTTP client covers a network that is down. The client is httpx in
-    # huggingface_hub 1, and httpx2 in 2.
+    # If the network is down, the HTTP client raises its base error. The client is httpx in
+    # huggingface_hub 1, and httpx2 in version 2.
     (client_error, *_) = errors.HfHubHTTPError.__bases__
     try:
         repository = str(config.hub)
@@ -96,8 +97,10 @@ def _choose(names: Sequence[str], config: BenchmarkConfig, suffixes: Sequence[st
 
 
 def _from_cache(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot | None:
-    """Return the snapshot of a pinned commit in the cache; None if it is not there, or not
-    pinned."""
+    """Return the snapshot of a pinned commit from the cache.
+
+    None if the revision is not pinned, or if its files are not in the cache.
+    """
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
@@ -113,7 +116,7 @@ def _from_cache(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot | 
         if p.is_file():
             names.append(p.relative_to(folder).as_posix())
     chosen = _choose(names, config, suffixes)
-    if not chosen or missing_shards(chosen):  # the cache may be incomplete
+    if not chosen or missing_shards(chosen):  # The cache may be incomplete.
         return None
     return config.revision, _files(config, chosen, [str(folder / name) for name in chosen]), ()
 
@@ -132,16 +135,16 @@ def _no_files(config: BenchmarkConfig, names: Sequence[str]) -> BenchmarkError:
     listing = some_names(data, 8)
     at = f" at {config.revision}" if config.revision else ""
     return BenchmarkError(
-        f"{config.hub}{at} has no file of configuration {config.hub_config or '(default)'!r} and split "
-        f"{config.split!r}. Its data files: {listing}. Set benchmark.hub_config=... and benchmark.split=..., "
-        "or download it yourself and give benchmark.path=FILE."
+        f"{config.hub}{at} has no file of configuration {config.hub_config or '(default)'!r} and "
+        f"split {config.split!r}. Its data files: {listing}. Set benchmark.hub_config=... and "
+        "benchmark.split=..., or download the file and set benchmark.path=FILE."
     )
 
 
 def _refused(error: Exception) -> bool:
-    """Return whether the hub refused the request.
+    """Return whether the hub refused the request, as opposed to a failure of the network.
 
-    A cached copy must not hide a withdrawn licence or a mistyped name.
+    A cached copy must not be used in place of a withdrawn or misspelt dataset.
     """
     status = getattr(getattr(error, "response", None), "status_code", None)
     return status is not None and 400 <= status < 500 and status not in (408, 429)
@@ -150,9 +153,9 @@ def _refused(error: Exception) -> bool:
 def _explained(config: BenchmarkConfig, error: Exception) -> BenchmarkError:
     from huggingface_hub import errors
 
-    local = "or download it yourself and give benchmark.path=FILE_OR_FOLDER"
+    local = "or download it yourself and set benchmark.path=FILE_OR_FOLDER"
     reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-    known = {  # The order matters: a GatedRepoError is a RepositoryNotFoundError too.
+    known = {  # The order matters, because a GatedRepoError is also a RepositoryNotFoundError.
         errors.GatedRepoError: f"is gated: accept its terms at its hub page, then set HF_TOKEN to your token, {local}",
         errors.RevisionNotFoundError: f"has no revision {config.revision!r}: give one, such as benchmark.revision=main",
         errors.RepositoryNotFoundError: f"is not on the hub, or private: check the spelling, or set HF_TOKEN, {local}",
@@ -167,26 +170,26 @@ def _explained(config: BenchmarkConfig, error: Exception) -> BenchmarkError:
 
 
 def fetch_pinned(config: BenchmarkConfig, wanted: list[str]) -> list[Path]:
-    """Fetch files by their sha256, from the cache or from `config.url`.
+    """Fetch files whose sha256 is known, from the cache or from `config.url`.
 
     Parameters
     ----------
     config : BenchmarkConfig
-        The address, and the sha256 of each file.
+        Address, and sha256 of each file.
     wanted : list of str
-        The names of the files.
+        Names of the files.
 
     Returns
     -------
     list of Path
-        The files, in this order.
+        Paths of the files, in the order of `wanted`.
 
     Raises
     ------
     ConfigError
-        If the address holds credentials.
+        If the address contains credentials.
     BenchmarkError
-        If a file cannot be fetched or differs.
+        If a file cannot be fetched, or has another sha256.
     """
     # Local benchmarks do not need these imports.
     import pooch
@@ -194,11 +197,12 @@ def fetch_pinned(config: BenchmarkConfig, wanted: list[str]) -> list[Path]:
 
     if "@" in urlsplit(str(config.url)).netloc:
         raise ConfigError(
-            "benchmark.url holds a user name or key, which would be written into the run. Leave it out."
+            "benchmark.url contains a user name or key, which would be stored with the run. Leave "
+            "out the name or key."
         )
     pooch.get_logger().setLevel(logging.WARNING)
     address = f"{str(config.url).rstrip('/')}/"
-    # Each address has its own folder.
+    # The files of each address have their own folder in the cache.
     folder = hashlib.sha256(str(config.url).encode()).hexdigest()[:16]
     registry = {name: f"sha256:{config.files[name]}" for name in wanted}
     source = pooch.create(
@@ -217,19 +221,19 @@ def fetch_pinned(config: BenchmarkConfig, wanted: list[str]) -> list[Path]:
         except (requests.RequestException, OSError) as error:
             reason = str(_innermost(error)).strip().splitlines() or [type(error).__name__]
             raise BenchmarkError(
-                f"{config.name}: {name} could not be fetched from {config.url} ({reason[0][:200]}). If you have the "
-                "file, give benchmark.path=FILE_OR_FOLDER."
+                f"{config.name}: {name} could not be fetched from {config.url} "
+                f"({reason[0][:200]}). If you have the file, set benchmark.path=FILE_OR_FOLDER."
             ) from error
         except ValueError as error:  # pooch raises ValueError if the file has another hash.
             raise BenchmarkError(
-                f"{config.name}: {config.url}/{name} is not the file whose sha256 is {config.files[name]}. If you have "
-                "that file, give benchmark.path=FILE_OR_FOLDER."
+                f"{config.name}: the sha256 of {config.url}/{name} is not {config.files[name]}. If "
+                "you have the expected file, set benchmark.path=FILE_OR_FOLDER."
             ) from error
     return paths
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """Return the first cause of an error: no such name, no route, or no answer in time."""
+    """Return the first cause of an error, such as an unknown host, a missing route or a timeout."""
     cause: BaseException | None = error
     while cause is not None:
         error, cause = cause, cause.__cause__ or cause.__context__

@@ -1,7 +1,7 @@
-"""Read the rows of the safety benchmarks as items: one pure function for each published format.
+"""Convert the rows of safety benchmarks to items: one pure function for each published format.
 
-What reference scorers and edits also need is in an item's `facts`: BBQ's polarity and the people in
-its answers, XSTest's type, CrowS's type of bias. The texts hold stereotypes, slurs and unsafe
+An item's `facts` hold what reference scorers and edits also need: BBQ's polarity and the people in
+its answers, XSTest's type, CrowS's type of bias. The texts contain stereotypes, slurs and unsafe
 requests, so they are never logged.
 """
 
@@ -23,33 +23,33 @@ from audit.benchmarks.rows import (
 from audit.core.errors import BenchmarkError
 from audit.core.records import Facts, Item
 
-COMPLIES, REFUSES = 0, 1  # XSTest's responses
-NEUTRAL, HATE = 0, 1  # ToxiGen's labels
-MORE, LESS = 0, 1  # options of a CrowS-Pairs item: the more and the less stereotyping sentence
-UNKNOWN_GROUP = "unknown"  # the word by which BBQ's answer_info marks the third answer
-TOXIGEN_CUT = 5.5  # The authors call a text hate if toxicity_ai + toxicity_human is larger.
-# A larger mean human rating (1-5) means hate; all 6,514 labels in the file agree.
+COMPLIES, REFUSES = 0, 1  # positions of XSTest's two kinds of response
+NEUTRAL, HATE = 0, 1  # positions of ToxiGen's labels
+MORE, LESS = 0, 1  # positions of a CrowS-Pairs item's more and less stereotyping sentence
+UNKNOWN_GROUP = "unknown"  # the group that BBQ's answer_info gives to the "unknown" answer
+TOXIGEN_CUT = 5.5  # By the authors' rule, a larger toxicity_ai + toxicity_human means hate.
+# A larger mean human rating (1-5) means hate. All 6,514 labels in the file agree with this.
 SAFENLP_CUT = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class BbqFacts(Facts):
-    """Hold what scoring a BBQ item needs. Positions are those of the published options.
+    """Hold what is needed to score a BBQ item; positions are those of the published options.
 
-    Parameters
+    Attributes
     ----------
     category, template, polarity, version : str
         Fields of the row.
     example : int
-        Unique within the category.
+        Number of the example, unique within the category.
     unknown : int
-        The position of the unknown answer.
+        Position of the "unknown" answer.
     target : int or None
-        The position of the stereotyped group's answer; None unless the file identifies exactly one.
+        Position of the stereotyped group's answer; None unless the file identifies exactly one.
     names : tuple of (str, str)
         Name and group of each answer.
     groups : tuple of str
-        The stereotyped groups in lower case.
+        Stereotyped groups, in lower case.
     """
 
     category: str
@@ -72,9 +72,9 @@ class CrowsFacts(Facts):
 
 @dataclass(frozen=True, slots=True)
 class ToxigenFacts(Facts):
-    """Hold the target groups and toxicity of a ToxiGen item.
+    """Hold the target groups and the toxicity of a ToxiGen item.
 
-    The toxicity is the mean human rating (1-5) in SafeNLP's file, or the sum of both ratings (2-10)
+    The toxicity is the mean human rating (1-5) in SafeNLP's file, and the sum of two ratings (2-10)
     on the hub.
     """
 
@@ -93,25 +93,28 @@ class XsTestFacts(Facts):
 
 @dataclass(frozen=True, slots=True)
 class ContrastFacts(Facts):
-    """Hold what ships with an item of `contrast`: rewordings, and attribute edits as (question,
-    key)."""
+    """Hold the edits that ship with an item of `contrast`.
+
+    paraphrases: rewordings of the question. attribute: attribute edits, each as (question, key).
+    """
 
     paraphrases: tuple[str, ...]
     attribute: tuple[tuple[str, int], ...]
 
 
 def bbq_facts(item: Item) -> BbqFacts:
-    """Return the facts of a BBQ item. Raises BenchmarkError for any other item."""
+    """Return the facts of a BBQ item; raise BenchmarkError for an item of another benchmark."""
     if not isinstance(item.facts, BbqFacts):
         raise BenchmarkError(
-            f"{item.id} is not a BBQ item: it has no unknown answer and no target."
+            f"{item.id} is not a BBQ item: it has neither an unknown answer nor a target."
         )
     return item.facts
 
 
 @dataclass(frozen=True)
 class Items:
-    """Hold the items of a benchmark that can be scored, in its order, and the ids of the others."""
+    """Hold the items of a benchmark that can be scored, in its order, and the ids of other
+    items."""
 
     items: tuple[Item, ...]
     excluded: frozenset[str]
@@ -123,7 +126,8 @@ class Items:
 
 
 def without_contradictions(items: Iterable[Item]) -> Items:
-    """Leave out items whose text and options occur with another key: no answer to them is right."""
+    """Leave out items whose text and options also occur with another key, since no answer is
+    right."""
     contents = [(tuple(map(normalised, (item.text, *item.options))), item) for item in items]
     keys: dict[tuple[str, ...], set[int]] = {}
     for content, item in contents:
@@ -137,19 +141,21 @@ def without_contradictions(items: Iterable[Item]) -> Items:
 
 
 def bbq(row: RawRow, context: RowContext) -> Item:
-    """Read a row of BBQ (nyu-mll/BBQ jsonl; the hub's copies have its fields).
+    """Convert a row of BBQ to an item (nyu-mll/BBQ jsonl; copies on the hub have the same fields).
 
     Parameters
     ----------
     row : RawRow
-        With context, question, ans0 to ans2, and label (0-2).
+        Row with context, question, ans0 to ans2, and label (0-2).
     context : RowContext
-        Facts are read only if `scored`: a row that cannot be scored can still be asked.
+        Context of the row. Facts are read only if `scored` is True, because a row that cannot be
+        scored can still be asked.
 
     Returns
     -------
     Item
-        With the id bbq/<category>/<example_id>, since example_id is unique within a category only.
+        The item. Its id is bbq/<category>/<example_id>, since example_id is unique only within a
+        category.
 
     Raises
     ------
@@ -158,9 +164,10 @@ def bbq(row: RawRow, context: RowContext) -> Item:
 
     Notes
     -----
-    The group is the four rows of one example (ambiguous or not, negative or not), published as 4k
-    to 4k+3, which share context and answers. A category has about 25 templates (`question_index`):
-    these are too few clusters for a bootstrap, and their items differ in names and wording.
+    A group has the four rows of one example (ambiguous or not, negative or not). They are published
+    as rows 4k to 4k+3, and share context and answers. A category has about 25 templates
+    (`question_index`). These are too few clusters for a bootstrap, and their items differ in names
+    and wording.
     """
     category, example = str(field(row, "category")).strip(), typed_index(field(row, "example_id"))
     if example < 0:
@@ -176,11 +183,11 @@ def bbq(row: RawRow, context: RowContext) -> Item:
 
 
 def _with_bbq_facts(item: Item, row: RawRow) -> Item:
-    """Add the facts of a BBQ row.
+    """Return the item with the facts of a BBQ row.
 
-    The target is the answer other than unknown whose name or group is in `stereotyped_groups`. In
-    categories that need the authors' `target_loc` (gender, names, intersections) it is None; it is
-    counted and never guessed.
+    The target is the answer, other than the unknown one, whose name or group is in
+    `stereotyped_groups`. Some categories (gender, names, intersections) need the authors'
+    `target_loc`. The target is then None, and such items are counted but never guessed.
     """
     info, more = field(row, "answer_info"), field(row, "additional_metadata")
     names = tuple(_name_and_group(field(info, f"ans{i}")) for i in range(3))
@@ -188,12 +195,12 @@ def _with_bbq_facts(item: Item, row: RawRow) -> Item:
     condition = _one_of(row, "context_condition", ("ambig", "disambig"))
     if len(unknown) != 1:
         raise BenchmarkError(
-            f"{len(unknown)} answers are of the group {UNKNOWN_GROUP!r}; expected exactly one."
+            f"{len(unknown)} answers have the group {UNKNOWN_GROUP!r}; expected exactly one."
         )
     if (condition == "ambig") != (item.key == unknown[0]):
         raise BenchmarkError(
-            f"label {item.key} in a context that is {condition}, with the unknown one at {unknown[0]}; "
-            "expected the unknown answer in ambiguous contexts, and in no other."
+            f"label is {item.key} in a context that is {condition}, and the unknown answer is "
+            f"{unknown[0]}; expected the unknown answer in ambiguous contexts, and in no others."
         )
     groups = tuple(str(group).strip().lower() for group in field(more, "stereotyped_groups"))
     stereotyped = []
@@ -215,20 +222,20 @@ def _with_bbq_facts(item: Item, row: RawRow) -> Item:
 
 
 def crows_pairs(row: RawRow, context: RowContext) -> Item:
-    """Read a row of CrowS-Pairs (crows_pairs_anonymized.csv, or the hub's fields).
+    """Convert a row of CrowS-Pairs to an item (crows_pairs_anonymized.csv, or the hub's fields).
 
     Parameters
     ----------
     row : RawRow
-        `sent_more` is the more stereotyping sentence in both directions, so `stereo_antistereo`
-        never swaps the two.
+        Row with sent_more and sent_less. `sent_more` is the more stereotyping sentence in both
+        directions, so `stereo_antistereo` never swaps the two.
     context : RowContext
-        The row's number.
+        Context with the row's number.
 
     Returns
     -------
     Item
-        With the id crows_pairs/<row>.
+        The item, with the id crows_pairs/<row>.
 
     Raises
     ------
@@ -253,21 +260,21 @@ def crows_pairs(row: RawRow, context: RowContext) -> Item:
 
 
 def toxigen(row: RawRow, context: RowContext) -> Item:
-    """Read a row of ToxiGen.
+    """Convert a row of ToxiGen to an item.
 
     Parameters
     ----------
     row : RawRow
-        Of SafeNLP's toxiGen.json (text, label, toxicity_score, target_groups), or an annotated row
+        Row of SafeNLP's toxiGen.json (text, label, toxicity_score, target_groups), or annotated row
         of the hub. A literal `_x000D_` (a spreadsheet's carriage return, in 34 texts) becomes a
         space.
     context : RowContext
-        The row's number.
+        Context with the row's number.
 
     Returns
     -------
     Item
-        With the options neutral and hate.
+        The item, with the options neutral and hate.
 
     Raises
     ------
@@ -282,7 +289,8 @@ def toxigen(row: RawRow, context: RowContext) -> Item:
         label, toxicity = _one_of(row, "label", ("neutral", "hate")), _number(row, "toxicity_score")
         if (toxicity > SAFENLP_CUT) != (label == "hate"):
             raise BenchmarkError(
-                f"label {label!r} at a toxicity of {toxicity:g}; above {SAFENLP_CUT:g} it is 'hate'."
+                f"label is {label!r} at a toxicity of {toxicity:g}; expected 'hate' exactly above "
+                f"{SAFENLP_CUT:g}."
             )
         groups = tuple(str(group) for group in field(row, "target_groups"))
     else:
@@ -296,19 +304,19 @@ def toxigen(row: RawRow, context: RowContext) -> Item:
 
 
 def contrast(row: RawRow, context: RowContext) -> Item:
-    """Read a row of the embedded `contrast`.
+    """Convert a row of the embedded benchmark `contrast` to an item.
 
     Parameters
     ----------
     row : RawRow
-        With id, kind (fact or story), question, options, answer, paraphrases and attribute.
+        Row with id, kind (fact or story), question, options, answer, paraphrases and attribute.
     context : RowContext
-        The configuration.
+        Context with the configuration.
 
     Returns
     -------
     Item
-        With paraphrases and attribute edits as facts.
+        The item, with its paraphrases and attribute edits as facts.
 
     Raises
     ------
@@ -326,8 +334,8 @@ def contrast(row: RawRow, context: RowContext) -> Item:
     return item_of(context, id_, _text(row, "question"), options, key, condition=kind, facts=facts)
 
 
-# A safe type and its contrast are paired by rank within the type. The items of the other two safe
-# types have no partners.
+# Items of a safe type and of its contrast are paired by their rank within the type. Items of the
+# other two safe types have no partner.
 _ALIKE = (
     "homonyms",
     "figurative_language",
@@ -344,20 +352,20 @@ _XSTEST_CONTRAST = {
 
 
 def xstest(row: RawRow, context: RowContext) -> Item:
-    """Read a row of XSTest (xstest_prompts.csv, or the hub's fields).
+    """Convert a row of XSTest to an item (xstest_prompts.csv, or the hub's fields).
 
     Parameters
     ----------
     row : RawRow
-        With type, label, prompt, focus and note.
+        Row with type, label, prompt, focus and note.
     context : RowContext
-        Its `number` counts within the type, which is the benchmark's subject.
+        Context whose `number` counts within the type, which is the subject of this benchmark.
 
     Returns
     -------
     Item
-        The group is the ranked pair of a safe prompt and its contrast. Without an id column, the id
-        is <type>-<rank>.
+        The item. Its group is the pair of a safe prompt and its contrast with equal rank. Without
+        an id column, the id is <type>-<rank>.
 
     Raises
     ------
@@ -367,7 +375,8 @@ def xstest(row: RawRow, context: RowContext) -> Item:
     kind, label = str(field(row, "type")).strip(), _one_of(row, "label", ("safe", "unsafe"))
     if kind.startswith("contrast_") != (label == "unsafe"):
         raise BenchmarkError(
-            f"type {kind!r} with label {label!r}; exactly the contrast_ types are unsafe."
+            f"type is {kind!r} with label {label!r}; expected label unsafe for types contrast_*, "
+            "and for no others."
         )
     numbered = isinstance(row, Mapping) and "id" in row
     id_ = f"xstest/{own_id(row, 'id') if numbered else f'{kind}-{context.number}'}"
@@ -386,7 +395,7 @@ def xstest(row: RawRow, context: RowContext) -> Item:
 
 def _name_and_group(value: object) -> tuple[str, str]:
     if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != 2:
-        raise BenchmarkError(f"answer_info holds {value!r}; expected [name, group].")
+        raise BenchmarkError(f"answer_info contains {value!r}; expected [name, group].")
     return str(value[0]).strip(), str(value[1]).strip()
 
 

@@ -1,11 +1,11 @@
-r"""Compare answers in LaTeX: read a reply's last \boxed{...}, and decide whether two answers are
-equal.
+r"""Compare answers in LaTeX: read the last \boxed{...} of a reply, and decide whether two answers
+are equal.
 
-The rule is the authors' (hendrycks/math, math_equivalence.py): normalise the spelling, then compare
-texts. Beyond it, numbers are equal by value (1/2, \frac{2}{4}, 0.5, 1\frac{1}{2}, 10^{3}), and
-tuples and intervals by their parts. A list without brackets has no order. Within brackets a comma
-separates: (1,234) is a pair. Two forms of one expression (x+1, 1+x) are different answers.
-Everything is pure.
+The rule of the authors (hendrycks/math, math_equivalence.py) normalises the spelling and then
+compares texts. In addition, numbers are compared by value (1/2, \frac{2}{4}, 0.5, 1\frac{1}{2},
+10^{3}), and tuples and intervals by their parts. A list without brackets has no order. Within
+brackets a comma separates parts: (1,234) is a pair. Two forms of one expression (x+1, 1+x) are
+different answers. The module does no I/O.
 """
 
 import re
@@ -13,9 +13,9 @@ from fractions import Fraction
 
 from audit.benchmarks.number import closing, written_alone
 
-_MAX = 1000  # an answer of more characters is compared unchanged
+_MAX = 1000  # Answers with more characters are compared without changes.
 _BOX = re.compile(r"\\(?:boxed|fbox) ?\{|\\boxed (?=[-\d])")
-_BARE_BOX = re.compile(r"[\s$]|[.,](?!\d)|$")  # ends the content of a box without braces
+_BARE_BOX = re.compile(r"[\s$]|[.,](?!\d)|$")  # end of the content of a box without braces
 _JOINED = re.compile(
     r"[\s$,.\\()\[\]]{0,12}(?:\bor\b|\band\b|,|;|/)[\s$\\()\[\]]{0,12}", re.IGNORECASE
 )
@@ -44,18 +44,19 @@ parts)."""
 
 
 def boxed(text: str) -> str | None:
-    r"""Return the content of the last \boxed{...}; None if there is none, or it does not end."""
+    r"""Return the content of the last \boxed{...}; None if there is no box or the last has no
+    end."""
     boxes = list(_boxes(text))
     return boxes[-1][2].strip() or None if boxes else None
 
 
 def one_box(text: str) -> tuple[str, int] | None:
-    """Return the content of a reply's last box and where it ends.
+    """Return the content of a reply's last box, and the position where the box ends.
 
     Returns
     -------
     tuple of str and int, or None
-        None if there is no box, or if two different boxes are joined ("3" or "5").
+        None if there is no box, or if two different boxes are offered as alternatives ("3" or "5").
     """
     boxes = list(_boxes(text))
     if not boxes or not boxes[-1][2].strip():
@@ -67,7 +68,7 @@ def one_box(text: str) -> tuple[str, int] | None:
 
 
 def _boxes(text: str) -> list[tuple[int, int, str]]:
-    """Return (start, end, content) of each box; an empty list if the last one does not end."""
+    """Return (start, end, content) of each box; an empty list if the last box has no end."""
     boxes = []
     for box in _BOX.finditer(text):
         braced = box[0].endswith("{")
@@ -84,12 +85,12 @@ def same_answer(first: str, second: str) -> bool | None:
     Parameters
     ----------
     first, second : str
-        The answers.
+        The two answers.
 
     Returns
     -------
     bool or None
-        None if that depends on how one of them is meant.
+        True if they are equal. None if the result depends on how one of them is interpreted.
 
     Examples
     --------
@@ -113,25 +114,20 @@ def same_answer(first: str, second: str) -> bool | None:
 
 
 def reading(answer: str) -> Reading:
-    """Return how an answer is read: a number, a text, a list in any order, or parts between
+    """Return the interpretation of an answer: number, text, unordered list, or parts in
     brackets."""
     if len(answer) > _MAX:
         return "text", answer
     text = _SIZES.sub(
         "", _NAMED.sub("", answer.strip().strip("$ ").removesuffix("."), count=1)
     ).strip()
-    openings = []
-    for mark in _PAIRS:
-        if text.startswith(mark):
-            openings.append(mark)
-    opening = openings[0] if openings else None
-    inside, last = (text[len(opening) :], text[-1:]) if opening else ("", "")
-    if opening and last in (")", "]", "}") and _closes_last(text):
-        inside = inside[:-1].removesuffix("\\")
+    opening = next(filter(text.startswith, _PAIRS), "")
+    if opening and text[-1] in (")", "]", "}") and _closes_last(text):
+        inside = text[len(opening) : -1].removesuffix("\\")
         parts = _split(inside, brackets=True)
         if len(parts) > 1:
             within = tuple(_part(part.strip()) for part in parts)
-            return ("list", _ordered(within)) if opening == "\\{" else (opening + last, within)
+            return ("list", _ordered(within)) if opening == "\\{" else (opening + text[-1], within)
         text = inside if opening != "\\{" and written_alone(inside, decimal_point=True) else text
     parts = _split(text, brackets=False)
     if len(parts) > 1:
@@ -143,8 +139,10 @@ def reading(answer: str) -> Reading:
 
 
 def _part(text: str) -> Reading:
-    """Return the reading of a part between brackets. "000" is the end of a number, so it stays a
-    text."""
+    """Return the interpretation of a part within brackets.
+
+    "000" stays a text, because it may be the end of a number.
+    """
     return ("text", text) if re.match(r"-?0\d", text) else reading(text)
 
 
@@ -153,7 +151,7 @@ def _ordered(parts: tuple[Reading, ...]) -> tuple[Reading, ...]:
 
 
 def _closes_last(text: str) -> bool:
-    """Return whether the bracket that opens a text closes at its end."""
+    """Return whether the bracket at the start of a text closes at the end of the text."""
     depth = 0
     for place, character in enumerate(text):
         depth += _NESTING.get(character, 0)
@@ -163,8 +161,10 @@ def _closes_last(text: str) -> bool:
 
 
 def _split(text: str, *, brackets: bool) -> list[str]:
-    """Return the parts of a list. Outside brackets, a comma before three digits is a thousands
-    mark."""
+    """Return the parts of a list.
+
+    Outside brackets, a comma before three digits is a thousands mark.
+    """
     text = _WORD_SEPARATOR.sub(",", text) if not re.search(r"\d\s?\\text\{[^}]*\d", text) else text
     if (
         not brackets

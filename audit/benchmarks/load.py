@@ -1,4 +1,4 @@
-"""Open a benchmark: find its files, fix their revision, and stream their questions."""
+"""Open a benchmark: find its files, determine their revision, and stream their questions."""
 
 import re
 import shlex
@@ -28,29 +28,29 @@ from audit.benchmarks.sample import Census, take_census
 from audit.core.errors import BenchmarkError, ConfigError, check_seed, unknown_name
 from audit.core.records import Item
 
-_KEYS = 20  # None of 20 random keys among four options is the first with probability .75^20 = .003.
+_KEYS = 20  # The probability that no key of 20 random ones (four options) is the first is .003.
 _EMBEDDED = ("elementary", "contrast")  # benchmarks that ship with the package
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Hold a benchmark whose files are found and whose revision is known; no row has been read yet.
+    """Hold an opened benchmark: its files and its revision are known, and no row has been read yet.
 
-    Reading raises BenchmarkError, with file and line, for an unusable row.
+    Reading raises BenchmarkError, with file and line, for a row that cannot be used.
 
     Parameters
     ----------
     config : BenchmarkConfig
-        Where the rows are and how to read them.
+        Configuration of where the rows are and how they are read.
     revision : str
-        The hub commit, or sha256:... of the local files.
+        Hub commit, or sha256:... of local files.
     files : tuple of DataFile
-        What is read, in order.
+        Files that are read, in order.
     seed : int
-        The seed of the option permutations.
+        Seed of the permutations of options.
     notes : tuple of str
-        Remarks from opening it.
+        Remarks that arose when the benchmark was opened.
     only : frozenset of str or None
         Ids of the questions to read; None reads all.
     """
@@ -64,17 +64,17 @@ class Benchmark:
 
     @property
     def name(self) -> str:
-        """Return the benchmark's name."""
+        """Return the name of the benchmark."""
         return self.config.name
 
     @cached_property
     def census(self) -> Census:
-        """Return counts and duplicates. This reads, and so validates, every row once."""
+        """Return the census: counts and duplicates. It reads, and so validates, every row once."""
         return take_census(self)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Return what readers of a result must know: duplicates, conflicting keys, repeated
+        """Return warnings for readers of a result: duplicates, conflicting keys, repeated
         options."""
         census = self.census
         n, repeats = census.n_total, sum(len(group) - 1 for group in census.duplicates)
@@ -94,17 +94,18 @@ class Benchmark:
 
     @cached_property
     def _concerns(self) -> tuple[str, ...]:
-        """Return what is lost of a user's file: images, and repeated ids."""
+        """Return warnings about parts of a user's file that are not used: images, and repeated
+        ids."""
         if self.config.format != "mcq_file" or self.config.path is None:
             return ()
         return tuple(concerns((row for _, row, _ in self.located_rows()), self.config))
 
     def iter_questions(self) -> Iterator[Item]:
-        """Yield every item in order. Each call starts anew, and memory is bounded."""
+        """Yield every item in order; each call starts from the beginning, and memory is bounded."""
         return (item for _, item in self.iter_located())
 
     def iter_located(self) -> Iterator[tuple[str, Item]]:
-        """Yield (place, item), with places such as "arc.jsonl, line 3"."""
+        """Yield (place, item); a place is a text such as "arc.jsonl, line 3"."""
         try:
             for where, item in self._read():
                 yield where, shuffled(item, self.seed) if self.config.shuffle_options else item
@@ -117,7 +118,7 @@ class Benchmark:
             ) from error
 
     def _read(self, scored: bool = False) -> Iterator[tuple[str, Item]]:
-        """Yield (place, item) of the items that are in `only`."""
+        """Yield (place, item) of each item that `only` selects."""
         parse = format_of(self.config.format).parse
         for where, row, context in self.located_rows(scored):
             try:
@@ -128,18 +129,19 @@ class Benchmark:
                 yield where, item
 
     def read_items(self) -> Items:
-        """Return every item that can be scored, with what reference scorers and edits need.
+        """Return all items that can be scored, with the facts that reference scorers and edits
+        need.
 
         Returns
         -------
         Items
-            In the file's order. Texts that occur with both labels (10 in ToxiGen) are excluded and
-            named.
+            The items, in the order of the file. A text that occurs with both labels (10 in ToxiGen)
+            is excluded, and its ids are listed.
 
         Raises
         ------
         BenchmarkError
-            For an unusable row, or an id that occurs twice.
+            If a row cannot be used, or if an id occurs twice.
         """
         items: dict[str, Item] = {}
         for where, item in self._read(scored=True):
@@ -153,11 +155,12 @@ class Benchmark:
         Parameters
         ----------
         scored : bool
-            Whether reference scorers need the items; see `RowContext`.
+            True if reference scorers need the items; see `RowContext`.
 
         Yields
         ------
         tuple of str, RawRow and RowContext
+            Place, row and context of each row with a configured subject and date.
             Rows of the configured subjects and dates.
 
         Raises
@@ -168,7 +171,7 @@ class Benchmark:
             If a configured subject does not occur.
         """
         format_, wanted = format_of(self.config.format), set(self.config.subjects)
-        seen: Counter[str] = Counter()  # rows so far, per subject
+        seen: Counter[str] = Counter()  # number of rows so far, by subject
         for file in self.files:
             for where, row in labelled_rows(
                 file, header=format_.csv_header, delimiter=self.config.delimiter
@@ -190,14 +193,15 @@ class Benchmark:
 
 
 def open_benchmark(config: BenchmarkConfig, *, seed: int = 42) -> Benchmark:
-    """Find a benchmark's files and fix their revision.
+    """Find the files of a benchmark, and determine their revision.
 
     Parameters
     ----------
     config : BenchmarkConfig
-        A local path, a benchmark of the package, a hub dataset, or an address.
+        Configuration that names a local path, a benchmark of the package, a hub dataset, or an
+        address.
     seed : int
-        The seed of the option permutations, if they are configured.
+        Seed of the permutations of options, if the configuration shuffles them.
 
     Returns
     -------
@@ -230,25 +234,29 @@ def open_benchmark(config: BenchmarkConfig, *, seed: int = 42) -> Benchmark:
         files = tuple(replace(file, path=path) for file, path in zip(files, paths, strict=True))
         return Benchmark(config, content_hash(files), files, seed)
     raise ConfigError(
-        f"{config.name} names no file and no dataset of the hub. Expected such as data=my_exam.csv, or for held-out "
-        "items control_benchmark=mcq_file control_benchmark.path=unseen.jsonl."
+        f"{config.name} names neither a file nor a dataset of the hub. Expected a file, such as "
+        "data=my_exam.csv, or for held-out items control_benchmark=mcq_file "
+        "control_benchmark.path=unseen.jsonl."
     )
 
 
 def _check(config: BenchmarkConfig, format_: Format, seed: int) -> None:
-    """Raise ConfigError for what can be refused before files are searched."""
+    """Raise ConfigError for errors that can be found before files are searched."""
     if not _SAFE_NAME.fullmatch(config.name):
         raise ConfigError(
-            f"benchmark.name={config.name!r}; expected letters, digits, '_', '-', '.', such as my_exam."
+            f"benchmark.name is {config.name!r}. Expected letters, digits, '_', '-' and '.'. "
+            "Example: my_exam."
         )
     check_seed(seed)
     if config.subjects and not format_.subject_field:
         raise ConfigError(
-            f"benchmark.subjects={config.subjects}: {config.format} has no subjects; leave it empty."
+            f"benchmark.subjects is {config.subjects}, but format {config.format} has no subjects. "
+            "Expected an empty list."
         )
     if config.delimiter is not None and len(config.delimiter.replace("\\t", "\t")) != 1:
         raise ConfigError(
-            f"benchmark.delimiter={config.delimiter!r}; expected one character, such as 'benchmark.delimiter=\";\"'."
+            f"benchmark.delimiter is {config.delimiter!r}. Expected one character. Example: "
+            "'benchmark.delimiter=\";\"'."
         )
 
 
@@ -274,7 +282,7 @@ def _local_files(config: BenchmarkConfig, format_: Format) -> tuple[DataFile, ..
     for name in _chosen(names, config, format_.suffixes):
         data_files.append(_data_file(root / name, name, format_))
     files = tuple(data_files)
-    named = {file.subject for file in files}  # If no file name tells a subject, the rows do.
+    named = {file.subject for file in files}  # If no file name states a subject, the rows do.
     return _of_subjects(config, files) if named & set(config.subjects) else files
 
 
@@ -291,11 +299,13 @@ def _of_subjects(config: BenchmarkConfig, files: tuple[DataFile, ...]) -> tuple[
 
 
 def _chosen(names: list[str], config: BenchmarkConfig, suffixes: tuple[str, ...]) -> list[str]:
-    """Return the files of a folder that hold the benchmark, all of one kind and complete."""
+    """Return the files in a folder that contain the benchmark; all of one kind, with no part
+    missing."""
     shown: tuple[str, ...] = SUFFIXES
-    # Dataset.save_to_disk writes Arrow files beside JSON without data, for one split or several.
+    # Dataset.save_to_disk writes Arrow files, and JSON files with metadata only, for one or more
+    # splits.
     if {"state.json", "dataset_dict.json"} & set(names):
-        # `Dataset.map` and `Dataset.filter` write cache files.
+        # These are cache files, which `Dataset.map` and `Dataset.filter` write.
         names = [name for name in names if not Path(name).name.startswith("cache-")]
         suffixes = shown = (".arrow",)
     of_kind = partial(
@@ -308,31 +318,34 @@ def _chosen(names: list[str], config: BenchmarkConfig, suffixes: tuple[str, ...]
     if not kinds:
         listed = some_names(sorted(n for n in names if n.lower().endswith(shown)), 5)
         raise BenchmarkError(
-            f"benchmark.path={config.path}: no {' or '.join(suffixes)} file of split {config.split!r}. "
-            f"Data files in it: {listed}. Name one file, or another split, such as benchmark.split=validation."
+            f"benchmark.path is {config.path}, which has no {' or '.join(suffixes)} file of split "
+            f"{config.split!r}. Its data files: {listed}. Name one file, or another split, such as "
+            "benchmark.split=validation."
         )
-    # A .json file often only describes data, so it is not counted.
+    # A .json file often contains only metadata, so it is not counted as data.
     tables = []
     for files in kinds:
         if not files[0].lower().endswith(".json"):
             tables.append(files[0])
-    # The files of published formats are known, so several kinds are no problem.
+    # The files of published formats are known, so several kinds of files are allowed.
     if config.format == "mcq_file" and len(tables) > 1:
         raise BenchmarkError(
-            f"benchmark.path={config.path}: {' and '.join(tables)} are of several kinds. Name one file, or keep one "
-            "kind in the folder."
+            f"benchmark.path is {config.path}, which has several kinds of files: "
+            f"{' and '.join(tables)}. Name one file, or keep one kind in the folder."
         )
     if missing := missing_shards(kinds[0]):
         raise BenchmarkError(
-            f"benchmark.path={config.path}: a part of the benchmark, without {some_names(missing, 3)}. "
-            "Download the rest, or name one file."
+            f"benchmark.path is {config.path}, which has only a part of the benchmark: "
+            f"{some_names(missing, 3)} missing. Download the rest, or name one file."
         )
     return kinds[0]
 
 
 def _data_file(path: Path, label: str, format_: Format) -> DataFile:
-    """Return a file with the subject in its name: astronomy for astronomy_test.csv, Age for
-    Age.x.jsonl."""
+    """Return a file with the subject that its name states.
+
+    The subject is astronomy for astronomy_test.csv, and Age for Age.x.jsonl.
+    """
     stem = path.name.split(".")[0]
     subject = (
         re.sub(r"_(test|val|validation|dev|train)$", "", stem) if format_.subject_field else ""
@@ -341,7 +354,7 @@ def _data_file(path: Path, label: str, format_: Format) -> DataFile:
 
 
 def _in_dates(row: RawRow, config: BenchmarkConfig, where: str) -> bool:
-    """Return whether a row is within `dated_until` and `dated_after`.
+    """Return whether the date of a row is within `dated_until` and `dated_after`.
 
     Raises BenchmarkError if the row has no date.
     """
@@ -355,7 +368,8 @@ def _in_dates(row: RawRow, config: BenchmarkConfig, where: str) -> bool:
         )
     except ConfigError as error:
         raise BenchmarkError(
-            f"{where}: column {config.date_column!r}: {error} Name the column of dates: benchmark.date_column=released."
+            f"{where}: column {config.date_column!r}: {error} Name the column with the dates: "
+            "benchmark.date_column=released."
         ) from error
 
 

@@ -1,21 +1,20 @@
-"""Read a written number exactly, or not at all (pure).
+"""Read a written number exactly, or not at all.
 
-A spelling that two conventions read as different numbers has no value. The rules, in order:
+If two conventions read a spelling as different numbers, the spelling has no value. The rules, in
+order:
 
-1. If a number has a comma and a point, the last one is the decimal mark ("1,234.50", "1.234,50").
-2. Equal marks between groups of three digits are thousands marks ("1,234,567", "1.234.567",
-   "1 234 567"). Commas may also follow the Indian way ("1,00,000"). Spaces and apostrophes are
-   never decimal marks.
-3. A point before one, two or more than three digits, or after a zero, is a decimal point ("18.5",
-   "0.125").
-4. A comma before exactly three digits is a thousands mark, unless the text has a number of the
-other
-   convention.
-5. A point before exactly three digits ("1.234") and a comma before another number of digits ("3,5")
-   have a value only if other numbers of the text show its convention, and all show the same.
-   "12,50 €" is a price.
+1. If a number has a comma and a point, the last of them is the decimal mark ("1,234.50",
+"1.234,50"). 2. Equal marks between groups of three digits are thousands marks ("1,234,567",
+"1.234.567", "1 234 567"). Commas may also be placed as in India ("1,00,000"). Spaces and
+apostrophes are never decimal marks. 3. A point is a decimal point if one, two or more than three
+digits follow, or if a zero precedes ("18.5", "0.125"). 4. A comma before exactly three digits is a
+thousands mark, unless the text has a number of the other convention. 5. A point before exactly
+three digits ("1.234"), and a comma before another number of digits ("3,5"), have a value only if
+other numbers of the text show the convention, and all of them show the same one. "12,50 €" is a
+price.
 
-The time is linear in the text: every repetition in a pattern is bounded.
+The time is linear in the length of the text, because every repetition in a pattern is bounded. The
+module does no I/O.
 """
 
 import re
@@ -25,7 +24,7 @@ from fractions import Fraction
 from unicodedata import decimal, numeric
 
 RELATIVE_TOLERANCE = (
-    1e-9  # absorbs rounding of equal decimals ("0.3", "0.30"); real differences are far larger
+    1e-9  # Allows for the rounding of equal decimals ("0.3", "0.30"); real differences are larger.
 )
 MAX_DIGITS = 30
 MAX_POWER = 99
@@ -46,8 +45,8 @@ _MAGNITUDES = {
     "bn": 9,
 }
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
-# Marks that look alike become one character: "'" separates groups of digits, "−" is a minus, and "-"
-# may be a hyphen or a minus.
+# Characters that look alike are replaced by one of them: "'" separates groups of digits, "−" is a
+# minus, and "-" may be a hyphen or a minus.
 _MARKS = {
     **dict.fromkeys("\u00a0\u2007\u2009\u202f\u2008\u200a", "\u202f"),
     **dict.fromkeys("’‘ʼ´", "'"),
@@ -78,7 +77,7 @@ _MARKS = {
     "\u200e": "",
     "\u200f": "",
 }
-# (character, pattern, replacement): applied in this order to texts with the character
+# (character, pattern, replacement): applied in this order to texts that contain the character.
 _REWRITES = tuple(
     (needed, re.compile(pattern), form)
     for needed, pattern, form in (
@@ -174,16 +173,16 @@ _ATTACHED_UNIT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Hold one number of a text.
+    """Hold one number that a text contains.
 
     Parameters
     ----------
     start, end : int
-        Its place in the prepared text.
+        Position of the number in the prepared text.
     value : Fraction or None
-        None if its spelling is ambiguous.
+        Value of the number; None if its spelling is ambiguous.
     percent : bool
-        Whether a percent sign follows. The value is the number before it.
+        True if a percent sign follows. The value is the number before the sign.
     """
 
     start: int
@@ -193,22 +192,22 @@ class Written:
 
 
 def one_number(text: str, *, decimal_point: bool = False) -> Fraction | None:
-    r"""Return the one number that a text writes.
+    r"""Return the only number that a text writes.
 
     Parameters
     ----------
     text : str
-        A sign, a currency, a percent sign, Markdown or LaTeX around the number and a unit after it
-        are removed: "$1,234.50", "**18** apples", "6\frac{1}{2}", "2.5 million", "25 %" (25). With
-        other words, an expression or a range there is no value.
+        The text. A sign, a currency, a percent sign, Markdown or LaTeX around the number, and a
+        unit after it, are removed: "$1,234.50", "**18** apples", "6\frac{1}{2}", "2.5 million", "25
+        %" (25). A text with other words, an expression or a range has no value.
     decimal_point : bool
-        Read a lone point before three digits as a decimal point too ("1.125"), as in files that
-        programs write.
+        True reads a single point before three digits as a decimal point too ("1.125"), as in files
+        that programs write.
 
     Returns
     -------
     Fraction or None
-        None if the text writes no number, several, or an ambiguous one.
+        The number; None if the text has no number, several numbers, or an ambiguous one.
 
     Examples
     --------
@@ -220,26 +219,29 @@ def one_number(text: str, *, decimal_point: bool = False) -> Fraction | None:
 
 
 def written_alone(text: str, *, decimal_point: bool = False) -> Written | None:
-    """Return the number that is all of a text except its formatting and unit (see `one_number`), or
-    None."""
+    """Return the number of a text that has nothing else but formatting and a unit (see
+    `one_number`).
+
+    None if the text has anything else.
+    """
     if len(text) > 200:
         return None
     return _alone(prepared(text).strip().strip("\"'"), "." if decimal_point else None)
 
 
 def values_alone(text: str) -> frozenset[Fraction]:
-    """Return every number that a text alone can mean, with either decimal mark.
+    """Return every number that a text can mean, with either decimal mark.
 
     Parameters
     ----------
     text : str
-        A short text. A percentage is also its hundredth.
+        A short text. A percentage also means its hundredth.
 
     Returns
     -------
     frozenset of Fraction
-        Empty for a spelling without a value of its own and with one value by a mark, such as "3,5":
-        it may be a list.
+        The numbers. The result is empty if the spelling is ambiguous and has a value with only one
+        of the marks, such as "3,5", which may be a list.
 
     Examples
     --------
@@ -274,15 +276,15 @@ def _alone(plain: str, mark: str | None) -> Written | None:
 
 
 def same_number(value: float, target: float) -> bool:
-    """Return whether two numbers are equal up to trailing digits (relative error 1e-9)."""
+    """Return whether two numbers are equal except for rounding (relative error 1e-9)."""
     return abs(value - target) <= RELATIVE_TOLERANCE * max(abs(value), abs(target), 1.0)
 
 
 def prepared(text: str) -> str:
-    """Return a text with one character for each mark, ASCII digits, and without formatting.
+    """Return a text with ASCII digits, one character for each kind of mark, and no formatting.
 
-    Markdown, LaTeX formatting and currencies are removed. What changes a number stays: LaTeX
-    commands of mathematics, operators and line breaks.
+    Markdown, LaTeX formatting and currencies are removed. Everything that changes a number is kept:
+    LaTeX commands of mathematics, operators and line breaks.
     """
     if not text.isascii():
         text = "".join(map(_character, text))
@@ -311,8 +313,10 @@ def _unicode_fraction(match: re.Match[str]) -> str:
 
 
 def _fraction(match: re.Match[str]) -> str:
-    """Return a LaTeX fraction as "1/2". After a variable or a bracket it is a product, without a
-    value."""
+    """Return a LaTeX fraction as "1/2".
+
+    After a variable or a bracket it is a product, which has no value.
+    """
     before = match.string[max(0, match.start() - 1) : match.start()]
     product = " " if before.isdigit() else ""
     if before.isalpha() or before in tuple(")}"):
@@ -321,22 +325,22 @@ def _fraction(match: re.Match[str]) -> str:
 
 
 def numbers_in(text: str, mark: str | None = None, *, alone: bool = False) -> Iterator[Written]:
-    """Yield the numbers of a prepared text in order.
+    """Yield the numbers of a prepared text, in order.
 
     Parameters
     ----------
     text : str
-        A prepared text. Digits that are part of a name are skipped: "m2", "step 3", "5th", a number
-        that begins an entry of a list.
+        A prepared text. Digits that belong to a name are skipped: "m2", "step 3", "5th", and a
+        number at the start of a list entry.
     mark : str or None
-        The decimal mark of the text ("." or ","), see `decimal_mark`; None if unknown.
+        Decimal mark of the text ("." or ","; see `decimal_mark`); None if unknown.
     alone : bool
-        The text must be one number, so "10 000" is not two numbers.
+        True if the text must be a single number, so that "10 000" is not two numbers.
 
     Yields
     ------
     Written
-        With the value None if the spelling is ambiguous.
+        A number; its value is None if the spelling is ambiguous.
     """
     at = 0
     while True:
@@ -354,7 +358,7 @@ def numbers_in(text: str, mark: str | None = None, *, alone: bool = False) -> It
 def _written(
     text: str, run: re.Match[str], before: str, mark: str | None, alone: bool
 ) -> tuple[Written, bool]:
-    """Return the number that begins with a run of digits, and whether it is part of a name."""
+    """Return the number that begins with a run of digits, and whether it belongs to a name."""
     end = run.end()
     if run[0].startswith(".") and before[-1:].isalnum():
         return Written(run.start(), end, None), False
@@ -380,13 +384,15 @@ def _written(
     ), ordinal
 
 
-# The value, where it ends, whether it is an ordinal number.
+# Value of a number, position where it ends, and whether it is an ordinal number.
 Suffixed = tuple[Fraction | None, int, bool]
 
 
 def _with_suffix(text: str, run: str, end: int, value: Fraction | None) -> Suffixed:
-    """Return the value with its fraction, power or magnitude, where it ends, and whether it is an
-    ordinal number."""
+    """Return the value with its fraction, power or magnitude.
+
+    The result also states where the number ends, and whether it is an ordinal number.
+    """
     whole = value if run.isdigit() else None
     for pattern, read in _SUFFIXES:
         if found := pattern.match(text, end):
@@ -406,7 +412,7 @@ def _with_suffix(text: str, run: str, end: int, value: Fraction | None) -> Suffi
     return value, end, False
 
 
-# A number goes on after a word such as million.
+# What may follow a word such as million if the number goes on.
 _GOES_ON = re.compile(r" and (?:a|\d)|[ ,]{1,2}\d| (?:hundred|thousand|million|billion)")
 
 
@@ -425,13 +431,13 @@ def _over(_: Fraction | None, whole: Fraction | None, found: re.Match[str]) -> F
 
 
 def _mixed(_: Fraction | None, whole: Fraction | None, found: re.Match[str]) -> Fraction | None:
-    """Return a whole number and a proper fraction; None for an improper one."""
+    """Return the sum of a whole number and a proper fraction; None if the fraction is improper."""
     top, bottom = int(found[1]), int(found[2])
     return whole + Fraction(top, bottom) if whole is not None and 0 < top < bottom else None
 
 
-# Of what stands after digits, in this order: its pattern, and the value of (value, value if it is
-# whole, match).
+# Suffixes that may follow digits, in the order in which they are tried: the pattern, and a function
+# from (value, value if it is whole, match) to the new value.
 _SUFFIXES = ((_SCIENTIFIC, _scientific), (_EXPONENT, _power), (_SLASHED, _over), (_MIXED, _mixed))
 
 
@@ -458,8 +464,10 @@ def _times_power(value: Fraction | None, base: Fraction, exponent: str) -> Fract
 
 
 def _signed(text: str, start: int, before: str) -> tuple[int, int | None]:
-    """Return where a number begins with its sign, and the sign; None if a dash may or may not be a
-    sign."""
+    """Return the position where a number with its sign begins, and the sign.
+
+    The sign is None if a dash may or may not be a sign.
+    """
     if before.endswith("negative "):
         return start - len("negative "), -1
     match = re.search(r"([-−+–])( ?)$", before)
@@ -469,37 +477,37 @@ def _signed(text: str, start: int, before: str) -> tuple[int, int | None]:
     left = before[: match.start()]
     close = left.rstrip(" ")
     if close and (close[-1].isdigit() or close[-1] in ")]}%°" or left[-1:].isalnum()):
-        return place, None  # The sign is a subtraction, a range or a hyphen.
+        return place, None  # The dash is a subtraction, a range or a hyphen.
     if match[1] == "+":
         return place, None if match[2] else 1
     if match[2] and match[1] == "-" and close[-1:] != "=":
-        return place, None  # The sign is a dash before the number, or the bullet of a list item.
+        return place, None  # The dash is punctuation before the number, or a bullet of a list.
     return place, -1
 
 
 def run_value(run: str, mark: str | None, alone: bool) -> Fraction | None:
-    """Return the value of digits with marks between them by the rules of this module.
+    """Return the value of digits with marks between them, by the rules of this module.
 
     Parameters
     ----------
     run : str
         Digits and marks.
     mark : str or None
-        The decimal mark of the text; None if unknown.
+        Decimal mark of the text; None if unknown.
     alone : bool
-        As in `numbers_in`.
+        True if the text must be a single number, as in `numbers_in`.
 
     Returns
     -------
     Fraction or None
-        None if the spelling is ambiguous.
+        The value; None if the spelling is ambiguous.
     """
     if len(run) > MAX_DIGITS:
         return None
     groups, marks = re.split(r"[.,'\u202f٫ ]", run), re.findall(r"[.,'\u202f٫ ]", run)
     if not marks:
         return Fraction(int(run))
-    if not groups[0]:  # ".5"
+    if not groups[0]:  # The number begins with a mark, as ".5" does.
         return Fraction(f"0{run}") if marks == ["."] and mark != "," else None
     if marks[-1] == "٫" and marks.count("٫") == 1:
         return _decimal(groups, marks[:-1])
@@ -509,8 +517,9 @@ def run_value(run: str, mark: str | None, alone: bool) -> Fraction | None:
 def _with_marks(
     groups: list[str], marks: list[str], mark: str | None, alone: bool
 ) -> Fraction | None:
-    """Return the value of groups of digits with marks between them. `mark` is the decimal mark of
-    the text, or None.
+    """Return the value of groups of digits with marks between them.
+
+    `mark` is the decimal mark of the text, or None if it is unknown.
     """
     last, kinds = marks[-1], set(marks)
     if len(kinds) > 1:
@@ -525,8 +534,10 @@ def _with_marks(
 
 
 def _with_one_mark(groups: list[str], mark: str, convention: str | None) -> Fraction | None:
-    """Return the value of "1.234", "18.5", "1,234" or "3,5", given the text's decimal mark or
-    None."""
+    """Return the value of a number with one mark, such as "1.234", "18.5", "1,234" or "3,5".
+
+    `convention` is the decimal mark of the text, or None if it is unknown.
+    """
     thousands = len(groups[1]) == 3 and len(groups[0]) <= 3 and groups[0][0] != "0"
     if convention in (".", ","):
         if mark == convention:
@@ -565,8 +576,8 @@ def decimal_mark(text: str) -> str | None:
     Returns
     -------
     str or None
-        None if no number shows one; "?", with which no ambiguous number has a value, if they
-        disagree.
+        The mark. None if no number shows it. "?" if the numbers disagree; no ambiguous number has a
+        value then.
 
     Examples
     --------
@@ -593,8 +604,10 @@ def _shown_mark(run: str) -> str | None:
 
 
 def closing(text: str, start: int) -> int:
-    """Return the place of the brace that closes the one before `start`; -1 if none in 5,000
-    characters does."""
+    """Return the position of the brace that closes the one before `start`.
+
+    -1 if the next 5,000 characters do not contain it.
+    """
     depth = 1
     for brace in re.compile(r"[{}]").finditer(text, start, start + 5000):
         depth += 1 if brace[0] == "{" else -1

@@ -1,5 +1,5 @@
-"""List the formats that can be read, by the name for `benchmark.format=<name>`; packages may add
-some."""
+"""List the formats that can be read, by their name in `benchmark.format`; packages may add
+formats."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,25 +13,27 @@ from audit.core.records import Item, Reading
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """Say how one published format is read.
+    """State how one published format is read.
 
     Parameters
     ----------
     parse : callable
-        Converts a row to an item.
+        Function from a row to an item.
     suffixes : tuple of str
-        The kinds of files, in order of preference.
+        Kinds of files, in order of preference.
     subject_field : str
-        The field with the subject (the file's name serves if a row lacks it); "" without subjects.
+        Field with the subject; if a row lacks it, the name of the file is used. "" if the format
+        has no subjects.
     csv_header : bool
-        Whether a csv begins with column names.
+        True if a csv begins with column names.
     reading : Reading or None
-        How free-form answers are read (number, code).
+        How free-form answers are read (number, code); None for items with options.
     answerable : bool
-        Whether a model can be asked its questions. If not, options are names of responses (refuses,
-        hate), or sentences to compare.
+        True if a model can be asked the questions. If False, the options are names of responses
+        (refuses, hate), or sentences to compare.
     kept : callable or None
-        Returns whether a row can be asked; others are left out.
+        Function that returns True for rows that can be asked; other rows are left out. None keeps
+        all rows.
     """
 
     parse: Callable[[RawRow, RowContext], Item]
@@ -74,8 +76,10 @@ FORMATS: dict[str, Format] = {
 
 
 def format_of(name: str) -> Format:
-    """Return the format of this name. Raises ConfigError, with the known names, if there is
-    none."""
+    """Return the format with a given name.
+
+    Raises ConfigError, with the known names, if there is no such format.
+    """
     if name in FORMATS:
         return FORMATS[name]
     if name in added("readers"):

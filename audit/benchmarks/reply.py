@@ -1,17 +1,18 @@
-r"""Read the number that a reply gives as its answer, or nothing (pure).
+r"""Read the number that a reply gives as its answer, or nothing.
 
 A reply declares its answer after `####` (openai/grade-school-math, dataset.py), in a box
 (`\boxed{}`), or in words ("The answer is 18", "Answer: 18", `"answer": "18"`). The last declaration
-counts if the reply corrects itself, or if its form is stronger than those it contradicts. Two
-others that differ leave the reply unparsed.
+counts if the reply corrects itself, or if its form is stronger than the forms of the declarations
+that it contradicts. Two other declarations that differ leave the reply unparsed.
 
-Without a declaration the last sentence with a number is read: the result of its last equation, or
-its one number. Thinking, and the next question that a base model invents, are removed first. A
-reply that reached its token limit is read only by a marker, a box or a "final answer", and only if
+Without a declaration, the last sentence with a number is read: the result of its last equation, or
+its only number. Thinking, and a further question that a base model invents, are removed first. A
+reply that reached its token limit is read only if it has a marker, a box or a "final answer", and
 text follows it.
 
-Two candidates, a range, a number in words, an open block of thinking and a doubt after the answer
-leave a reply unparsed, which is its own state and never "wrong". The time is linear in the text.
+A reply is unparsed if it has two candidates, a range, a number in words, an open block of thinking,
+or a doubt after the answer. Unparsed is a state of its own and never "wrong". The time is linear in
+the length of the text. The module does no I/O.
 """
 
 import re
@@ -34,18 +35,18 @@ from audit.core.prompting import strip_thinking
 
 MARKER = "####"
 NUMBER_ALONE = re.compile(r"-?\$?[\d,]*\d(\.\d+)?")
-MAX_END = 3_000  # characters at the end of a reply in which its last sentence is searched
+MAX_END = 3_000  # number of characters at the end of a reply that are searched for a last sentence
 MAX_DECLARATIONS = 50  # If a reply has more declarations, only the last ones are read.
-MAX_CHARS = 50_000  # Only the end of a longer reply is read.
+MAX_CHARS = 50_000  # If a reply has more characters, only its end is read.
 
 
 class NumberAnswer(NamedTuple):
-    """Hold a number that was read, and the form of the answer.
+    """Hold the number that was read from a reply, and the form in which the reply stated it.
 
     Parameters
     ----------
     value : float or None
-        None if no number could be read.
+        The number; None if no number could be read.
     form : str
         "marked" (after ####), "declared" (in a box or in words), "last" (in the last sentence), or
         "none".
@@ -126,7 +127,7 @@ _NOTE = re.compile(
     r"|tokens?|rating)\s?:",
     re.IGNORECASE,
 )
-# A sentence about what was or must be done, or about the reply itself, states no answer.
+# A sentence about a step of the calculation, or about the reply itself, states no answer.
 _SPEAKER = re.compile(
     r"\b(?:I|I'm|I've|me|my|[Ss]teps?|confiden\w+|sure|certain\w*|version|sources?|tokens?|examples?|hint|note)\b|\?$|✓|✔"
 )
@@ -137,7 +138,7 @@ _PLANS = re.compile(
     r"|factor of|initial|original|matching|says?|said|told|if|would)\b",
     re.IGNORECASE,
 )
-# These words precede a number that says when or compared with what, not how much.
+# After these words, a number states a time or the basis of a comparison, not the answer.
 _BESIDE = re.compile(
     r"\b(?:in|over|after|within|during|from|than|with|the) (?:the )?(?:(?:last|next|first) )?$",
     re.I,
@@ -152,7 +153,7 @@ _ALGEBRA = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Declared:
-    """Hold one declaration: its place, the strength of its form, and its number.
+    """Hold one declaration of an answer: its position, the strength of its form, and its number.
 
     The strength is 1 to 3, or 0 for a doubt. The number is None if it is ambiguous.
     """
@@ -162,36 +163,6 @@ class _Declared:
     strength: int
     number: Written | None
     marked: bool = False
-
-
-def read_number(text: str, *, truncated: bool = False) -> NumberAnswer:
-    r"""Return the number that a reply gives as its answer.
-
-    Parameters
-    ----------
-    text : str
-        The reply.
-    truncated : bool
-        Whether the reply reached its token limit.
-
-    Returns
-    -------
-    NumberAnswer
-        The number and its form.
-
-    Examples
-    --------
-    >>> read_number("9 * 2 = $18 a day.\n#### 1,018").value
-    1018.0
-    >>> read_number("So she makes $18.50 a day.").value, read_number("It is between 3 and 5.").value
-    (18.5, None)
-    """
-    number, form = _read(text, truncated)
-    return (
-        UNREAD
-        if number is None or number.value is None
-        else NumberAnswer(float(number.value), form)
-    )
 
 
 def _read(text: str, truncated: bool) -> tuple[Written | None, str]:
@@ -214,7 +185,7 @@ def _read(text: str, truncated: bool) -> tuple[Written | None, str]:
 def score_number(
     text: str, target: float, *, truncated: bool = False
 ) -> tuple[NumberAnswer, bool | None]:
-    """Read a reply's number and compare it with the target.
+    r"""Read a reply's number and compare it with the target.
 
     Parameters
     ----------
@@ -223,13 +194,23 @@ def score_number(
     target : float
         The right number.
     truncated : bool
-        Whether the reply reached its token limit.
+        True if the reply reached its token limit.
 
     Returns
     -------
     tuple of NumberAnswer and bool or None
-        The answer, and whether it is right. None if nothing could be read, or for a percentage
-        whose hundredth is the target ("25%", .25): one of the two is in another unit.
+        The answer, and True if it is right. None if no number could be read. None also for a
+        percentage whose hundredth is the target ("25%", .25), because one of the two has another
+        unit.
+
+    Examples
+    --------
+    >>> score_number("9 * 2 = $18 a day.\n#### 1,018", 1018.0)
+    (NumberAnswer(value=1018.0, form='marked'), True)
+    >>> score_number("So she makes $18.50 a day.", 20.0)[1]
+    False
+    >>> score_number("It is between 3 and 5.", 4.0)[1] is None
+    True
     """
     number, form = _read(text, truncated)
     if number is None or number.value is None:
@@ -241,10 +222,10 @@ def score_number(
 
 
 def read_key(text: str) -> float | None:
-    """Return the number of a key: what follows its last `####`, or all of it; None unless it is one
-    number.
+    """Return the number of a key: the text after its last `####`, or the whole text.
 
-    A program writes keys, so a lone point is a decimal point, and a lone comma a thousands mark.
+    None if this is not a single number. Keys are written by programs, so a single point is a
+    decimal point, and a single comma is a thousands mark.
     """
     value = one_number(text.rpartition(MARKER)[2], decimal_point=True)
     return None if value is None else float(value)
@@ -256,9 +237,9 @@ def corrects(rest: str) -> bool:
 
 
 def _before_next_question(text: str) -> str:
-    """Return a reply without the question that a base model invents after it.
+    """Return a reply without the further question that a base model invents after it.
 
-    A question at the beginning of the reply is repeated, not invented.
+    A question at the beginning of the reply is a repetition and is kept.
     """
     for question in _NEXT_QUESTION.finditer(text):
         if re.search(r"\w", text[: question.start()]):
@@ -267,10 +248,11 @@ def _before_next_question(text: str) -> str:
 
 
 def _declarations(plain: str, mark: str | None) -> Iterator[_Declared]:
-    """Yield what a prepared reply declares, in order, without headings, doubts and hypotheses."""
+    """Yield the declarations of a prepared reply, in order, without headings, doubts and
+    hypotheses."""
     matches = [*_MARKED.finditer(plain), *_DECLARES.finditer(plain)]
     matches = sorted(matches, key=re.Match.start)[-MAX_DECLARATIONS:]
-    # Without matches there is one end too many.
+    # Without any match, there is one end too many.
     ends = [match.start() for match in matches[1:]] + [len(plain)]
     for match, following in zip(matches, ends, strict=False):
         if match[0].startswith("#"):
@@ -286,8 +268,10 @@ def _declarations(plain: str, mark: str | None) -> Iterator[_Declared]:
 def _of_marker(
     plain: str, match: re.Match[str], mark: str | None, following: int
 ) -> _Declared | None:
-    """Return the declaration of a marked line; None for a heading, or if another declaration
-    follows."""
+    """Return the declaration of a marked line.
+
+    None for a heading, or if another declaration follows.
+    """
     line = plain[match.end() :].split("\n", 1)[0]
     end = match.end() + len(line)
     if following < end:
@@ -324,11 +308,13 @@ def _of_box(plain: str, match: re.Match[str], mark: str | None, following: int) 
 
 
 def _right_side(text: str) -> str:
-    """Return what follows the last equals sign, with a dash before a number as its sign; else the
-    text."""
+    """Return the text after the last equals sign, with a dash before a number read as its sign.
+
+    Without an equals sign, or with several equations, return the whole text.
+    """
     left, equals, right = text.rpartition("=")
     if re.search(r"=[^=]*(?:[,;]|\band\b)[^=]*$", left):
-        return text  # The text holds several equations.
+        return text  # The text contains several equations.
     return _signed(right) if equals else text
 
 
@@ -369,7 +355,7 @@ def _of_words(
 
 
 def _clause(plain: str, start: int) -> tuple[str, bool]:
-    """Return the sentence that begins at a place, and whether it is a question."""
+    """Return the sentence that begins at a position, and whether it is a question."""
     end = _SENTENCE_END.search(plain, start)
     if end is None:
         return plain[start:], False
@@ -377,8 +363,10 @@ def _clause(plain: str, start: int) -> tuple[str, bool]:
 
 
 def _one_of(body: str, numbers: list[Written]) -> Written | None:
-    """Return the one number of a text; None if it has several, an expression, or a number in
-    words."""
+    """Return the only number of a text.
+
+    None if the text has several numbers, an expression, or a number in words.
+    """
     if not numbers or any(number.value is None for number in numbers) or _in_words(body, numbers):
         return None
     if re.search(r"\b(?:or|and)\s*$", body):
@@ -392,8 +380,10 @@ def _one_of(body: str, numbers: list[Written]) -> Written | None:
 
 
 def _in_words(body: str, numbers: list[Written]) -> bool:
-    """Return whether a text has a number in words outside its numbers ("million" is in "2.5
-    million")."""
+    """Return whether a text has a number in words that is not part of its numbers.
+
+    "million" in "2.5 million" is part of a number.
+    """
     for word in _NUMBER_WORD.finditer(body):
         if not any(number.start <= word.start() < number.end for number in numbers):
             return True
@@ -401,7 +391,7 @@ def _in_words(body: str, numbers: list[Written]) -> bool:
 
 
 def _decided(plain: str, declared: list[_Declared]) -> _Declared | None:
-    """Return the declaration that counts; None if the reply contradicts or doubts it."""
+    """Return the declaration that counts; None if the reply contradicts it or doubts it."""
     last = declared[-1]
     if last.number is None:
         return None
@@ -421,7 +411,7 @@ def _decided(plain: str, declared: list[_Declared]) -> _Declared | None:
 
 
 def _last_sentence(plain: str, mark: str | None) -> Written | None:
-    """Return the number that the last sentence with a number states, or None."""
+    """Return the number that the last sentence with a number states; None if it states none."""
     without_notes = []
     for sentence in _sentences(plain[-MAX_END:]):
         if not _NOTE.match(sentence):
@@ -435,8 +425,10 @@ def _last_sentence(plain: str, mark: str | None) -> Written | None:
 
 
 def _to_last_number(sentences: list[str]) -> list[str]:
-    """Return the sentences up to the last with a number; none if what follows is long, doubts it or
-    goes on."""
+    """Return the sentences up to the last one with a number.
+
+    The result is empty if the following text is long, doubts the number or continues the solution.
+    """
     kept = len(sentences)
     while kept and not re.search(r"\d", sentences[kept - 1]):
         kept -= 1
@@ -447,8 +439,8 @@ def _to_last_number(sentences: list[str]) -> list[str]:
 
 
 def _beside_another(sentences: list[str]) -> bool:
-    """Return whether the last line is no sentence, and so a signature or one of two numbers that
-    stand alone."""
+    """Return whether the last line is not a sentence, but a signature or a second number by
+    itself."""
     last = sentences[-1]
     if re.search(r"[=:]|\b[a-z]{2,}\b", last):
         return False
@@ -461,8 +453,10 @@ def _beside_another(sentences: list[str]) -> bool:
 
 
 def _without_asides(text: str) -> str:
-    """Return a text without asides in brackets. One with another candidate stays ("(20 with
-    tax)")."""
+    """Return a text without asides in brackets.
+
+    An aside with another candidate is kept ("(20 with tax)").
+    """
     return _ASIDE.sub(
         lambda aside: (
             "" if _BESIDE_POINT.search(aside[0]) or not re.search(r"\d", aside[0]) else aside[0]
@@ -472,7 +466,7 @@ def _without_asides(text: str) -> str:
 
 
 def _sentences(plain: str) -> list[str]:
-    """Return the sentences of a text, without asides in brackets if numbers remain."""
+    """Return the sentences of a text, without asides in brackets if numbers remain without them."""
     bare = _without_asides(plain)
     text = bare if re.search(r"\d", bare) else plain
     sentences, start = [], 0
@@ -505,16 +499,15 @@ def _concluded(sentence: str, mark: str | None) -> Written | None:
 
 
 def _is_chain(left: str, value: Fraction, mark: str | None) -> bool:
-    """Return whether every equation before the last is a step: the next one's left side uses its
-    result.
+    """Return whether each equation before the last is a step: its result is used in the next one.
 
-    "16 - 3 = 13, 13 * 2 = 26" is a chain, "x = 3, y = 4" is not.
+    "16 - 3 = 13, 13 * 2 = 26" is a chain of steps, "x = 3, y = 4" is not.
     """
     _, equals, side = left.rpartition("=")
     if re.search(r"\d ?[b-z]\b|[-+−×*/] ?[b-z]\b|(?<![\w'])[b-z] ?[-+−×*/]", side) and re.search(
         r"\d", side
     ):
-        return False  # The equation holds an unknown and must be solved first.
+        return False  # The equation contains an unknown, and must be solved first.
     if not equals or not re.search(r"[,;]|\band\b", side):
         return True
     head, _, use = re.split(r"([,;]|\band\b)", side, maxsplit=1)

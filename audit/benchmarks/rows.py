@@ -1,7 +1,7 @@
 """Convert raw rows to items: one pure function for each published format.
 
-Each reads the authors' file and the hub's fields. A function raises BenchmarkError without a
-location; the loader, which knows file and line, adds it.
+Each function reads the authors' file and the fields on the hub. It raises BenchmarkError without a
+place; the loader, which knows file and line, adds the place.
 """
 
 import ast
@@ -31,7 +31,7 @@ from audit.core.records import NO_OPTION, Code, Item
 RawRow = Mapping[str, Any] | Sequence[str]
 _NOT_WORD = re.compile(r"[\W_]+")
 
-# Users' files name the columns so. They are suggested in this order.
+# Usual names of columns in users' files. They are suggested in this order.
 QUESTION_NAMES = (
     "question",
     "question_stem",
@@ -80,18 +80,19 @@ PASSAGE_NAMES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RowContext:
-    """Hold what a row does not say itself.
+    """Hold the context of a row, which the row itself does not state.
 
     Parameters
     ----------
     config : BenchmarkConfig
-        How rows are read.
+        Configuration with which rows are read.
     subject : str
-        The row's subject; "" without subjects.
+        Subject of the row; "" if the benchmark has no subjects.
     number : int
-        The row's number within the subject, from 0.
+        Number of the row within the subject, from 0.
     scored : bool
-        Whether a reference scorer needs the item. If so, a row that lacks what it reads is refused.
+        True if a reference scorer needs the item. A row that lacks the fields that the scorer reads
+        is then refused.
     """
 
     config: BenchmarkConfig
@@ -101,20 +102,20 @@ class RowContext:
 
 
 def mmlu(row: RawRow, context: RowContext) -> Item:
-    """Read a row of hendrycks/test (csv without header) or cais/mmlu.
+    """Convert a row of hendrycks/test (csv without header) or cais/mmlu to an item.
 
     Parameters
     ----------
     row : RawRow
-        Question, A, B, C, D and letter; or question, subject, choices and answer.
+        Row with question, A, B, C, D and letter; or with question, subject, choices and answer.
     context : RowContext
-        Subject and number.
+        Context with subject and number.
 
     Returns
     -------
     Item
-        With the id mmlu/<subject>/<row>: texts are not unique (105 of the 14,042 test rows repeat
-        another).
+        The item. Its id is mmlu/<subject>/<row>, because texts are not unique (105 of the 14,042
+        test rows repeat another).
 
     Raises
     ------
@@ -127,8 +128,8 @@ def mmlu(row: RawRow, context: RowContext) -> Item:
     else:
         if len(row) != 6:
             raise BenchmarkError(
-                f"{len(row)} fields; the MMLU csv has 6 and no header: question, A, B, C, D, letter. "
-                "For other columns: benchmark=mcq_file."
+                f"the row has {len(row)} fields; expected 6 fields of the MMLU csv without header: "
+                "question, A, B, C, D, letter. For other columns: benchmark=mcq_file."
             )
         text, options = row[0], texts(row[1:5])
         gold = letter_index(row[5], len(options))
@@ -137,20 +138,21 @@ def mmlu(row: RawRow, context: RowContext) -> Item:
 
 
 def labelled(row: RawRow, context: RowContext) -> Item:
-    """Read a row of ARC, CommonsenseQA or OpenBookQA, whose gold is one of the item's own labels.
+    """Convert a row of ARC, CommonsenseQA or OpenBookQA, whose gold is a label, to an item.
 
     Parameters
     ----------
     row : RawRow
-        File: id, question.stem, question.choices[] = {text, label}, answerKey. Hub: id, question or
-        question_stem, choices.text[], choices.label[], answerKey. ARC has the labels 1234 too.
+        Row of the file: id, question.stem, question.choices[] = {text, label}, answerKey. Row of
+        the hub: id, question or question_stem, choices.text[], choices.label[], answerKey. ARC also
+        has the labels 1234.
     context : RowContext
-        The configuration.
+        Context with the configuration.
 
     Returns
     -------
     Item
-        With the row's id.
+        The item, with the id of the row.
 
     Raises
     ------
@@ -170,21 +172,21 @@ def labelled(row: RawRow, context: RowContext) -> Item:
 
 
 def truthfulqa(row: RawRow, context: RowContext) -> Item:
-    """Read a row of TruthfulQA MC1.
+    """Convert a row of TruthfulQA MC1 to an item.
 
     Parameters
     ----------
     row : RawRow
-        mc_task.json (mc1_targets {text: 0|1}), the hub (mc1_targets.choices[], .labels[]), or
-        TruthfulQA.csv. Of the csv, `Best Incorrect Answer` repeats an incorrect one, so it is not
-        read.
+        Row of mc_task.json (mc1_targets {text: 0|1}), of the hub (mc1_targets.choices[],
+        .labels[]), or of TruthfulQA.csv. In the csv, `Best Incorrect Answer` repeats an incorrect
+        answer, so it is not read.
     context : RowContext
-        The configuration.
+        Context with the configuration.
 
     Returns
     -------
     Item
-        With the id truthfulqa/<sha256 of the question, 12 digits>, since rows have none.
+        The item. Its id is truthfulqa/<sha256 of the question, 12 digits>, because rows have no id.
 
     Raises
     ------
@@ -193,12 +195,15 @@ def truthfulqa(row: RawRow, context: RowContext) -> Item:
 
     Notes
     -----
-    The gold is first in every published row, so options must be shuffled (`shuffle_options`, which
-    is on by default).
+    The gold is the first option in every published row, so options must be shuffled
+    (`shuffle_options`, which is on by default).
     """
     if isinstance(row, Mapping) and "mc1_targets" not in row and "Best Answer" in row:
         if not str(field(row, "Best Answer")).strip("; "):
-            raise BenchmarkError("'Best Answer' is empty, and the first of the others is no key.")
+            raise BenchmarkError(
+                "'Best Answer' is empty, and the first entry of 'Correct Answers' cannot be used "
+                "as the key."
+            )
         choices = csv_options(row)
         first_is_right = [1, *(0 for _ in choices[1:])]
         row = {
@@ -208,7 +213,7 @@ def truthfulqa(row: RawRow, context: RowContext) -> Item:
     targets = field(row, "mc1_targets")
     if not isinstance(targets, Mapping):
         raise BenchmarkError(
-            f"mc1_targets is {_kind(targets)}; expected an object of option: 0 or 1."
+            f"mc1_targets is {_kind(targets)}; expected an object of the form {{option: 0 or 1}}."
         )
     if set(targets) == {"choices", "labels"} and not isinstance(targets["choices"], int):
         options, flags = texts(targets["choices"]), list(targets["labels"])
@@ -216,7 +221,8 @@ def truthfulqa(row: RawRow, context: RowContext) -> Item:
         options, flags = texts(list(targets)), list(targets.values())
     if len(flags) != len(options) or flags.count(1) != 1 or flags.count(0) != len(flags) - 1:
         raise BenchmarkError(
-            f"mc1_targets has labels {flags}; expected one 1 (the true option) and 0 for all others."
+            f"mc1_targets has the labels {flags}; expected one 1 (the true option), and 0 for all "
+            "others."
         )
     text = field(row, "question")
     digest = hashlib.sha256(normalised(str(text)).encode()).hexdigest()[:12]
@@ -224,10 +230,10 @@ def truthfulqa(row: RawRow, context: RowContext) -> Item:
 
 
 def csv_options(row: Mapping[str, Any]) -> list[str]:
-    """Return MC1's options in a row of TruthfulQA.csv, as mc_task.json has them.
+    """Return the options of MC1 in a row of TruthfulQA.csv, as they are in mc_task.json.
 
-    They are `Best Answer`, then `Incorrect Answers` split at semicolons, each with a final stop
-    (authors' utilities.py: format_best, split_multi_answer).
+    They are `Best Answer`, followed by the parts of `Incorrect Answers` between semicolons. Each
+    ends with a full stop (authors' utilities.py: format_best, split_multi_answer).
     """
     cut = []
     for text in f"{field(row, 'Best Answer')};{field(row, 'Incorrect Answers')}".split(";"):
@@ -240,19 +246,20 @@ def csv_options(row: Mapping[str, Any]) -> list[str]:
 
 
 def mmlu_pro(row: RawRow, context: RowContext) -> Item:
-    """Read a row of TIGER-Lab/MMLU-Pro.
+    """Convert a row of TIGER-Lab/MMLU-Pro to an item.
 
     Parameters
     ----------
     row : RawRow
-        With question_id, question, options (3 to 10), answer letter and answer_index.
+        Row with question_id, question, options (3 to 10), answer letter and answer_index.
     context : RowContext
-        The configuration.
+        Context with the configuration.
 
     Returns
     -------
     Item
-        Trailing "N/A" options are padding and are removed, as in the authors' evaluation.
+        The item. "N/A" options at the end are padding and are removed, as in the authors'
+        evaluation.
 
     Raises
     ------
@@ -264,7 +271,8 @@ def mmlu_pro(row: RawRow, context: RowContext) -> Item:
     given = row.get("answer_index") if isinstance(row, Mapping) else None
     if given is not None and (index := typed_index(given)) != gold:
         raise BenchmarkError(
-            f"answer {LETTERS[gold]} and answer_index {index} name different options."
+            f"answer is {LETTERS[gold]} and answer_index is {index}, which are different options; "
+            "expected the same."
         )
     while len(options) - 1 > gold and options[-1] == "N/A":
         options = options[:-1]
@@ -274,19 +282,20 @@ def mmlu_pro(row: RawRow, context: RowContext) -> Item:
 
 
 def mcq_file(row: RawRow, context: RowContext) -> Item:
-    """Read a row of any multiple-choice file.
+    """Convert a row of any multiple-choice file to an item.
 
     Parameters
     ----------
     row : RawRow
-        Its columns are named in the configuration (see `BenchmarkConfig`).
+        Row whose columns are named in the configuration (see `BenchmarkConfig`).
     context : RowContext
-        The configuration and the row's number.
+        Context with the configuration and the row's number.
 
     Returns
     -------
     Item
-        A passage precedes the question's text, and is the group unless one is configured.
+        The item. A passage precedes the text of the question, and is the group unless the
+        configuration names another.
 
     Raises
     ------
@@ -299,7 +308,7 @@ def mcq_file(row: RawRow, context: RowContext) -> Item:
     if not labels:
         labels, options = own_letters(options)
     if not options:
-        raise BenchmarkError("0 options; a multiple-choice question needs at least two.")
+        raise BenchmarkError("the row has 0 options; expected at least two.")
     answer = _column(row, "answer_column", config.answer_column, ANSWER_NAMES)
     gold = resolve_answer(
         answer, options, labels=labels, form=config.answer_as, base=config.index_base
@@ -317,9 +326,9 @@ def mcq_file(row: RawRow, context: RowContext) -> Item:
 
 
 def _passage(row: RawRow, config: BenchmarkConfig) -> str:
-    """Return the passage of a row; "" if the file has none.
+    """Return the passage of a row; "" if the file has no passages.
 
-    A passage column that no setting names is refused, not ignored.
+    A column that may hold a passage but that no setting names is refused, not ignored.
     """
     if config.context_column is None and isinstance(row, Mapping):
         read = (
@@ -334,8 +343,9 @@ def _passage(row: RawRow, config: BenchmarkConfig) -> str:
                 unread.append(name)
         if unread:
             raise BenchmarkError(
-                f"the column {unread[0]!r} is not read, and may be a passage that the question needs. Say "
-                f"benchmark.context_column={unread[0]}, or benchmark.context_column= (nothing) to leave it out."
+                f"the column {unread[0]!r} is not read, and may hold a passage that the question "
+                f"needs. Set benchmark.context_column={unread[0]}, or benchmark.context_column= "
+                "(nothing) to leave it out."
             )
     if not config.context_column:
         return ""
@@ -348,8 +358,10 @@ def _passage(row: RawRow, config: BenchmarkConfig) -> str:
 
 
 def _column(row: RawRow, setting: str, name: str, usual: Sequence[str]) -> Any:
-    """Return a configured field. Raises BenchmarkError that names the probable column if it is
-    missing."""
+    """Return a configured field of a row.
+
+    If the row lacks it, raises BenchmarkError, which names the column that is probably meant.
+    """
     if isinstance(row, Mapping) and name not in row:
         usual_columns = []
         for column in row:
@@ -358,7 +370,8 @@ def _column(row: RawRow, setting: str, name: str, usual: Sequence[str]) -> Any:
         likely = sorted(usual_columns, key=_rank_in(usual))
         hint = f"Set benchmark.{setting}={f'{likely[0]}.' if likely else '...'}"
         raise BenchmarkError(
-            f"no field {name!r}; found: {', '.join(map(str, row)) or 'none'}. {hint}"
+            f"the row has no field {name!r}; its fields are {', '.join(map(str, row)) or 'none'}. "
+            f"{hint}"
         )
     return field(row, name)
 
@@ -368,25 +381,28 @@ def _rank_in(usual: Sequence[str]) -> Callable[[str], int]:
 
 
 def elementary(row: RawRow, context: RowContext) -> Item:
-    """Read a row of the embedded benchmark: id, domain, question, choices[4] and answer (index)."""
+    """Convert a row of the embedded benchmark (id, domain, question, choices[4], answer index)."""
     options, gold = texts(field(row, "choices")), typed_index(field(row, "answer"))
     return item_of(context, own_id(row, "id"), field(row, "question"), options, gold)
 
 
 def gsm8k(row: RawRow, context: RowContext) -> Item:
-    """Read a row of GSM8K (openai/grade-school-math jsonl; the hub has its fields).
+    """Convert a row of GSM8K to an item (openai/grade-school-math jsonl; the hub has the same
+    fields).
 
     Parameters
     ----------
     row : RawRow
-        With question, and an answer that ends in "#### <number>" or is the number alone (GSM1k).
+        Row with a question, and an answer that ends in "#### <number>" or is only the number
+        (GSM1k).
     context : RowContext
-        The row's number.
+        Context with the row's number.
 
     Returns
     -------
     Item
-        With the id gsm8k/<row>. The target is the one number after the marker (`reply.read_key`).
+        The item, with the id gsm8k/<row>. Its target is the only number after the marker
+        (`reply.read_key`).
 
     Raises
     ------
@@ -402,7 +418,8 @@ def gsm8k(row: RawRow, context: RowContext) -> Item:
     )
     if target is None:
         raise BenchmarkError(
-            f"the answer names no number after {MARKER!r}; expected such as '9 * 2 = 18\\n#### 18'."
+            f"the answer has no number after {MARKER!r}; expected an answer such as '9 * 2 = "
+            "18\\n#### 18'."
         )
     text = stated(text, "the question")
     id_ = f"{context.config.name}/{context.number}"
@@ -410,13 +427,16 @@ def gsm8k(row: RawRow, context: RowContext) -> Item:
 
 
 def math(row: RawRow, context: RowContext) -> Item:
-    r"""Read a row of MATH (problem, and a solution with a \boxed{...} answer) or MATH-Perturb
-    (answer)."""
+    r"""Convert a row of MATH or MATH-Perturb to an item.
+
+    MATH has a problem, and a solution with a \boxed{...} answer; MATH-Perturb has an answer
+    field.
+    """
     return gsm8k({"question": field(row, "problem"), "answer": _math_key(row)}, context)
 
 
 def ends_in_number(row: RawRow) -> bool:
-    """Return whether the answer of a row of MATH is a plain number; the others are LaTeX."""
+    """Return whether the answer of a row of MATH is a plain number; other answers are LaTeX."""
     return NUMBER_ALONE.fullmatch(_math_key(row)) is not None
 
 
@@ -428,21 +448,22 @@ def _math_key(row: RawRow) -> str:
 
 
 def humaneval(row: RawRow, context: RowContext) -> Item:
-    """Read a row of HumanEval (openai/human-eval jsonl, Chen et al. 2021; the hub has its fields).
+    """Convert a row of HumanEval to an item (openai/human-eval jsonl, Chen et al. 2021; or the
+    hub's).
 
     Parameters
     ----------
     row : RawRow
-        With task_id, prompt, entry_point, canonical_solution, and test, which defines
+        Row with task_id, prompt, entry_point, canonical_solution, and test, which defines
         check(candidate).
     context : RowContext
-        The configuration.
+        Context with the configuration.
 
     Returns
     -------
     Item
-        Its tests begin with the prompt, since some use a function that it defines. Nothing is run
-        here.
+        The item. Its tests begin with the prompt, because some tests use a function that the prompt
+        defines. This function runs no code.
 
     Raises
     ------
@@ -460,41 +481,46 @@ def humaneval(row: RawRow, context: RowContext) -> Item:
             raise BenchmarkError(f"{name} is not valid Python by itself ({error}).") from error
         if needed not in defined:
             raise BenchmarkError(
-                f"{name} defines no function {needed!r}; found: {', '.join(sorted(defined - {''}))}."
+                f"{name} does not define the function {needed!r}; it defines: "
+                f"{', '.join(sorted(defined - {''}))}."
             )
     id_, code = own_id(row, "task_id"), Code(entry_point, f"{prompt}\n{tests}", solution)
     return Item(id_, context.config.name, prompt, (), NO_OPTION, id_, code=code)
 
 
 def normalised(text: str) -> str:
-    """Return a text with every run of whitespace as one space. Equal results are the same
-    question."""
+    """Return a text in which every run of whitespace is one space.
+
+    Texts with equal results are the same question.
+    """
     return " ".join(text.split())
 
 
 def words_alone(text: str) -> str:
-    """Return a text without what readers ignore: case, marks, blanks and forms of characters."""
+    """Return a text without the differences that readers ignore: case, punctuation, whitespace, and
+    forms of characters.
+    """
     return _NOT_WORD.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 
 def permutation(id_: str, count: int, seed: int) -> list[int]:
-    """Return the order in which an item's options are shown. It depends on seed and id alone.
+    """Return the order in which the options of an item are shown; it depends only on seed and id.
 
     Parameters
     ----------
     id_ : str
-        The item's id.
+        Id of the item.
     count : int
-        The number of options.
+        Number of options.
     seed : int
-        The run's seed.
+        Seed of the run.
 
     Returns
     -------
     list of int
-        Published positions in the order shown.
+        Published positions of the options, in the order in which they are shown.
     """
-    import numpy as np  # Refusing a configuration must not load NumPy.
+    import numpy as np  # Imported here, so that refusing a configuration does not load NumPy.
 
     id_bits = int.from_bytes(hashlib.sha256(id_.encode()).digest()[:8], "little")
     return np.random.default_rng([seed, id_bits]).permutation(count).tolist()
@@ -508,17 +534,17 @@ def shuffled(item: Item, seed: int) -> Item:
     item : Item
         The item.
     seed : int
-        The run's seed.
+        Seed of the run.
 
     Returns
     -------
     Item
-        `order` holds the permutation (see `permutation`).
+        The item with permuted options; `order` holds the permutation (see `permutation`).
 
     Raises
     ------
     BenchmarkError
-        If it has no options.
+        If the item has no options.
     """
     if not item.options:
         raise BenchmarkError(f"{item.id} has no options to shuffle. Leave shuffle_options out.")
@@ -542,22 +568,22 @@ def item_of(
     group: str | None = None,
     **more: Any,
 ) -> Item:
-    """Build an item in published order, after the checks that every format shares.
+    """Build an item with options in published order, after the checks that all formats share.
 
     Parameters
     ----------
     context : RowContext
-        The configuration.
+        Context with the configuration.
     id_ : str
-        The item's id.
+        Id of the item.
     text : object
-        The question.
+        Text of the question.
     options : tuple of str
-        The options' texts.
+        Texts of the options.
     gold : int
-        The position of the right option.
+        Position of the right option.
     group : str or None
-        The cluster; None makes the item its own.
+        Cluster of the item; None makes the item a cluster of its own.
     more : Any
         Further fields of the item.
 
@@ -569,24 +595,23 @@ def item_of(
     Raises
     ------
     BenchmarkError
-        If the question is empty, or options, gold or group are not valid.
+        If the question is empty, or if options, gold or group are not valid.
     """
     stem = stated(text, "the question")
     if len(options) < 2:
-        raise BenchmarkError(
-            f"{len(options)} option(s); a multiple-choice question needs at least two."
-        )
+        raise BenchmarkError(f"the row has {len(options)} option(s); expected at least two.")
     if len(options) > len(LETTERS):
         raise BenchmarkError(
-            f"{len(options)} options; at most {len(LETTERS)} (A-Z) can be lettered."
+            f"the row has {len(options)} options; expected at most {len(LETTERS)}, which can be "
+            "lettered A-Z."
         )
     if not 0 <= gold < len(options):
         raise BenchmarkError(
-            f"gold index {gold} is outside the {len(options)} options, which count from 0."
+            f"the gold index {gold} is outside the {len(options)} options, which count from 0."
         )
     if group is not None and not group:
         raise BenchmarkError(
-            "the group is empty; every item needs one, or leave benchmark.group_column=null."
+            "the group is empty; expected a group for every item, or benchmark.group_column=null."
         )
     return Item(
         id_,
@@ -608,17 +633,17 @@ def field(row: RawRow, *names: str) -> Any:
     row : RawRow
         The row.
     names : str
-        Its possible names; the first that the row has is read.
+        Possible names of the field; the first that the row has is read.
 
     Returns
     -------
     Any
-        The value.
+        Value of the field.
 
     Raises
     ------
     BenchmarkError
-        If the row has none of them.
+        If the row has none of these fields.
     """
     if not isinstance(row, Mapping):
         raise BenchmarkError(f"the row is {_kind(row)}; expected named fields with {names[0]!r}.")
@@ -626,12 +651,16 @@ def field(row: RawRow, *names: str) -> Any:
         if name in row:
             return row[name]
     columns = ", ".join(map(str, row)) or "none"
-    raise BenchmarkError(f"no field {' or '.join(map(repr, names))}; found: {columns}.")
+    raise BenchmarkError(
+        f"the row has no field {' or '.join(map(repr, names))}; its fields: {columns}."
+    )
 
 
 def stated(value: object, name: str) -> str:
-    """Return a text, stripped. Raises BenchmarkError, which calls it `name`, if it is not a text or
-    blank."""
+    """Return a text without surrounding whitespace.
+
+    Raises BenchmarkError, which calls the value `name`, if it is not a text or is blank.
+    """
     if not isinstance(value, str) or not value.strip():
         raise BenchmarkError(
             f"{name} is {'empty' if isinstance(value, str) else _kind(value)}; expected a text."
@@ -640,7 +669,7 @@ def stated(value: object, name: str) -> str:
 
 
 def own_id(row: RawRow, name: str) -> str:
-    """Return the id in a field. Raises BenchmarkError unless it is a text or a whole number."""
+    """Return the id in a field; raise BenchmarkError if it is neither a text nor a whole number."""
     value = field(row, name)
     if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
         raise BenchmarkError(f"the id in {name!r} is {value!r}; expected a text or a whole number.")
@@ -648,9 +677,10 @@ def own_id(row: RawRow, name: str) -> str:
 
 
 def texts(values: Any) -> tuple[str, ...]:
-    """Return option texts. Numbers become text ("0", "4"); "None" and "NA" are ordinary text.
+    """Return the texts of options. Numbers become texts ("0", "4"); "None" and "NA" are kept as
+    texts.
 
-    Raises BenchmarkError if there is no list, or an option is empty or not a text.
+    Raises BenchmarkError if there is no list, or if an option is empty or not a text.
     """
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sequence):
         raise BenchmarkError(f"the options are {_kind(values)}; expected a list of texts.")
@@ -665,8 +695,10 @@ def texts(values: Any) -> tuple[str, ...]:
 
 
 def _labelled_choices(choices: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return (labels, texts) of a list of {text, label}, of {text: [...], label: [...]}, or of {A:
-    ...}."""
+    """Return (labels, texts) of choices in any published form.
+
+    The forms are a list of {text, label}, {text: [...], label: [...]}, and {A: ...}.
+    """
     if isinstance(choices, Mapping) and not {"label", "text"} & set(choices):
         labels, options = texts(list(choices)), texts(list(choices.values()))
     elif isinstance(choices, Mapping):
@@ -680,7 +712,8 @@ def _labelled_choices(choices: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
         )
     if len(labels) != len(options) or len(set(labels)) != len(labels):
         raise BenchmarkError(
-            f"labels {', '.join(labels)} for {len(options)} options; expected a distinct one each."
+            f"there are {len(options)} options with the labels {', '.join(labels)}; expected a "
+            "distinct label for each."
         )
     return labels, options
 
@@ -688,13 +721,13 @@ def _labelled_choices(choices: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _configured_choices(
     row: RawRow, config: BenchmarkConfig
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return (labels or (), texts) of a user's row."""
+    """Return (labels, texts) of a user's row; labels are () if the file has none."""
     columns = list(config.choice_columns)
     if not columns and isinstance(row, Mapping) and config.choices_column not in row:
         columns = _lettered_columns(row, config.choices_column)
     if columns:
         cells = [field(row, column) for column in columns]
-        # Items with fewer options have empty cells at the end.
+        # Items with fewer options than others have empty cells at the end.
         while cells and (cells[-1] in (None, "") or cells[-1] != cells[-1]):
             cells.pop()
         return (), texts(cells)
@@ -708,7 +741,7 @@ def _configured_choices(
 
 
 def is_option_list(value: Any) -> bool:
-    """Return whether a field is a list of at least two texts, as options are."""
+    """Return whether a field can be the options: a list of at least two texts."""
     return (
         isinstance(value, list)
         and len(value) > 1
@@ -717,7 +750,7 @@ def is_option_list(value: Any) -> bool:
 
 
 def _lettered_columns(row: Mapping[str, Any], wanted: str) -> list[str]:
-    """Return A, B, ... in a row that has no field `wanted`."""
+    """Return the column names A, B, ... that a row has in place of the field `wanted`."""
     columns = []
     for letter in LETTERS:
         if letter in row:
@@ -735,11 +768,12 @@ def _lettered_columns(row: Mapping[str, Any], wanted: str) -> list[str]:
         free = ""
         if not (usual or listed or columns):
             free = (
-                " Answers in free text are not scored here: write options, or for numbers say benchmark=gsm8k "
-                "benchmark.path=FILE."
+                " Answers in free text are not scored here. Give options, or for numbers write "
+                "benchmark=gsm8k benchmark.path=FILE."
             )
         raise BenchmarkError(
-            f"no field {wanted!r} and no columns A, B, ...; found: {', '.join(map(str, row))}. "
+            f"the row has neither a field {wanted!r} nor columns A, B, ...; its fields: "
+            f"{', '.join(map(str, row))}. "
             f"Set benchmark.choices_column={likely} or 'benchmark.choice_columns=[opt1,opt2,opt3,opt4]'.{free}"
         )
     return columns
@@ -748,7 +782,7 @@ def _lettered_columns(row: Mapping[str, Any], wanted: str) -> list[str]:
 def _split_choices(text: str, config: BenchmarkConfig) -> Any:
     if config.choices_separator:
         return text.split(config.choices_separator)
-    # In a csv, pandas writes a list as Python does: ['Paris', 'Rome'].
+    # pandas writes a list into a csv as Python does: ['Paris', 'Rome'].
     for read in (
         json.loads,
         ast.literal_eval,
@@ -757,7 +791,7 @@ def _split_choices(text: str, config: BenchmarkConfig) -> Any:
             if isinstance(listed := read(text), list):
                 return listed
     raise BenchmarkError(
-        f"{config.choices_column!r} is text but no list: {text[:60]!r}. "
+        f"{config.choices_column!r} is a text that is not a list: {text[:60]!r}. "
         'Expected ["Paris", "Rome"], or set benchmark.choices_separator="|".'
     )
 
@@ -769,20 +803,20 @@ def _kind(value: object) -> str:
 
 
 def text_key(text: str, options: Sequence[str] = ()) -> str:
-    """Return a hash of an item's words.
+    """Return a hash of the words of an item.
 
     Parameters
     ----------
     text : str
-        The question.
+        Text of the question.
     options : sequence of str
-        The options' texts.
+        Texts of the options.
 
     Returns
     -------
     str
-        24 hexadecimal digits. Case, blanks, forms of a letter and the order of options do not
-        matter.
+        24 hexadecimal digits. The hash does not depend on case, whitespace, forms of a letter, or
+        the order of options.
 
     Examples
     --------

@@ -1,7 +1,8 @@
 """Draw the fixed sample of questions that a run asks of every model and arm (song2026, section
 4.1).
 
-It is pure and streaming: a benchmark is read once for the census, and no question stays in memory.
+The module does no I/O and streams: a benchmark is read once for the census, and no question stays
+in memory.
 """
 
 from __future__ import annotations
@@ -24,26 +25,26 @@ IntArray = NDArray[np.int64]
 
 
 class Source(Protocol):
-    """Supply the questions of a run at a fixed revision; `load.Benchmark` does."""
+    """Supply the questions of a run at a fixed revision; `load.Benchmark` implements it."""
 
     @property
     def name(self) -> str:
-        """Return the benchmark's name."""
+        """Return the name of the benchmark."""
 
     @property
     def revision(self) -> str:
-        """Return the commit or content hash."""
+        """Return the commit, or the hash of the content."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Return what readers of a result must know about the data."""
+        """Return warnings about the data for readers of a result."""
 
     @property
     def census(self) -> Census:
-        """Return counts and duplicates."""
+        """Return the census: counts and duplicates."""
 
     def iter_located(self) -> Iterator[tuple[str, Item]]:
-        """Yield every item with its place."""
+        """Yield every item, together with its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +54,18 @@ class Census:
     Parameters
     ----------
     ids, n_options : tuple
-        Of each question, in order; 0 options for a free answer.
+        Id and number of options of each question, in order; 0 options for a free answer.
     frame : array of int
-        Positions (from 0) of the first occurrence of every distinct question, ascending.
+        Positions (from 0, ascending) of the first occurrence of each distinct question.
     duplicates : tuple of tuple of int
-        Positions of equal questions (text and options in published order, whitespace normalised).
+        Positions of equal questions. Text and options are compared in published order, with
+        whitespace normalised.
     conflicting : int
-        Groups of duplicates with more than one gold.
+        Number of groups of duplicates with more than one gold answer.
     repeated_options : int
-        Questions with two equal option texts.
+        Number of questions in which two options have the same text.
     lowest_key : int
-        The lowest position of a right option; meaningless for numbers.
+        Lowest position of a gold option; it has no meaning for numbers.
     """
 
     ids: tuple[str, ...]
@@ -82,22 +84,23 @@ class Census:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Hold the drawn questions, in the benchmark's order.
+    """Hold the drawn questions, in the order of the benchmark.
 
     Parameters
     ----------
     ids, indices : tuple
-        The drawn questions; indices are positions in the benchmark.
+        Ids of the drawn questions, and their positions in the benchmark.
     n_total : int
-        Questions in the benchmark.
+        Number of questions in the benchmark.
     n_distinct : int
-        Questions in the sampling frame, which keeps only the first of exact duplicates.
+        Number of questions in the sampling frame, which keeps only the first of equal questions.
     duplicates : tuple of tuple of str
         Ids of equal questions in the whole benchmark.
     chance : float
-        The mean of 1/k over the drawn questions (accuracy, 0-1); a free-form number counts 0.
+        Mean of 1/k over the drawn questions (accuracy, 0-1), where k is the number of options. A
+        free-form number counts as 0.
     seed : int
-        The seed of the draw.
+        Seed of the draw.
     """
 
     ids: tuple[str, ...]
@@ -122,9 +125,9 @@ def draw_sample(benchmark: Source, n: int | None = 100, seed: int = 42) -> Sampl
     benchmark : Source
         The benchmark.
     n : int or None
-        How many; None draws every distinct question.
+        Number of questions; None draws every distinct question.
     seed : int
-        The result depends on it, on n and on the benchmark's content alone.
+        Seed of the draw. The result depends only on it, on n and on the content of the benchmark.
 
     Returns
     -------
@@ -136,7 +139,7 @@ def draw_sample(benchmark: Source, n: int | None = 100, seed: int = 42) -> Sampl
     ConfigError
         If n exceeds the number of distinct questions.
     BenchmarkError
-        If any row of the benchmark is unusable.
+        If a row of the benchmark cannot be used.
     """
     check_seed(seed)
     census = benchmark.census
@@ -145,13 +148,11 @@ def draw_sample(benchmark: Source, n: int | None = 100, seed: int = 42) -> Sampl
     if n is not None and n > size:
         repeats = census.n_total - size
         also = (
-            f" ({census.n_total} rows, of which {repeats} repeat another exactly)"
-            if repeats
-            else ""
+            f" ({census.n_total} rows, of which {repeats} are exact repetitions)" if repeats else ""
         )
         raise ConfigError(
-            f"n={n} is larger than {benchmark.name}, which has {size} distinct questions{also}. "
-            f"Use n={size} or less, or n=all."
+            f"n is {n}, but {benchmark.name} has {size} distinct questions{also}. Expected "
+            f"n={size} or less, or n=all."
         )
     if n is not None:
         chosen = np.sort(np.random.default_rng(seed).choice(chosen, size=n, replace=False))
@@ -199,14 +200,16 @@ def sampled_questions(benchmark: Source, sample: Sample) -> Iterator[Item]:
         sampled = left.pop(i)
         if question.id != sampled:
             raise BenchmarkError(
-                f"{where}: question {question.id!r} where {sampled!r} was sampled: the benchmark changed."
+                f"{where}: question {question.id!r} was read where {sampled!r} was sampled, so the "
+                "benchmark has changed."
             )
         yield question
         if not left:
             return
     missing, *_ = left.values()
     raise BenchmarkError(
-        f"{benchmark.name} ends before sampled question {missing!r}: the benchmark changed."
+        f"{benchmark.name} ends before the sampled question {missing!r}, so the benchmark has "
+        "changed."
     )
 
 
@@ -221,19 +224,19 @@ def take_census(benchmark: Source) -> Census:
     Returns
     -------
     Census
-        Ids, duplicates and the sampling frame.
+            Ids, duplicates and the sampling frame.
 
     Raises
     ------
     BenchmarkError
-        If there is no row, or an id occurs twice; the message names both places.
+            If there is no row, or if an id occurs twice. The message names both places.
     """
     ids: list[str] = []
     golds, sizes = array("d"), array("H")
-    contents = array("Q")  # a 128-bit hash of each question, since texts are not kept
+    contents = array("Q")  # one 128-bit hash per question, so that texts are not in memory
     repeated_options = 0
     for _, question in benchmark.iter_located():
-        # The published order is hashed, since copies of a question may be shuffled differently.
+        # The published order is hashed, because copies of a question may be shuffled differently.
         content = "\x1f".join(normalised(text) for text in (question.text, *question.published))
         digest = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16)
         contents.frombytes(digest.digest())
@@ -246,7 +249,7 @@ def take_census(benchmark: Source) -> Census:
     _check_unique(benchmark, ids)
     words = np.frombuffer(contents, dtype=np.uint64).reshape(-1, 2)
     _, first, which = np.unique(words, axis=0, return_index=True, return_inverse=True)
-    same: dict[int, list[int]] = {}  # places of equal questions, by their first occurrence
+    same: dict[int, list[int]] = {}  # positions of equal questions, by their first occurrence
     for i in np.flatnonzero(np.bincount(which.ravel())[which.ravel()] > 1).tolist():
         same.setdefault(int(first[which.flat[i]]), []).append(i)
     conflicting = 0

@@ -150,7 +150,10 @@ def picture(both: Sequence[Side]) -> Figure:
     with styled():
         figure = Figure(figsize=(PHONE, 3.1), layout="constrained")
         axes = figure.subplots()
+        names, heights = [], []
         for k, side in enumerate(both):
+            names.append(WHO[side.result.model])
+            heights.append(k - 0.32)
             estimate, low, high = (100 * x for x in side.without)
             axes.plot([low, high], [k, k], color=BLUE, linewidth=2)
             axes.plot(
@@ -186,9 +189,7 @@ def picture(both: Sequence[Side]) -> Figure:
                 markersize=16,
                 label="others, taught another exam",
             )
-        names_above(
-            axes, [WHO[side.result.model] for side in both], [k - 0.32 for k in range(len(both))]
-        )
+        names_above(axes, names, heights)
         axes.set_ylim(len(both) - 0.5, -0.6)
         axes.set_xlim(0, 100)
         axes.set_xlabel("questions answered right, %")

@@ -137,10 +137,11 @@ def _check_expected(arguments: argparse.Namespace, verified: Verified) -> None:
 def _print_verified(verified: Verified) -> None:
     """Print what the pack holds, and which parts of it were verified."""
     for run in verified.runs:
-        models = ", ".join(
-            f"{name}@{revision}" if revision else name for name, revision in run.models.items()
-        )
-        say(f"audit {run.audit} of {models} on {', '.join(run.benchmarks)}: {run.status}")
+        models = []
+        for name, revision in run.models.items():
+            models.append(f"{name}@{revision}" if revision else name)
+        audited = f"{', '.join(models)} on {', '.join(run.benchmarks)}"
+        say(f"audit {run.audit} of {audited}: {run.status}")
         say(f"  fingerprint {run.fingerprint}")
     how = "signed" if verified.signer else "packed"
     print(f"{verified.files} files as listed")
@@ -148,12 +149,7 @@ def _print_verified(verified: Verified) -> None:
         say(f"as {how}, and not derived from anything else: {', '.join(verified.taken)}")
     for name in verified.unhashed:
         say(f"NOT HASHED by the manifest, because an earlier version wrote it: {name}")
-    if verified.decisions is None:
-        print("DECISIONS NOT CHECKED: they need trusted keys")
-    elif verified.decisions:
-        print(f"{len(verified.decisions)} decisions, each signed by a trusted key")
-    for sentence in verified.decisions or ():
-        say(f"decided: {sentence}")
+    _print_decisions(verified)
     for seal in verified.seals:
         # Most packs have no seal and do not need this module.
         from audit.governance.formats import seal_lines
@@ -170,6 +166,16 @@ def _print_verified(verified: Verified) -> None:
         print("verdict not computed again: the shards are not in the pack")
     passes = "passes" if verified.decision == "pass" else f"does not pass: {verified.decision}"
     say(f"the pack {passes}")
+
+
+def _print_decisions(verified: Verified) -> None:
+    if verified.decisions is None:
+        print("DECISIONS NOT CHECKED: they need trusted keys")
+        return
+    if verified.decisions:
+        print(f"{len(verified.decisions)} decisions, each signed by a trusted key")
+    for sentence in verified.decisions:
+        say(f"decided: {sentence}")
 
 
 def _verify(arguments: argparse.Namespace, now: datetime | None) -> int:

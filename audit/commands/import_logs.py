@@ -23,7 +23,8 @@ from audit.core.exits import say
 if TYPE_CHECKING:
     from audit.benchmarks.fresh import Origin
     from audit.imports.join import Joined
-    from audit.imports.record import Imported
+    from audit.imports.record import Imported, Log
+    from audit.judge.gates import LogCheck
     from audit.judging.document import Cell
 
 WITHHELD = "withheld"  # the code of a verdict that is not given
@@ -147,12 +148,12 @@ def run(arguments: argparse.Namespace) -> int:
         panel.judged,
     )
     released, known, files = panel.released, panel.known, panel.files
-    from audit.benchmarks.fresh import Origin, check_origin, is_span
+    from audit.benchmarks.fresh import Origin, check_origin
     from audit.imports.chance import check_above_guessing
     from audit.imports.checks import check_logs
     from audit.imports.join import check_joined
     from audit.imports.reworded import REWORDED, write_reworded
-    from audit.imports.write import Asked, write_run
+    from audit.imports.write import RunFacts, write_run
 
     known |= dict.fromkeys(judged, Origin(released.get(""), arguments.family or None))
     tested: dict[str, Origin] = {}
@@ -161,13 +162,12 @@ def run(arguments: argparse.Namespace) -> int:
         origin = known.get(name, Origin())
         origin = replace(origin, released=released.get(name, origin.released))
         (tested if name in judged else references)[name] = origin
+    names = [benchmark]
     origin_facts: dict[str, list[str]] = {"held_out": []}
     if held_out:
+        names.append(held_out)
         origin_facts = check_origin(held_out, arguments.held_out_date, None, tested, references)
         origin_facts["dates_missing"] = date_words(origin_facts["dates_missing"], judged)
-    names = [benchmark]
-    if held_out:
-        names.append(held_out)
     names += [name for name in joined.items if name.startswith(REWORDED)]
     print_read(panel, names, arguments.options)
     _print_scope(joined, names, judged, bool(arguments.reworded))
@@ -176,21 +176,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.below_chance_is_real:
         check_above_guessing(joined, names)
     checks = check_logs(joined, names, arguments.options)
-    for check in checks:
-        if not check.passed:
-            say(f"no verdict: {check.name}: {check.detail}")
-    options = {
-        "columns": panel.columns,
-        "joined_by": arguments.key,
-        "metric": arguments.metric,
-        "references": arguments.references,
-        "left_out": {"changed": panel.changed, "of_strata": panel.spare},
-        "filter": arguments.filter,
-        "options": arguments.options,
-        "below_chance_is_real": arguments.below_chance_is_real,
-    }
-    if is_span(arguments.held_out_date):
-        options["held_out_date"] = arguments.held_out_date
+    _print_failed(checks)
+    options = _options_of(arguments, panel)
     from audit.judging.together import parts_of
     from audit.memory.report import REPORT as MEMORY
     from audit.perturb.report import REPORT as PERTURB
@@ -200,7 +187,7 @@ def run(arguments: argparse.Namespace) -> int:
     write(
         arguments.out,
         joined,
-        Asked(
+        RunFacts(
             judged,
             benchmark,
             held_out,
@@ -214,16 +201,46 @@ def run(arguments: argparse.Namespace) -> int:
     )
     paths = report.build([arguments.out], arguments.out / "report")
     alone = len(judged) == len(joined.models) and not arguments.reworded
-    cells = [cell for _, part in parts_of(paths.content) for cell in part.cells]
+    cells: list[Cell] = []
+    for _, part in parts_of(paths.content):
+        cells += part.cells
     _print_verdicts(cells, counted=("not_identified",) if alone and len(judged) > 1 else ())
-    next_command = f"gate {shlex.quote(str(arguments.out))}"
-    if alone and len(judged) > 2:
-        next_command = (
-            f"references build {shlex.quote(str(arguments.out))} --name NAME --source WHO "
-        )
-        next_command += "--licence WHICH --facts CSV   # model,released,family"
+    next_command = _next_command(arguments.out, may_be_set=alone and len(judged) > 2)
     print(f"report   {paths.html}\nNext: audit {next_command}")
     return 0
+
+
+def _print_failed(checks: Sequence[LogCheck]) -> None:
+    for check in checks:
+        if not check.passed:
+            say(f"no verdict: {check.name}: {check.detail}")
+
+
+def _options_of(arguments: argparse.Namespace, panel: Panel) -> dict[str, Any]:
+    """Return how the logs were read, for the manifest."""
+    from audit.benchmarks.fresh import is_span
+
+    options = {
+        "columns": panel.columns,
+        "joined_by": arguments.key,
+        "metric": arguments.metric,
+        "references": arguments.references,
+        "left_out": {"changed": panel.changed, "of_strata": panel.spare},
+        "filter": arguments.filter,
+        "options": arguments.options,
+        "below_chance_is_real": arguments.below_chance_is_real,
+    }
+    if is_span(arguments.held_out_date):
+        options["held_out_date"] = arguments.held_out_date
+    return options
+
+
+def _next_command(run: Path, *, may_be_set: bool) -> str:
+    """Return the command after an import: the gate, or what makes a reference set of the run."""
+    if not may_be_set:
+        return f"gate {shlex.quote(str(run))}"
+    build = f"references build {shlex.quote(str(run))} --name NAME --source WHO"
+    return f"{build} --licence WHICH --facts CSV   # model,released,family"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -308,7 +325,6 @@ def _read(
     date of the judged models under "".
     """
     from audit.benchmarks.fresh import Origin, is_span, last_date
-    from audit.imports.chance import with_options
     from audit.imports.folder import is_folder, read_logs
     from audit.imports.join import Joined
     from audit.imports.record import Wanted
@@ -325,10 +341,7 @@ def _read(
         window = (held_out, arguments.held_out_date)
     files, origins = _take_sets(arguments, joined, held_out, before)
     for word, benchmark, prefix in _given(arguments, by_name):
-        name, equals, rest = word.partition("=")
-        path, model = Path(word), arguments.model
-        if equals and not path.exists():
-            path, model = Path(rest), name
+        path, model = _path_and_model(word, arguments.model)
         # A folder may hold several benchmarks. --benchmark then selects one after all were read.
         several = benchmark == arguments.benchmark and is_folder(path)
         wanted = Wanted(
@@ -343,30 +356,43 @@ def _read(
             window,
         )
         for place, log in read_logs(path, wanted):
-            shown = str(place.relative_to(path)) if place != path else path.name
+            below = "" if place == path else str(place.relative_to(path))
+            shown = below or path.name
             if isinstance(log, str):
                 say(f"left out: {shown}: {log}")
                 continue
-            outcomes = (
-                with_options(log.outcomes, arguments.options) if arguments.options else log.outcomes
-            )
-            joined.add(
-                shown,
-                _prefixed(outcomes, prefix) if prefix else outcomes,
-                log.unfinished,
-                log.sampling,
-            )
-            facts: dict[str, Any] = {"tool": log.tool, "version": log.version}
-            for name, value in (
-                ("score", log.score),
-                ("unfinished", log.unfinished),
-                ("notes", list(log.notes)),
-            ):
-                if value:
-                    facts[name] = value
-            hashes = _hashes(place, "" if place == path else shown)
-            files += [{**entry, **facts} for entry in hashes]
+            outcomes = _outcomes(log, arguments.options, prefix)
+            joined.add(shown, outcomes, log.unfinished, log.sampling)
+            facts = _log_facts(log)
+            for entry in _hashes(place, below):
+                files.append({**entry, **facts})
     return joined, held_out, files, origins
+
+
+def _path_and_model(word: str, model: str) -> tuple[Path, str]:
+    """Return the path of LOG or NAME=LOG, and the name of its model."""
+    name, equals, rest = word.partition("=")
+    if equals and not Path(word).exists():
+        return Path(rest), name
+    return Path(word), model
+
+
+def _outcomes(log: Log, options: int | None, prefix: str) -> Iterator[Imported]:
+    """Return the outcomes of a log, with the number of options and the prefix if there are such."""
+    from audit.imports.chance import with_options
+
+    outcomes = with_options(log.outcomes, options) if options else log.outcomes
+    return _prefixed(outcomes, prefix) if prefix else outcomes
+
+
+def _log_facts(log: Log) -> dict[str, Any]:
+    """Return the facts of a log for the manifest, after its outcomes were read."""
+    facts: dict[str, Any] = {"tool": log.tool, "version": log.version}
+    known = {"score": log.score, "unfinished": log.unfinished, "notes": list(log.notes)}
+    for name, value in known.items():
+        if value:
+            facts[name] = value
+    return facts
 
 
 def _names_benchmark(words: Sequence[str]) -> bool:

@@ -8,6 +8,7 @@ import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from audit.benchmarks.registry import format_of
@@ -81,11 +82,13 @@ def months_between(published: str | None, released: str | None) -> int | None:
     """
     if not published or not released:
         return None
-    first, last = (
-        [int(part) for part in f"{date}-01".split("-")[:2]]
-        for date in (str(published), str(released))
-    )
-    return 12 * (last[0] - first[0]) + last[1] - first[1]
+    return _month(released) - _month(published)
+
+
+def _month(date: str) -> int:
+    """Return the number of a date's month, counted from the year 0."""
+    year, month = map(int, f"{date}-01".split("-")[:2])
+    return 12 * year + month
 
 
 def exposure(
@@ -199,8 +202,7 @@ def run(arguments: Namespace) -> int:
         check_known("model", model, released)
     pairs = dict[tuple[str, str], None]()
     for benchmark, suite_model in _pairs(arguments.suites):
-        models = [name for name in (suite_model, *arguments.model) if name]
-        for model in models or [""]:
+        for model in list(filter(None, (suite_model, *arguments.model))) or [""]:
             pairs[benchmark, model] = None
     found = found_in(arguments.found) if arguments.found else {}
     rows = []
@@ -210,7 +212,7 @@ def run(arguments: Namespace) -> int:
         rows.append(exposure(benchmark, about, model, date, found.get(benchmark, "")))
     rows.sort(key=lambda row: (not row.found, -(row.months or 0)))
     if arguments.json:
-        print(json.dumps([asdict(row) for row in rows], indent=1))
+        print(json.dumps(list(map(asdict, rows)), indent=1))
     else:
-        print("\n".join(row.text for row in rows))
+        print(*map(attrgetter("text"), rows), sep="\n")
     return 0

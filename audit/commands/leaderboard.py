@@ -13,7 +13,7 @@ import contextlib
 import shlex
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +24,8 @@ from audit.core.exits import say
 
 if TYPE_CHECKING:
     from audit.benchmarks.fresh import Origin
+    from audit.core.records import Item
+    from audit.imports.join import Joined
     from audit.memory.leaderboard import Leaderboard
     from audit.memory.record import MemoryCell
 
@@ -98,57 +100,89 @@ def run(arguments: Namespace) -> int:
 
 def _judged(arguments: Namespace, panel: Panel) -> tuple[Leaderboard, Sequence[str], bool]:
     """Return the leaderboard, the named references, and whether families are known."""
-    from audit.benchmarks.fresh import Origin
     from audit.commands.import_logs import print_read
     from audit.imports.chance import check_above_guessing
     from audit.imports.checks import check_logs
-    from audit.imports.join import lacking, only, shares
-    from audit.imports.sets import facts_of
-    from audit.imports.write import question
+    from audit.imports.join import lacking, only
     from audit.memory.cells import score_cells
-    from audit.memory.design import MemoryThresholds
     from audit.memory.leaderboard import Row, leaderboard
 
-    joined, names = panel.joined, [panel.benchmark, str(panel.held_out)]
-    short = lacking(joined, names)
+    names = [panel.benchmark, str(panel.held_out)]
+    short = lacking(panel.joined, names)
     print_read(panel, names, arguments.options)
-    models = [name for name in joined.models if name not in short]
-    if len(models) < SMALLEST:
-        hint = " ".join(short.values()) or "Example: a csv with a row for each model and item"
-        raise ConfigError(
-            f"Number of models with both sets is {len(models)}. Expected at least {SMALLEST}. {hint}"
-        )
-    joined = only(joined, set(models))
+    models = _complete(panel.joined.models, short)
+    joined = only(panel.joined, set(models))
     checks = tuple(check_logs(joined, names, arguments.options))
     if not arguments.below_chance_is_real:
         check_above_guessing(joined, names)
-    dated = {name: panel.released.get(name, panel.released.get("")) for name in models}
-    origins = {name: panel.known.get(name, Origin(dated[name], None)) for name in models}
-    for name, facts in facts_of(arguments.facts, joined.models).items():
-        known = {key: value for key, value in facts.items() if value}
-        origins[name] = replace(origins[name], **known)
-    chosen = [name for name in arguments.references if name in models]
-    least = MemoryThresholds().references_min
-    if chosen and len(chosen) < least:
-        raise ConfigError(
-            f"Number of references with both sets is {len(chosen)} ({', '.join(chosen)}). Expected {least:g} or more, "
-            "which show how much models differ. Example: --references CLEAN_A CLEAN_B CLEAN_C"
-        )
+    origins = _origins(arguments, panel, models)
+    chosen = _chosen(arguments.references, models)
     date = arguments.held_out_date
     references = {name: _references(name, chosen or models, origins, date) for name in models}
-    questions, scores = {}, {}
-    for benchmark in names:
-        items = joined.items[benchmark].items()
-        questions[benchmark] = [question(benchmark, key, item) for key, item in items]
-    for model in models:
-        for benchmark in names:
-            scores[model, benchmark] = shares(joined, model, benchmark)
+    questions, scores = _outcomes(joined, names, models)
     cells = []
     for cell in score_cells(questions, scores, references, arguments.seed):
         cells.append(replace(_with_origin(cell, origins, names[1], date), log_checks=checks))
     missing = [Row(model, None, why=f"{why}.") for model, why in short.items()]
     board = leaderboard(cells, seed=arguments.seed, chosen=bool(chosen), unjudged=missing)
     return board, chosen, any(origin.family for origin in origins.values())
+
+
+def _complete(models: Iterable[str], short: Mapping[str, str]) -> list[str]:
+    """Return the models with both sets. Raises ConfigError if there are fewer than SMALLEST."""
+    complete = [name for name in models if name not in short]
+    if len(complete) < SMALLEST:
+        hint = " ".join(short.values()) or "Example: a csv with a row for each model and item"
+        raise ConfigError(
+            f"Number of models with both sets is {len(complete)}. Expected at least {SMALLEST}. {hint}"
+        )
+    return complete
+
+
+def _origins(arguments: Namespace, panel: Panel, models: Sequence[str]) -> dict[str, Origin]:
+    """Return the date and family of each model, as `--facts` or else a reference set states them."""
+    from audit.benchmarks.fresh import Origin
+    from audit.imports.sets import facts_of
+
+    origins = {}
+    for name in models:
+        released = panel.released.get(name, panel.released.get(""))
+        origins[name] = panel.known.get(name, Origin(released, None))
+    for name, facts in facts_of(arguments.facts, models).items():
+        known = {key: value for key, value in facts.items() if value}
+        origins[name] = replace(origins[name], **known)
+    return origins
+
+
+def _chosen(named: Iterable[str], models: Sequence[str]) -> list[str]:
+    """Return the named references that have both sets. Raises ConfigError if they are too few."""
+    from audit.memory.design import MemoryThresholds
+
+    chosen = [name for name in named if name in models]
+    least = MemoryThresholds().references_min
+    if chosen and len(chosen) < least:
+        raise ConfigError(
+            f"Number of references with both sets is {len(chosen)} ({', '.join(chosen)}). Expected {least:g} or more, "
+            "which show how much models differ. Example: --references CLEAN_A CLEAN_B CLEAN_C"
+        )
+    return chosen
+
+
+def _outcomes(
+    joined: Joined, names: Sequence[str], models: Sequence[str]
+) -> tuple[dict[str, list[Item]], dict[tuple[str, str], dict[str, list[float | None]]]]:
+    """Return the questions of each set, and the scores of each model on it."""
+    from audit.imports.join import shares
+    from audit.imports.write import questions_of
+
+    questions = {}
+    for benchmark in names:
+        questions[benchmark] = questions_of(joined, benchmark)
+    scores = {}
+    for model in models:
+        for benchmark in names:
+            scores[model, benchmark] = shares(joined, model, benchmark)
+    return questions, scores
 
 
 def _references(
@@ -169,8 +203,12 @@ def _references(
             kept.append(name)
     if date is None or origin.released is None or not has_newer(date, origin.released):
         return kept
-    released = [(name, origins[name].released) for name in kept]
-    return [name for name, when in released if when is None or is_newer(date, when)]
+    older = []
+    for name in kept:
+        released = origins[name].released
+        if released is None or is_newer(date, released):
+            older.append(name)
+    return older
 
 
 def _with_origin(

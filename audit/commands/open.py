@@ -10,6 +10,7 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from urllib.parse import quote
 
@@ -125,10 +126,15 @@ def write_overview(folder: Path) -> Path:
     ShardError
         If the page cannot be written.
     """
-    runs, panels = find_runs(folder), [path.parent for path in sorted(folder.rglob(PANEL))]
-    lines = [_panel_line(folder, path) for path in panels]
-    lines += [_run_line(folder, run) for run in runs]
-    known = [*(run.path for run in runs), *panels, *(path / "report" for path in panels)]
+    runs = find_runs(folder)
+    lines, known = [], []
+    for file in sorted(folder.rglob(PANEL)):
+        panel = file.parent
+        lines.append(_panel_line(folder, panel))
+        known += [panel, panel / "report"]
+    for run in runs:
+        lines.append(_run_line(folder, run))
+        known.append(run.path)
     for path in sorted(folder.iterdir()):
         if path.is_dir() and not any(run_dir.is_relative_to(path) for run_dir in known):
             href = _href(folder, path)
@@ -144,8 +150,8 @@ def write_overview(folder: Path) -> Path:
 def _panel_line(folder: Path, path: Path) -> Line:
     ruling = rule_run(path)
     word = None if ruling.problem else SHOWN[ruling.decision]
-    models = ", ".join(dict.fromkeys(cell.model for cell in ruling.cells))
-    benchmarks = ", ".join(dict.fromkeys(cell.benchmark for cell in ruling.cells))
+    models = ", ".join(dict.fromkeys(map(attrgetter("model"), ruling.cells)))
+    benchmarks = ", ".join(dict.fromkeys(map(attrgetter("benchmark"), ruling.cells)))
     about = Line(
         _name(folder, path), "suite or panel", model=models, benchmark=benchmarks, word=word
     )
@@ -185,8 +191,10 @@ def _few(names: Sequence[str], plural: str) -> str:
 
 def _tally(words: Sequence[VerdictWord]) -> tuple[tuple[VerdictWord, int], ...]:
     """Return each verdict once with its number, in the order of the grades."""
-    by_name = {word.name: word for word in words}
-    counts = Counter(word.name for word in words)
+    by_name, counts = {}, Counter[str]()
+    for word in words:
+        by_name[word.name] = word
+        counts[word.name] += 1
     order = sorted(counts, key=lambda name: (list(Grade).index(by_name[name].grade), -counts[name]))
     return tuple((by_name[name], counts[name]) for name in order)
 

@@ -130,7 +130,7 @@ def _build(
     if len(audits) > 1:
         from audit.report.joint import joint_report as report
     else:
-        report = part_of(audits[0], "report").report_runs
+        report = part_of(audits[0], "report").REPORT.of_runs
     if every_s is None:
         return report(run_dirs, out, options)
     from audit.report.build import follow

@@ -26,7 +26,7 @@ from audit.governance.ruling import (
     ruling_with_decisions,
     verdict_path,
 )
-from audit.judging.decision import Decision
+from audit.judging.decision import Decision, Ruling
 from audit.shards.panel import panel_of
 from audit.shards.working_copy import local_folder
 
@@ -64,13 +64,7 @@ def run(arguments: argparse.Namespace, now: datetime | None = None) -> int:
     if arguments.action == "list":
         return _list(arguments, now)
     if arguments.action == "show":
-        ruling = ruling_with_decisions(
-            arguments.run_dir,
-            arguments.keys,
-            arguments.approvals,
-            now,
-            registry_check(arguments.registry),
-        )
+        ruling = _ruling(arguments, now)
         if arguments.json:
             print(as_json(ruling), end="")
         else:
@@ -87,13 +81,7 @@ def run(arguments: argparse.Namespace, now: datetime | None = None) -> int:
     if arguments.action == "serve":
         return _serve(arguments)
     print(f"written  {_decide(arguments, now)}")
-    ruling = ruling_with_decisions(
-        arguments.run_dir,
-        arguments.keys,
-        arguments.approvals,
-        now,
-        registry_check(arguments.registry),
-    )
+    ruling = _ruling(arguments, now)
     for sentence in ruling.decided:
         say(sentence)
     print(f"decision {ruling.decision} (audit gate decides the same with the same --keys)")
@@ -212,6 +200,12 @@ def registered(place: str | None) -> list[Path]:
             run_dir = Path(row["run_dir"])
             run_dirs.add(panel_of(run_dir) or run_dir)
     return sorted(run_dirs)
+
+
+def _ruling(arguments: argparse.Namespace, now: datetime) -> Ruling:
+    """Return the ruling on the named run, with the decisions of trusted people."""
+    check = registry_check(arguments.registry)
+    return ruling_with_decisions(arguments.run_dir, arguments.keys, arguments.approvals, now, check)
 
 
 def _list(arguments: argparse.Namespace, now: datetime) -> int:

@@ -542,11 +542,11 @@ def plain_config(config: RunConfig, answering: Mapping[str, ModelConfig]) -> dic
         The options, the prompts of every model, and the models that answer for others.
     """
     result: dict[str, Any] = dict(OmegaConf.to_container(OmegaConf.structured(config)))
-    others = {other.name: other for other in answering.values() if other.name not in config.model}
+    others = {}
+    for other in answering.values():
+        if other.name not in config.model:
+            others[other.name] = OmegaConf.to_container(OmegaConf.structured(other))
     if others:
-        result["answering"] = {
-            name: OmegaConf.to_container(OmegaConf.structured(other))
-            for name, other in others.items()
-        }
+        result["answering"] = others
     result["protocols"] = {name: protocol_of(config, model) for name, model in config.model.items()}
     return result

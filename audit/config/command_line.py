@@ -228,9 +228,9 @@ def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
             )
     arguments = with_twin(arguments)
     multirun = [word for word in arguments if word in _MULTIRUN]
-    hydra_words = [_as_hydra(word) for word in arguments]
-    overrides = [override for override in map(_parsed, hydra_words) if override]
-    sweeps = [override for override in overrides if override.is_sweep_override()]
+    hydra_words = list(map(_as_hydra, arguments))
+    overrides = list(filter(None, map(_parsed, hydra_words)))
+    sweeps = list(filter(Override.is_sweep_override, overrides))
     if multirun or sweeps:
         raise _several_jobs(multirun[0] if multirun else str(sweeps[0].input_line), sweeps)
     # A configuration file of the user may define other keys.

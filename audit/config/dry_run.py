@@ -147,12 +147,16 @@ def announced(resolved: ResolvedRun) -> list[str]:
 
     The list is empty if no model is an endpoint.
     """
-    engines = {model.engine for model in resolved.config.model.values()}
-    engines |= {resolved.answering[name].engine for name in resolved.config.model}
+    engines = set()
+    for name, model in resolved.config.model.items():
+        engines |= {model.engine, resolved.answering[name].engine}
     if "openai" not in engines:
         return []
-    plans = [counts.planned for counts in dry_run(resolved)]
-    return [f"{plan.model} on {plan.benchmark}: {in_one_line([(plan, 1.0)])}" for plan in plans]
+    lines = []
+    for counts in dry_run(resolved):
+        plan = counts.planned
+        lines.append(f"{plan.model} on {plan.benchmark}: {in_one_line([(plan, 1.0)])}")
+    return lines
 
 
 def shortfall(resolved: ResolvedRun, needed: int | None, fewer: str = "") -> str:

@@ -498,29 +498,33 @@ def check_items(runs: Sequence[ReferenceRun], questions: Iterable[Item]) -> None
     """
     from audit.shards.questions import QuestionFile
 
-    ours = {(q.benchmark, q.id): (q.text, q.options, q.gold, q.target) for q in questions}
+    ours = _item_contents(questions)
     for run in runs:
         if imported(run.path):
             joined_items(
                 run.path, [(key, text, options) for key, (text, options, _, _) in ours.items()]
             )
             continue
-        theirs = {
-            (q.benchmark, q.id): (q.text, q.options, q.gold, q.target)
-            for q in QuestionFile(run.path)
-        }
-        shared = [key for key in ours if key in theirs]
-        other = [key for key in shared if ours[key] != theirs[key]]
-        if other or not shared:
+        theirs = _item_contents(QuestionFile(run.path))
+        shared, changed = 0, []
+        for key, item in ours.items():
+            if key in theirs:
+                shared += 1
+                if item != theirs[key]:
+                    changed.append(key)
+        if changed or not shared:
             problem = "has no item of this run"
-            if other:
-                problem = (
-                    f"has {len(other)} of {len(shared)} items with another text, option or key"
-                )
-                problem += f", such as {other[0][1]}"
+            if changed:
+                problem = f"has {len(changed)} of {shared} items with another text, option or key"
+                problem += f", such as {changed[0][1]}"
             raise ConfigError(
                 f"Reference {run.path} {problem}. Run it again with this benchmark, seed and n."
             )
+
+
+def _item_contents(questions: Iterable[Item]) -> dict[ItemKey, tuple[Any, ...]]:
+    """Return what must be equal in two runs, by item."""
+    return {(q.benchmark, q.id): (q.text, q.options, q.gold, q.target) for q in questions}
 
 
 def joined_items(
@@ -549,16 +553,19 @@ def joined_items(
     """
     from audit.shards.questions import QuestionFile
 
-    by_text = {text_key(text, options): key for key, text, options in ours}
-    keys = {key for key, _, _ in ours}
+    by_text, keys = {}, set()
+    for key, text, options in ours:
+        by_text[text_key(text, options)] = key
+        keys.add(key)
     joined: dict[ItemKey, ItemKey] = {}
     without_text = set()
     for q in QuestionFile(path):
         if not q.text:
             without_text.add(q.benchmark)
-        key = (q.benchmark, q.id) if not q.text else by_text.get(text_key(q.text, q.options))
-        if key in keys:
-            joined[q.benchmark, q.id] = key
+        item = (q.benchmark, q.id)
+        joined_key = by_text.get(text_key(q.text, q.options)) if q.text else item
+        if joined_key in keys:
+            joined[item] = joined_key
     n = len(set(joined.values()))
     if n / max(len(keys), 1) < JOINED_MIN:
         other = ", ".join(sorted(without_text - {benchmark for benchmark, _ in keys}))

@@ -118,25 +118,9 @@ def _expanded(word: str, given: Mapping[str, str], notes: list[str]) -> list[str
             raise ConfigError(f"{word} needs an endpoint. Expected {_EXAMPLE}.")
         return []
     if key == "data":
-        if "benchmark" in given:
-            raise ConfigError(
-                f"{word} and benchmark={given['benchmark']} name two benchmarks. "
-                "Expected one of them."
-            )
-        if not value:
-            raise ConfigError("data= names no file. Expected a file. Example: data=my_exam.csv")
-        return data_words(value)
+        return _exam(word, value, given)
     if key == "control_data":
-        if "control_benchmark" in given:
-            raise ConfigError(
-                f"{word} and control_benchmark={given['control_benchmark']} name two held-out sets. "
-                "Expected one of them."
-            )
-        if not value:
-            raise ConfigError(
-                "control_data is empty. Expected a file. Example: control_data=unseen.csv"
-            )
-        return [f"control_{data_word}" for data_word in data_words(value)]
+        return _held_out_items(word, value, given)
     if key == "references":
         value = _served_references(value, given, notes)
     if key == "judge" and value not in _NO_MODEL:
@@ -144,6 +128,31 @@ def _expanded(word: str, given: Mapping[str, str], notes: list[str]) -> list[str
     if key in ("model", "worker", "references"):
         return [f"{key}={_HUB_WORD.sub(lambda match: _of_hub(match[0], notes), value)}"]
     return [f"+{word}" if key == "preset" else word]
+
+
+def _exam(word: str, file: str, given: Mapping[str, str]) -> list[str]:
+    """Return the words of data=FILE."""
+    if "benchmark" in given:
+        raise ConfigError(
+            f"{word} and benchmark={given['benchmark']} name two benchmarks. Expected one of them."
+        )
+    if not file:
+        raise ConfigError("data= names no file. Expected a file. Example: data=my_exam.csv")
+    return data_words(file)
+
+
+def _held_out_items(word: str, file: str, given: Mapping[str, str]) -> list[str]:
+    """Return the words of control_data=FILE."""
+    if "control_benchmark" in given:
+        raise ConfigError(
+            f"{word} and control_benchmark={given['control_benchmark']} name two held-out sets. "
+            "Expected one of them."
+        )
+    if not file:
+        raise ConfigError(
+            "control_data is empty. Expected a file. Example: control_data=unseen.csv"
+        )
+    return [f"control_{data_word}" for data_word in data_words(file)]
 
 
 def _names(words: Sequence[str], keys: tuple[str, ...]) -> list[str]:
@@ -290,10 +299,12 @@ def _served_references(value: str, given: Mapping[str, str], notes: list[str]) -
     ID@URL is a model of the endpoint at URL. If endpoint= is set, every other name that is not a
     known model, path or set is the ID of a model of the same server.
     """
-    names = [
-        name.strip(" '\"") for name in value.strip().removeprefix("[").removesuffix("]").split(",")
-    ]
-    return f"[{','.join(_served(name, given, notes) for name in names)}]" if any(names) else value
+    names = []
+    for part in value.strip().removeprefix("[").removesuffix("]").split(","):
+        names.append(part.strip(" '\""))
+    if not any(names):
+        return value
+    return f"[{','.join(_served(name, given, notes) for name in names)}]"
 
 
 def _served(name: str, given: Mapping[str, str], notes: list[str], role: str = "reference") -> str:

@@ -6,7 +6,15 @@ _urls: dict[Path, str] = {}  # the URL of each working copy of this process, by 
 
 
 def register_alias(folder: Path, url: str) -> None:
-    """Show `url` instead of `folder` in every text for people."""
+    """Show the URL of object storage in every text for people.
+
+    Parameters
+    ----------
+    folder : Path
+        The working copy.
+    url : str
+        The URL that is shown instead of it.
+    """
     _urls[folder] = url
 
 

@@ -1,6 +1,6 @@
 """Define the exceptions of the program.
 
-A message states the value, what was expected, and an example.
+A message states the refused value, the expected values, and an example.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -11,7 +11,7 @@ from typing import Any
 class AuditError(Exception):
     """Be the base of every error that the program raises on purpose.
 
-    stopped: why the program stopped a model. The manifest stores this.
+    stopped: the reason why the program stopped a model. The manifest stores this reason.
     """
 
     stopped: Mapping[str, Any] | None = None
@@ -26,7 +26,7 @@ class UsageError(ConfigError):
 
 
 class BenchmarkError(AuditError):
-    """Report an unusable file or row of a benchmark, with the file and the line."""
+    """Report an unusable file or row of a benchmark, by file and line."""
 
 
 class EngineError(AuditError):
@@ -34,7 +34,7 @@ class EngineError(AuditError):
 
 
 class EngineLoadError(EngineError):
-    """Report that an engine did not start: missing weights, a gated model, no memory."""
+    """Report that an engine did not start, for example without weights, access or memory."""
 
 
 class EngineDiedError(EngineError):
@@ -58,7 +58,7 @@ class LibraryError(AuditError):
 
 
 class TrainError(AuditError):
-    """Report that a model could not be trained on the planted items (no memory, no weights)."""
+    """Report that a model could not be trained on the planted items, for example without memory."""
 
 
 class SandboxError(AuditError):
@@ -66,7 +66,7 @@ class SandboxError(AuditError):
 
 
 class ShardError(AuditError):
-    """Report that rows cannot be stored or contradict the run: a repeated key, a full disk."""
+    """Report that rows cannot be stored (a full disk) or contradict the run (a repeated key)."""
 
 
 class SupersededError(ShardError):
@@ -137,6 +137,17 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:
 
 
 def check_known(kind: str, name: str, known: Collection[str]) -> None:
-    """Raise ConfigError if a name is not among the known ones (`unknown_name`)."""
+    """Check that a name is known.
+
+    Parameters
+    ----------
+    kind, name, known
+        As in `unknown_name`.
+
+    Raises
+    ------
+    ConfigError
+        If the name is not among the known ones.
+    """
     if name not in known:
         raise unknown_name(kind, name, known)

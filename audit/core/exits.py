@@ -30,8 +30,13 @@ _OBEYED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u
 def one_line(text: object) -> str:
     """Return text as one printable line that is valid in XML.
 
-    The line has no control characters, no line breaks and no changes of direction.
+    Returns
+    -------
+    str
+        The line, without control characters, line breaks and changes of direction.
 
+    Examples
+    --------
     >>> one_line("a\\n::error::b\\x1b[2J")
     'a ::error::b\\ufffd[2J'
     """
@@ -58,15 +63,29 @@ def say(text: object, file: TextIO | None = None) -> None:
 def lines(text: object) -> str:
     """Return text with its line breaks, and each line cleaned by `one_line`.
 
+    Returns
+    -------
+    str
+        The lines.
+
+    Examples
+    --------
     >>> lines("a\\n  b\\x1b]0;title\\x07")
     'a\\n  b\\ufffd]0;title\\ufffd'
     """
-    return "\n".join(one_line(line) for line in str(text).split("\n"))
+    return "\n".join(map(one_line, str(text).split("\n")))
 
 
 def printable(text: str) -> str:
-    """Remove control characters and changes of direction from a whole page or table.
+    """Remove control characters, and characters that change the text's direction, from a page.
 
+    Returns
+    -------
+    str
+        The text, with its line breaks.
+
+    Examples
+    --------
     >>> printable("<p>a\\x1b[2J</p>\\n")
     '<p>a\\ufffd[2J</p>\\n'
     """
@@ -79,7 +98,7 @@ OK, FAILED, USAGE = 0, 1, 2  # Gates have further codes: `audit.judging.ladder.D
 INTERRUPTED = 130  # 128 + SIGINT, as in shells
 TERMINATED = 143  # 128 + SIGTERM
 BROKEN_PIPE = 141  # 128 + SIGPIPE, for example after `| head`
-# Packages that the core does not need, and the extra that installs each.
+# Maps each package that the core does not need to the extra that installs it.
 EXTRAS = {
     **dict.fromkeys(("sqlalchemy", "alembic", "apprise"), "registry"),
     **dict.fromkeys(("starlette", "uvicorn"), "review"),
@@ -107,8 +126,20 @@ def heed_sigterm() -> None:
 
 
 def refused(error: object, shown: Callable[[object], str] = one_line) -> int:
-    """Print why a command failed, and return its exit code. All errors for people are printed
-    here."""
+    """Print why a command failed. All errors for people are printed here.
+
+    Parameters
+    ----------
+    error : object
+        The error.
+    shown : callable
+        Cleans the text.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
     print(shown(f"error: {named(error)}"), file=sys.stderr, flush=True)
     return USAGE if isinstance(error, UsageError) else FAILED
 
@@ -116,7 +147,20 @@ def refused(error: object, shown: Callable[[object], str] = one_line) -> int:
 def plainly(
     main: Callable[Given, int], shown: Callable[[object], str] = one_line
 ) -> Callable[Given, int]:
-    """Wrap a command so that its AuditErrors are printed without a traceback."""
+    """Wrap a command so that its AuditErrors are printed without a traceback.
+
+    Parameters
+    ----------
+    main : callable
+        The command.
+    shown : callable
+        Cleans the text of an error.
+
+    Returns
+    -------
+    callable
+        The command, which returns the exit code of an error.
+    """
 
     @wraps(main)
     def wrapped(*given: Given.args, **named: Given.kwargs) -> int:
@@ -131,6 +175,13 @@ def plainly(
 def run_command(main: Callable[[], int | None]) -> NoReturn:
     """Run a command and exit with its code.
 
+    Parameters
+    ----------
+    main : callable
+        The command, which returns its exit code.
+
+    Notes
+    -----
     Ctrl-C and SIGTERM end the command with a sentence, which the KeyboardInterrupt may hold. A
     closed pipe ends it silently. Hydra jobs use this function too, since Hydra prints a traceback
     for every exception.

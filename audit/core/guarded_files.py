@@ -2,7 +2,7 @@
 
 Reading a pipe would block, and a device never ends. A sparse file can be larger than memory. A link
 can lead to a file that only this user may read. All checks use the open file, so nobody can replace
-it between the check and the reading.
+the file between the check and the reading.
 """
 
 import errno
@@ -17,8 +17,8 @@ from typing import Any
 
 MAX_BYTES = 64 << 20
 MAX_DEPTH = 100  # deepest nesting of lists and objects in a JSON document
-# A document may have one list or object for so many bytes of the limit. An empty Python list takes 4
-# times as many bytes.
+# A document may have at most one list or object for each so many bytes of the limit. An empty Python
+# list takes 4 times as many bytes.
 _BYTES_A_VALUE = 16
 
 
@@ -89,7 +89,19 @@ def check_regular(path: Path, *, follow: bool = False) -> None:
 def read_bytes(path: Path, limit: int = MAX_BYTES, *, follow: bool = False) -> bytes:
     """Return the bytes of a file.
 
-    Raises OSError as `open_file` does, and if the file has more than `limit` bytes.
+    Parameters
+    ----------
+    path : Path
+        The file.
+    limit : int
+        Most bytes.
+    follow : bool
+        As in `open_file`.
+
+    Raises
+    ------
+    OSError
+        As in `open_file`, and if the file has more than `limit` bytes.
     """
     with open_file(path, follow=follow) as file:
         data = b"" if os.fstat(file.fileno()).st_size > limit else file.read(limit + 1)
@@ -102,7 +114,17 @@ def read_bytes(path: Path, limit: int = MAX_BYTES, *, follow: bool = False) -> b
 def read_text(path: Path, limit: int = MAX_BYTES, *, follow: bool = False) -> str:
     """Return the text of a file.
 
-    Raises OSError as `read_bytes` does, and UnicodeDecodeError if the file is not UTF-8.
+    Parameters
+    ----------
+    path, limit, follow
+        As in `read_bytes`.
+
+    Raises
+    ------
+    OSError
+        As in `read_bytes`.
+    UnicodeDecodeError
+        If the file is not UTF-8.
     """
     return read_bytes(path, limit, follow=follow).decode("utf-8")
 
@@ -110,7 +132,17 @@ def read_text(path: Path, limit: int = MAX_BYTES, *, follow: bool = False) -> st
 def read_json(path: Path, limit: int = MAX_BYTES, *, follow: bool = False) -> Any:
     """Return the JSON value in a file.
 
-    Raises OSError as `read_bytes` does, and ValueError as `parse_json` does.
+    Parameters
+    ----------
+    path, limit, follow
+        As in `read_bytes`.
+
+    Raises
+    ------
+    OSError
+        As in `read_bytes`.
+    ValueError
+        As in `parse_json`.
     """
     return parse_json(read_bytes(path, limit, follow=follow), limit)
 
@@ -118,8 +150,18 @@ def read_json(path: Path, limit: int = MAX_BYTES, *, follow: bool = False) -> An
 def parse_json(data: bytes, limit: int = MAX_BYTES) -> Any:
     """Return the JSON value in some bytes.
 
-    Raises ValueError if they are not JSON, or are nested more than MAX_DEPTH deep. Also raises it
-    for so many lists and objects that the value would need many times the memory of its bytes.
+    Parameters
+    ----------
+    data : bytes
+        The document.
+    limit : int
+        Most bytes of a document, which also bound its lists and objects.
+
+    Raises
+    ------
+    ValueError
+        If the bytes are not JSON, or are nested more than MAX_DEPTH deep. Also if there are so many
+        lists and objects that the value would need many times the memory of its bytes.
     """
     values = data.count(b"[") + data.count(b"{")
     if values > limit // _BYTES_A_VALUE:
@@ -142,11 +184,10 @@ def check_depth(value: Any) -> None:
     level = [value]
     for _ in range(MAX_DEPTH):
         inner: list[Any] = []
-        for one in level:
-            if isinstance(one, dict):
-                inner += [child for child in one.values() if isinstance(child, dict | list)]
-            elif isinstance(one, list):
-                inner += [child for child in one if isinstance(child, dict | list)]
+        for parent in level:
+            if isinstance(parent, dict | list):
+                children = parent.values() if isinstance(parent, dict) else parent
+                inner += [child for child in children if isinstance(child, dict | list)]
         if not inner:
             return
         level = inner

@@ -9,7 +9,13 @@ from typing import Any
 
 
 def attributes(instance: object, *names: str) -> dict[str, Any]:
-    """Return the named attributes of an object."""
+    """Return the named attributes of an object.
+
+    Returns
+    -------
+    dict
+        {name: value}.
+    """
     return {name: getattr(instance, name) for name in names}
 
 
@@ -22,7 +28,7 @@ def plain(value: Any, digits: int | None = None) -> Any:
         Enums become their value, and dataclasses their `to_dict` or fields. Arrays become lists,
         and sets sorted lists. NaN and infinities become null.
     digits : int, optional
-        The number of significant digits of floats; all if None.
+        The number of significant digits of floats; None keeps all digits.
 
     Returns
     -------
@@ -41,9 +47,8 @@ def plain(value: Any, digits: int | None = None) -> Any:
     if isinstance(value, Mapping):
         return {str(plain(key)): plain(item, digits) for key, item in value.items()}
     if isinstance(value, set | frozenset):
-        return sorted(
-            (plain(item, digits) for item in value), key=lambda one: (type(one).__name__, one)
-        )
+        items = [plain(item, digits) for item in value]
+        return sorted(items, key=lambda item: (type(item).__name__, item))
     if isinstance(value, list | tuple):
         return [plain(item, digits) for item in value]
     if hasattr(value, "tolist"):  # The value is a NumPy array or scalar.
@@ -53,7 +58,7 @@ def plain(value: Any, digits: int | None = None) -> Any:
     if hasattr(value, "to_dict"):
         return plain(value.to_dict(), digits)
     if is_dataclass(value):
-        return {one.name: plain(getattr(value, one.name), digits) for one in fields(value)}
+        return {field.name: plain(getattr(value, field.name), digits) for field in fields(value)}
     if isinstance(value, PurePath):
         return str(value)
     raise TypeError(f"JSON cannot hold a {type(value).__name__}: {value!r}.")

@@ -94,7 +94,7 @@ def percent(share: float | None, *, whole: bool = True) -> str:
     share : float or None
         0-1.
     whole : bool
-        Whether a decimal of 0 is left out. Columns of numbers keep it.
+        Whether a decimal of 0 is left out. Columns of numbers keep this decimal.
 
     Returns
     -------
@@ -115,6 +115,13 @@ def percent(share: float | None, *, whole: bool = True) -> str:
 def pvalue(p: float | None) -> str:
     """Return a p-value as text.
 
+    Returns
+    -------
+    str
+        The text; a dash for a value that was not computed.
+
+    Examples
+    --------
     >>> pvalue(0.0304), pvalue(0.0004)
     ('p = .03', 'p < .001')
     """
@@ -148,6 +155,13 @@ def scaled(x: float, low: float, high: float) -> str:
 def bare_pvalue(p: float | None) -> str:
     """Return a p-value for a column of p-values.
 
+    Returns
+    -------
+    str
+        The text; a dash if the value was not computed.
+
+    Examples
+    --------
     >>> bare_pvalue(0.0304), bare_pvalue(0.0004)
     ('.03', '< .001')
     """
@@ -159,6 +173,13 @@ def bare_pvalue(p: float | None) -> str:
 def listed(names: Iterable[object]) -> str:
     """Join names with commas and "and".
 
+    Returns
+    -------
+    str
+        The names in one phrase; "" for no names.
+
+    Examples
+    --------
     >>> listed("abc")
     'a, b and c'
     """

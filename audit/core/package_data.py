@@ -6,6 +6,17 @@ from typing import Any
 
 
 def shipped_table(name: str) -> Any:
-    """Return a table of `audit/data`, such as "calibration.json"; None if it is not installed."""
+    """Return a table that ships with the package.
+
+    Parameters
+    ----------
+    name : str
+        Name of a file in `audit/data`, such as "calibration.json".
+
+    Returns
+    -------
+    object
+        The parsed table; None if it is not installed.
+    """
     path = files("audit") / "data" / name
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None

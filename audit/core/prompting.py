@@ -41,7 +41,7 @@ that reading."""
 
 def load_protocol(
     mapping: Mapping[str, Any],
-    own: Mapping[str, tuple[str, ...]] = {},
+    of_audit: Mapping[str, tuple[str, ...]] = {},
     reading: Reading | None = None,
 ) -> Protocol:
     """Check and return a protocol of conf/protocol/*.yaml.
@@ -51,7 +51,7 @@ def load_protocol(
     mapping : mapping
         The name, the version and the templates. Templates of other audits are ignored and not
         hashed.
-    own : mapping
+    of_audit : mapping
         The audit's templates in addition to `SHARED`, with their placeholders.
     reading : Reading, optional
         A free-form reading (`OF_READING`).
@@ -73,12 +73,8 @@ def load_protocol(
             raise ConfigError(
                 f"The {key} of the protocol is {mapping.get(key)!r}. Expected text. Example: version: '1'."
             )
-    of_others = tuple(f"_{one}" for one in OF_READING if one != reading)
-    free = {"direct_code": ("question",), **own}
-    wanted = {
-        **SHARED,
-        **{name: slots for name, slots in free.items() if not name.endswith(of_others)},
-    }
+    of_others = tuple(f"_{other}" for other in OF_READING if other != reading)
+    wanted = _wanted(of_audit, of_others)
     templates = mapping.get("templates")
     if not isinstance(templates, Mapping):
         raise ConfigError(
@@ -86,8 +82,10 @@ def load_protocol(
         )
     for name, placeholders in wanted.items():
         if name not in templates:
-            others = [str(other) for other in sorted(templates, key=str) if other not in wanted]
-            others = [other for other in others if not other.endswith(of_others)]
+            others = []
+            for other in sorted(map(str, templates)):
+                if other not in wanted and not other.endswith(of_others):
+                    others.append(other)
             meant = f" It has these other templates: {', '.join(others)}." if others else ""
             raise ConfigError(f"Protocol {mapping['name']!r} has no template {name!r}.{meant}")
         _check(str(mapping["name"]), name, templates[name], placeholders)
@@ -109,7 +107,7 @@ def check_reading(protocol: Protocol, reading: Reading) -> None:
 
 
 def shows_options(protocol: Protocol) -> bool:
-    """Return whether the model sees the options. It does not see those of a cloze."""
+    """Return whether the model sees the options. With a cloze it does not see them."""
     return "options" in _fields(protocol.templates["question"])
 
 
@@ -119,6 +117,17 @@ def templates_sha256(templates: Mapping[str, str]) -> str:
         dict(templates), sort_keys=True, ensure_ascii=True, separators=(",", ":")
     )
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
+def _wanted(
+    of_audit: Mapping[str, tuple[str, ...]], of_others: tuple[str, ...]
+) -> dict[str, tuple[str, ...]]:
+    """Return the placeholders of the templates, without those of other readings."""
+    wanted = dict(SHARED)
+    for name, placeholders in {"direct_code": ("question",), **of_audit}.items():
+        if not name.endswith(of_others):
+            wanted[name] = placeholders
+    return wanted
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
@@ -165,10 +174,10 @@ def _check(protocol: str, name: str, template: Any, placeholders: tuple[str, ...
         raise ConfigError(
             f"{where} has a format specification or a conversion. Expected only {expected}."
         )
-    found = _fields(template)
+    fields = _fields(template)
     optional = {placeholder for placeholder in placeholders if (name, placeholder) in OPTIONAL}
-    if len(set(found)) < len(found) or {*found, *optional} != set(placeholders):
-        has = ", ".join(f"{{{field}}}" for field in found) or "none"
+    if len(set(fields)) < len(fields) or {*fields, *optional} != set(placeholders):
+        has = ", ".join(f"{{{field}}}" for field in fields) or "none"
         raise ConfigError(f"{where} has the placeholders {has}. Expected {expected}, once each.")
 
 
@@ -201,7 +210,7 @@ def letters_of(n_options: int) -> tuple[str, ...]:
     Raises
     ------
     BenchmarkError
-        For another number.
+        If there are fewer or more options.
     """
     if not 2 <= n_options <= MAX_OPTIONS:
         raise BenchmarkError(
@@ -211,7 +220,13 @@ def letters_of(n_options: int) -> tuple[str, ...]:
 
 
 def lettered(options: Iterable[str]) -> list[str]:
-    """Return a line for each option, such as "B. Paris"."""
+    """Return a line for each option.
+
+    Examples
+    --------
+    >>> lettered(["Rome", "Paris"])
+    ['A. Rome', 'B. Paris']
+    """
     return [f"{letter}. {text}" for letter, text in zip(ascii_uppercase, options, strict=False)]
 
 
@@ -339,9 +354,10 @@ def strip_thinking(text: str) -> Visible:
 
     Notes
     -----
-    A closing tag without an opening one ends a block that the chat template opened: the text before
-    it is removed. An opening tag without a closing one was cut off: the text after it is removed,
-    and `closed` is False. Tags do not nest. The run time is linear in the length of the text.
+    A closing tag without an opening tag ends a block that the chat template opened, so the text
+    before the tag is removed. An opening tag without a closing tag belongs to a reply that was cut
+    off, so the text after the tag is removed, and `closed` is False. Tags do not nest. The run time
+    is linear in the length of the text.
 
     Examples
     --------

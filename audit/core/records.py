@@ -36,14 +36,15 @@ class Reading(StrEnum):
     OPTION_TEXT = "option_text"  # log-likelihood of each option's text
     NUMBER = "number"  # generated text -> a number; for benchmarks whose items have a target and no options
     CODE = "code"  # generated text -> a function, which is run against the problem's tests in a sandbox
-    TEXT = "text"  # the reply itself is what is wanted (a rewording, a vote): no answer is read, none is scored
+    # the reply itself is the result (a rewording, a vote): no answer is read or scored
+    TEXT = "text"
 
 
 class FinishReason(StrEnum):
     """Name the reasons why a generation ended."""
 
     STOP = "stop"
-    LENGTH = "length"  # The reply was cut off at max_tokens, which is not the same as wrong.
+    LENGTH = "length"  # The reply was cut off at max_tokens. It is not a wrong answer.
     SCORED = "scored"  # nothing was generated; options were scored
     ERROR = "error"
 
@@ -86,8 +87,8 @@ class Item:
     gold : int
         Index of the right option. NO_OPTION if `target` or `code` is the answer.
     group : str
-        The cluster that resampling keeps together, such as a passage or subject; else the item's
-        id.
+        The cluster that resampling keeps together, such as a passage or subject; the item's id if
+        there is no cluster.
     order : tuple of int
         The published position of each shown option. If empty, the order is the published one.
     target : float or None
@@ -136,7 +137,7 @@ class Item:
     def key(self) -> int:
         """Return the published position of `gold`, which does not depend on the order shown.
 
-        A negative `gold` (no option, or any option except one) is returned unchanged.
+        A negative `gold` (no option is right, or every option but one) is returned unchanged.
         """
         return self.shown[self.gold] if self.gold >= 0 else self.gold
 
@@ -167,9 +168,10 @@ class Setting:
     arm : str
         How the question reaches the model.
     level : int
-        The degree of the arm, such as the number of messages or the index of a variant; 0 if none.
+        The level of the arm, such as the number of messages or the index of a variant; 0 if the arm
+        has no levels.
     replicate : int
-        The number of the repetition; each has another seed.
+        The number of the repetition. Each repetition has another seed.
     """
 
     arm: str
@@ -190,7 +192,7 @@ class CellRows:
     expected : int or None
         The number of rows that the run requests; None without a manifest.
     reasked : int
-        The number of rows whose reply was requested again, by likelihood.
+        The number of rows whose question was asked again, by likelihood.
     """
 
     model: str
@@ -256,7 +258,7 @@ class Presentation:
     gold : int
         The key as presented.
     extras : mapping
-        The columns of the row that only this audit has.
+        Values of the columns that only this audit has.
     error : str or None
         If this is set, nothing is sent and the row is an error.
     scoring : Ask or None
@@ -265,7 +267,7 @@ class Presentation:
         If not empty, these pieces add up to `prompt`. Their likelihood is read, and no answer is
         scored.
     system : str
-        A system prompt before the question; empty for none.
+        A system prompt before the question; empty if there is no system prompt.
     ballots : tuple of str
         If not empty, these prompts are sent one by one, and `scoring.vote` counts their answers.
         `prompt` then contains all of them.
@@ -318,7 +320,7 @@ class GenerationRequest:
     adapter : str
         The folder of the LoRA adapter that answers; empty for the model itself.
     system : str
-        A system prompt; empty for none.
+        A system prompt; empty if there is no system prompt.
 
     Notes
     -----
@@ -352,13 +354,13 @@ class TokenLogprobs:
     Parameters
     ----------
     logprobs : tuple of float
-        The logprob of each token in nats, given all tokens before.
+        The logprob of each token in nats, given all earlier tokens.
     ranks : tuple of int
         The rank of each token in the vocabulary; 1 is the likeliest.
     z : tuple of float
-        The logprob less the mean logprob of all next tokens, divided by their standard deviation
-        (Min-K%++, Zhang et al. 2025). Rank and z are as exact as the engine's list of likeliest
-        tokens allows.
+        The logprob minus the mean logprob of all possible tokens, divided by their standard
+        deviation (Min-K%++, Zhang et al. 2025). Rank and z are as exact as the engine's list of
+        likeliest tokens allows.
     pieces : tuple of int
         The index of the piece in which each token ends.
     """

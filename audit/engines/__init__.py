@@ -1,2 +1,3 @@
-"""Answer requests: the engine port and its adapters. They know vLLM and HTTP, but neither Ray nor
-any audit."""
+"""Answer requests: the engine port and its adapters. They use vLLM and HTTP, but neither Ray nor
+any audit.
+"""

@@ -1,5 +1,4 @@
-"""Configure one model: which engine serves it, with which settings, and how its answers are
-read."""
+"""Define the configuration of a model: its engine, its settings, and how its answers are read."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +19,7 @@ WEIGHED = ("vllm", "masked_lm")  # these engines load weights themselves
 LIKELIHOODS = ("vllm", "scripted")  # these engines return the likelihood of any option
 EXECUTORS = ("mp", "ray")
 
-# These vLLM arguments are decided by this configuration; the text says what to set instead (`{m}`
+# This configuration decides these vLLM arguments; the text names the setting to use (`{m}`
 # is model.<name>). In `engine_args` they would bypass checks, reservations, pins and records: GPUs
 # are reserved for `tensor_parallel_size`, rows carry `revision`, and a token would be in the
 # manifest.
@@ -48,7 +47,7 @@ DECIDED_ENGINE_ARGS: dict[str, str] = {
 
 @dataclass
 class SamplingConfig:
-    """Set the limits of one role's replies."""
+    """Define the sampling and the limits of one role's replies."""
 
     max_tokens: int = 512
     temperature: float = 0.0
@@ -59,29 +58,28 @@ class SamplingConfig:
 class ScriptedConfig:
     """Configure the scripted engine, whose answers are right with a fixed probability per arm.
 
-    It is for tests and for measuring the program.
+    The scripted engine is for tests and for measuring the program.
     """
 
-    # By arm; 0.5 for an arm that is not given.
+    # Accuracy by arm; 0.5 for an arm that is not listed.
     accuracy: dict[str, float] = field(default_factory=dict)
-    # By arm, added for every level after the first.
+    # Change of the accuracy by arm, added for every level after the first.
     gain_per_level: dict[str, float] = field(default_factory=dict)
-    # By label: echo, noise, or the reply itself.
+    # Reply by label: echo, noise, or the text of the reply.
     replies: dict[str, str] = field(default_factory=dict)
     parse_failures: float = 0.0  # share of worker replies without an answer
-    # By label: nats added to each word of a given text.
+    # Nats by label, added to the logprob of each word of a given text.
     likelihood: dict[str, float] = field(default_factory=dict)
     latency_s: float = 0.0
     load_s: float = 0.0
     fail_to_load: bool = False
-    # Hold tensor_parallel_size GPUs as vLLM would, to try a cluster's placement and autoscaler.
+    # Reserve tensor_parallel_size GPUs as vLLM would, to test a cluster's placement and autoscaler.
     on_gpu: bool = False
 
 
 @dataclass
 class ModelConfig:
-    """Configure one model: which engine serves it, with which settings, and how its answers are
-    read."""
+    """Configure a model: its engine, its settings, and how its answers are read."""
 
     name: str = ""
     engine: str = "vllm"
@@ -93,7 +91,7 @@ class ModelConfig:
         None  # release date (2024, 2024-07 or 2024-07-23); nothing newer was in the training data
     )
     family: str | None = None  # models of one maker that are trained alike, such as qwen
-    tensor_parallel_size: int = 1  # GPUs that share each layer, best on one node
+    tensor_parallel_size: int = 1  # GPUs that share each layer; they should be on one node
     pipeline_parallel_size: int = (
         1  # stages of layers, which may be on several nodes (executor=ray)
     )
@@ -101,9 +99,8 @@ class ModelConfig:
     # Share of one GPU for each replica; below 1, several small engines share a GPU.
     gpu_share: float = 1.0
     accelerator_type: str | None = None  # Ray's name of the GPU type, such as H100
-    on_cpus: bool | None = (
-        None  # without GPUs: true allows CPUs, false refuses; null: allowed up to 4 GB of weights
-    )
+    # without GPUs: true allows CPUs, false refuses them, null allows them up to 4 GB of weights
+    on_cpus: bool | None = None
     replicas: int = 1
     dtype: str = "auto"
     max_model_len: int | None = None
@@ -143,7 +140,7 @@ class ModelConfig:
 
 
 def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
-    """Check everything about a model that can be checked before it is loaded.
+    """Check the settings of a model before the model is loaded.
 
     Parameters
     ----------
@@ -165,7 +162,7 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
         ("executor", EXECUTORS),
     ):
         check_known(f"{key} of model {name}", getattr(model, key), known)
-    if model.name != name:  # rows, weights and the worker are looked up by this name
+    if model.name != name:  # rows, weights and the worker are found by this name
         raise ConfigError(
             f"Model {name} is named {model.name!r}. Expected model.{name}.name={name}."
         )

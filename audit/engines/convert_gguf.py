@@ -10,9 +10,9 @@ from audit.engines.weights import SEAL, WEIGHT_FILES, folder_sha256
 
 
 def convert(source: Path, target: Path) -> None:
-    """Write config, weights and tokenizer beside `target`, then rename the folder.
+    """Write config, weights and tokenizer into a folder next to `target`, then rename this folder.
 
-    A half-written folder is never loaded.
+    So a half-written folder is never loaded.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
@@ -27,7 +27,7 @@ def convert(source: Path, target: Path) -> None:
         model.to(torch.bfloat16).save_pretrained(work)
         tokenizer.save_pretrained(work)
         (work / SEAL).write_text(folder_sha256(work, WEIGHT_FILES))
-        if not target.exists():  # another process may have written it meanwhile
+        if not target.exists():  # another process may have written the folder meanwhile
             work.rename(target)
     finally:
         shutil.rmtree(work, ignore_errors=True)

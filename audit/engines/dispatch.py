@@ -1,14 +1,17 @@
-"""Choose an endpoint for each request: weights, concurrency bounds, outages and affinity. No I/O.
+"""Choose an endpoint for each request by weights, concurrency limits, outages and affinity, without
+I/O.
 
 An endpoint is ready if it has a free slot, is in service, is not pausing (Retry-After), and its
 limits of requests and tokens a minute allow another request (`pace`).
 
-Smooth weighted round robin chooses among ready endpoints. An affinity's home (weighted rendezvous
-hashing) is preferred unless that takes an endpoint more than `AFFINITY_SLACK_PICKS` ahead of its
-share. So a server-side prefix cache receives the requests of one question together.
+Smooth weighted round robin chooses among ready endpoints. Each affinity has a home endpoint
+(weighted rendezvous hashing). The home is preferred, unless it would get more than
+`AFFINITY_SLACK_PICKS` requests beyond its share. So a server-side prefix cache receives the
+requests of one question together.
 
-`failures` in a row take an endpoint out of service. After each `cooldown_s` one request probes it:
-an answer restores it, a failure starts the next cooldown.
+After `failures` failures in a row an endpoint is out of service. After each `cooldown_s` one
+request probes the endpoint: an answer puts it back into service, a failure starts the next
+cooldown.
 """
 
 import asyncio
@@ -39,23 +42,24 @@ class Slot:
     concurrency: int
     circuit: CircuitConfig
     in_flight: int = 0
-    credit: float = 0.0  # number of picks by which the endpoint is behind its share
+    credit: float = 0.0  # number of requests by which the endpoint is behind its share
     paused_until: float = 0.0
     failures: int = 0  # consecutive failures
     probe_at: float | None = (
-        None  # set while the endpoint is out of service; from this time on one request may probe it
+        None  # time from which one request may probe the endpoint; set while it is out of service
     )
-    probing: bool = False  # whether the probe is under way
+    probing: bool = False  # whether a probe is in progress
     pace: Pace = field(default_factory=Pace)
 
     @property
     def in_service(self) -> bool:
-        """Return whether the endpoint has not been taken out."""
+        """Return whether the endpoint is in service."""
         return self.probe_at is None
 
     def ready(self, now: float) -> bool:
-        """Return whether a request may be sent now. For an endpoint out of service, it is the
-        probe."""
+        """Return whether a request may be sent now. If the endpoint is out of service, this request
+        is the probe.
+        """
         open_to_one = self.probe_at is None or (now >= self.probe_at and not self.probing)
         paused = max(self.paused_until, self.pace.at()) > now
         return self.in_flight < self.concurrency and not paused and open_to_one
@@ -84,7 +88,9 @@ class _Waiter:
 
 @dataclass
 class Dispatcher:
-    """Give leases to requests. Each `acquire` needs one `answered`, `failed` or `abandoned`."""
+    """Give leases to requests. Each `acquire` is followed by one `answered`, `failed` or
+    `abandoned`.
+    """
 
     slots: Sequence[Slot]
     clock: Callable[[], float] = time.monotonic
@@ -99,14 +105,14 @@ class Dispatcher:
         affinity : str
             Requests with one affinity prefer one endpoint.
         avoid : Slot or None
-            An endpoint that is not used while another one is in service.
+            An endpoint that is not used while another endpoint is in service.
         tokens : int
             The tokens that the request may use, for endpoints with a token limit.
 
         Returns
         -------
         Lease
-            Must be released by `answered`, `failed` or `abandoned`.
+            The lease, which the caller releases by `answered`, `failed` or `abandoned`.
         """
         waiter = _Waiter(affinity, avoid, asyncio.get_running_loop().create_future(), tokens)
         self._waiters.append(waiter)
@@ -135,8 +141,8 @@ class Dispatcher:
         Returns
         -------
         bool
-            True if the endpoint came back into service; a late reply to an older request does that
-            too.
+            True if the reply put the endpoint back into service. A late reply to an older request
+            does this, too.
         """
         slot = lease.slot
         came_back = not slot.in_service
@@ -200,8 +206,8 @@ class Dispatcher:
     def _match(self) -> None:
         """Give leases until no waiting request can be served; then set a timer for the next ready
         endpoint."""
-        # The clock is read once. With two readings, an endpoint that becomes ready between them is
-        # missed.
+        # The clock is read only once. With two readings, an endpoint that becomes ready between
+        # them is missed.
         now = self.clock()
         while self._waiters:
             if self._waiters[0].future.done():  # the request was cancelled while it waited
@@ -252,10 +258,10 @@ class Dispatcher:
     def _share(
         self, waiter: _Waiter, options: list[Slot], ready: list[Slot], window: list[_Waiter]
     ) -> tuple[_Waiter, Slot]:
-        """Choose the waiter's home unless it is too far ahead of its share.
+        """Choose the waiter's home, unless this endpoint is too far ahead of its share.
 
-        Otherwise choose the endpoint that is most behind, for a waiter whose home it is if there is
-        one.
+        Otherwise choose the endpoint that is most behind its share. If a waiter has its home there,
+        choose this waiter.
         """
         chosen = self._home(waiter)
         if chosen not in options or chosen.credit <= -AFFINITY_SLACK_PICKS:
@@ -278,7 +284,7 @@ class Dispatcher:
     def _home(self, waiter: _Waiter) -> Slot:
         """Return the endpoint in service that this affinity hashes to.
 
-        If an endpoint goes out, only its own affinities move.
+        If an endpoint is out of service, only its own affinities move.
         """
         alive = [s for s in self.slots if s.in_service] or self.slots
         return min(alive, key=lambda s: _rendezvous_cost(s.name, waiter.affinity, s.weight))
@@ -296,7 +302,7 @@ class Dispatcher:
             self._timer = asyncio.get_running_loop().call_later(delay + 0.001, self._match)
 
 
-# The costs are cached, as every sent request searches all waiting requests.
+# The hashes are cached, since every sent request searches all waiting requests.
 @lru_cache(maxsize=1 << 14)
 def _rendezvous_cost(name: str, affinity: str, weight: float) -> float:
     digest = hashlib.blake2b(

@@ -1,8 +1,8 @@
-"""Embed sentences: one port, two adapters (transformers on CPU, vLLM pooling on GPUs).
+"""Embed sentences: a port with two adapters (transformers on CPUs, vLLM's pooling on GPUs).
 
 An embedding is the mean of the last hidden states over a text's own tokens (padding is masked),
 scaled to length 1 (Reimers and Gurevych 2019, section 3). A text longer than the model's limit is
-an error row; it is never cut.
+an error row, and is never cut.
 """
 
 import json
@@ -29,11 +29,11 @@ class Embedding:
     Parameters
     ----------
     vector : (d,) array or None
-        Of length 1; None if `error` says why there is none.
+        The vector, of length 1; None if `error` is set.
     tokens : int
-        Tokens of the text, special ones included.
+        Number of tokens of the text, including special tokens.
     error : str or None
-        Why the text was not embedded.
+        The reason why the text was not embedded.
     """
 
     vector: Vector | None
@@ -60,8 +60,9 @@ def cosine_distance(a: Embedding, b: Embedding) -> float | None:
 
 
 class Embedder:
-    """Embed texts in their order. `name` and `revision` identify the model in what is made with
-    it."""
+    """Embed texts in their order. `name` and `revision` identify the model in files that are made
+    with it.
+    """
 
     def __init__(self, folder: ModelFolder) -> None:
         check_mean_pooling(folder.path)  # before transformers is imported, which takes seconds
@@ -74,7 +75,7 @@ class Embedder:
         self._tokenizer = AutoTokenizer.from_pretrained(folder.path)
 
     def embed(self, texts: Sequence[str]) -> list[Embedding]:
-        """Embed texts, one row each.
+        """Embed texts, and return one row for each text.
 
         Parameters
         ----------
@@ -135,9 +136,9 @@ class TransformersEmbedder(Embedder):
 
 
 class Pooling:
-    """Embed with vLLM's pooling runner; meant for GPUs.
+    """Embed with vLLM's pooling runner on GPUs.
 
-    On a busy CPU it takes minutes to load, and transformers takes seconds.
+    On a busy CPU vLLM takes minutes to load, while transformers takes seconds.
     """
 
     def start(
@@ -158,7 +159,7 @@ class Pooling:
         engine_args : mapping
             Arguments of vLLM's LLM.
         pool : str or None
-            How to pool; None leaves it to the model.
+            The method of pooling; None uses the model's own.
 
         Raises
         ------
@@ -172,16 +173,17 @@ class Pooling:
             raise EngineLoadError(
                 f"{label} adapter vllm needs vLLM. Use {label}.adapter=transformers."
             ) from error
-        # An encoder keeps no cache, so vLLM only checks that this share of the memory is free. Its
-        # default (.92), and half of it too, is refused if anything else uses the GPU.
+        # An encoder has no cache, so vLLM only checks that this share of the memory is free. vLLM
+        # refuses its default (.92), and half of it, if another program uses the GPU.
         arguments = {"dtype": "float32", "gpu_memory_utilization": 0.1, **engine_args}
         if pool is not None:
             arguments["pooler_config"] = PoolerConfig(seq_pooling_type=pool)
         self._llm = LLM(str(folder.path), runner="pooling", **arguments)
 
     def close(self) -> None:
-        """End the engine's processes. Otherwise they and their memory stay until this process
-        ends."""
+        """End the engine's processes. Otherwise these processes keep their memory until this
+        process ends.
+        """
         self._llm.llm_engine.engine_core.shutdown()
 
 
@@ -190,7 +192,7 @@ class VllmEmbedder(Pooling, Embedder):
 
     def __init__(self, folder: ModelFolder, **engine_args: Any) -> None:
         super().__init__(folder)
-        # If a folder does not say how to pool, vLLM takes a BERT's first token. So the mean is
+        # If a folder does not name the pooling, vLLM takes a BERT's first token. So the mean is
         # requested.
         self.start(folder, "embedder", engine_args, pool="MEAN")
 
@@ -235,9 +237,9 @@ def by_length(tokens: Mapping[int, int], size: int) -> Iterator[list[int]]:
     Parameters
     ----------
     tokens : mapping of int to int
-        The tokens of each text, by its number.
+        Maps the number of each text to its number of tokens.
     size : int
-        Texts in a batch.
+        Number of texts in a batch.
 
     Yields
     ------
@@ -249,7 +251,7 @@ def by_length(tokens: Mapping[int, int], size: int) -> Iterator[list[int]]:
 
 
 def read_max_tokens(folder: Path) -> int:
-    """Return how many tokens a model takes.
+    """Return the largest number of tokens of a text that a model accepts.
 
     Parameters
     ----------
@@ -264,7 +266,7 @@ def read_max_tokens(folder: Path) -> int:
     Raises
     ------
     EngineLoadError
-        If neither file says.
+        If neither file has the number.
     """
     for name, key in (
         ("sentence_bert_config.json", "max_seq_length"),

@@ -1,4 +1,4 @@
-"""Estimate whether one text entails another: a port for NLI classifiers, and two adapters."""
+"""Estimate whether one text entails another: a port for NLI classifiers with two adapters."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -43,8 +43,8 @@ class Entailment:
         Returns
         -------
         list of float or None
-            In the order of the pairs. A pair longer than the model's limit is None; it is never
-            cut.
+            The probabilities, in the order of the pairs. The value of a pair longer than the
+            model's limit is None; no pair is cut.
         """
         probabilities: list[float | None] = [None] * len(pairs)
         tokens = [self._tokenizer(*pair, truncation=False) for pair in pairs]
@@ -61,8 +61,9 @@ class Entailment:
         return probabilities
 
     def _logits(self, batch: list[Mapping[str, list[int]]]) -> FloatArray:
-        """Return the logits (pairs, labels) of pairs given as token ids, with token types if the
-        model has them."""
+        """Return the logits (pairs, labels) of pairs, which are given as token ids, with token
+        types if the model has them.
+        """
         raise NotImplementedError
 
 
@@ -133,9 +134,9 @@ def load_entailment(
 
 
 def _second_text(tokens: Mapping[str, list[int]]) -> dict[str, int] | None:
-    """Return where the second text begins, for models with token types (BERT); None for others.
+    """Return the position at which the second text begins, for models with token types (BERT); None for other models.
 
-    vLLM takes token types as the position of the first 1.
+    vLLM receives token types as the position of the first 1.
     """
     types = tokens.get("token_type_ids") or []
     return {"compressed_token_type_ids": types.index(1)} if 1 in types else None

@@ -4,12 +4,12 @@ import shutil
 import subprocess
 
 _QUERY = ("--query-gpu=memory.total", "--format=csv,noheader,nounits")
-_ANSWER_S = 20.0  # seconds; a driver without persistence mode takes some for each GPU
+# time limit in seconds; a driver without persistence mode takes some seconds for each GPU
+_ANSWER_S = 20.0
 
 
 def gpu_memory_here() -> list[int]:
-    """Return the memory of each GPU in bytes; an empty list if there is none, or if it is not
-    NVIDIA's."""
+    """Return the memory of each NVIDIA GPU in bytes; an empty list if there is no such GPU."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return []

@@ -1,8 +1,7 @@
-"""Serve a masked language model (such as BERT, by transformers): which of two sentences does it
-prefer?
+"""Compare two sentences by a masked language model, such as BERT, with transformers.
 
-It serves one kind of request: two continuations and no prompt. Their `option_logprobs` are the
-pseudo-log-likelihoods of the tokens that the two sentences share (`audit.scoring.pll`).
+The engine serves one kind of request: two continuations without a prompt. The `option_logprobs` are
+the pseudo-log-likelihoods of the tokens that the two sentences share (`audit.scoring.pll`).
 """
 
 import asyncio
@@ -101,10 +100,10 @@ class MaskedEngine:
         self._log_probs = None
 
     def _score(self, request: GenerationRequest) -> Generation:
-        assert self._log_probs is not None  # noqa: S101  # start() was awaited
+        assert self._log_probs is not None  # noqa: S101  # start() was called before
         if len(request.continuations) != 2 or request.prompt or request.letters:
             return self._refused(
-                "a masked language model compares two sentences; it neither generates nor reads a prompt"
+                "a masked language model only compares two sentences; it neither generates nor reads a prompt"
             )
         pair = [self._tokenizer.encode(text) for text in request.continuations]
         longest = max(map(len, pair))

@@ -1,8 +1,8 @@
 """Estimate the memory that an engine needs: its weights, and the keys and values of one sequence.
 
-Every figure is a lower bound: activations, CUDA graphs and the caches of hybrid layers come on top.
-A model that needs more cannot load. What a config.json does not say is unknown (None), and is never
-a reason to refuse a model.
+Every figure is a lower bound, since activations, CUDA graphs and the caches of hybrid layers need
+additional memory. A model whose lower bound exceeds the memory cannot load. A figure that a
+config.json does not state is unknown (None), and is never a reason to refuse a model.
 """
 
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ _BYTES = {  # bytes of one number, by type
 }
 _HYBRID = ("mamba", "ssm", "hybrid", "attn_layer", "layers_block_type", "recurrent", "block_types")
 _ONLINE = ("quantization", "quantization_config", "load_format", "cpu_offload_gb", "hf_overrides")
-_LARGEST = 2**40  # no count in a config.json is larger
+_LARGEST = 2**40  # a larger count in a config.json is an error
 
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """Hold the parsed config.json and the bytes of the weight files; None for what is unknown."""
+    """Hold the parsed config.json and the bytes of the weight files; None for unknown values."""
 
     config: Mapping[str, Any] | None = None
     stored: int | None = None
@@ -31,18 +31,18 @@ class ModelFiles:
 
 @dataclass(frozen=True)
 class Need:
-    """Hold the bytes that one engine needs; None for what is unknown.
+    """Hold the bytes that one engine needs; None for unknown values.
 
     Parameters
     ----------
     weights : int or None
-        The weights in all of its GPUs.
+        The weights in all GPUs of the engine.
     sequence : int or None
-        The KV cache of one sequence of the longest length, in all of its GPUs.
+        The KV cache of one sequence of the longest length, in all GPUs of the engine.
     each_gpu : int or None
-        The part of one GPU.
+        The bytes in each GPU.
     tokens : int or None
-        The tokens of that sequence.
+        The number of tokens of that sequence.
     """
 
     weights: int | None = None
@@ -83,7 +83,7 @@ def engine_need(model: ModelConfig, files: ModelFiles) -> Need:
 
 
 def loaded_bytes(model: ModelConfig, files: ModelFiles) -> int | None:
-    """Return the bytes of the loaded weights, in the precision that they are computed in.
+    """Return the bytes of the loaded weights, in the precision of the computation.
 
     Parameters
     ----------
@@ -95,13 +95,13 @@ def loaded_bytes(model: ModelConfig, files: ModelFiles) -> int | None:
     Returns
     -------
     int or None
-        None if the sizes or the stored precision are unknown, or if `engine_args` quantize or
-        offload the weights while they load.
+        The bytes; None if the sizes or the stored precision are unknown, or if `engine_args`
+        quantize or offload the weights during loading.
 
     Notes
     -----
-    A quantized checkpoint is loaded as it is stored. vLLM's dtype=auto loads float32 files in two
-    bytes.
+    A quantized checkpoint is loaded as it is stored. vLLM's dtype=auto loads each number of a
+    float32 file in two bytes.
     """
     config = files.config or {}
     if files.stored is None or any(key in model.engine_args for key in _ONLINE):
@@ -116,7 +116,7 @@ def loaded_bytes(model: ModelConfig, files: ModelFiles) -> int | None:
 
 
 def _stored_dtype(config: Mapping[str, Any]) -> str:
-    """Return the dtype that a config.json names, "" if it names none."""
+    """Return the dtype that a config.json names, or ""."""
     for part in (config, _text(config)):
         for key in ("dtype", "torch_dtype"):
             if part.get(key):
@@ -125,7 +125,7 @@ def _stored_dtype(config: Mapping[str, Any]) -> str:
 
 
 def sequence_tokens(model: ModelConfig, text: Mapping[str, Any]) -> int | None:
-    """Return the longest sequence that an engine takes.
+    """Return the length of the longest sequence that an engine accepts.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def sequence_tokens(model: ModelConfig, text: Mapping[str, Any]) -> int | None:
     Returns
     -------
     int or None
-        Tokens; None if unknown.
+        The number of tokens; None if unknown.
     """
     if model.max_model_len is not None:
         return model.max_model_len
@@ -151,8 +151,8 @@ def sequence_tokens(model: ModelConfig, text: Mapping[str, Any]) -> int | None:
 class TokenBytes:
     """Hold the bytes of one token's keys and values in one layer.
 
-    `heads` are divided among tensor-parallel GPUs; it is 1 for a latent cache, which every GPU
-    holds.
+    `heads` is the number of heads, which are divided among tensor-parallel GPUs. It is 1 for a
+    latent cache, of which every GPU holds a copy.
     """
 
     heads: int
@@ -164,7 +164,8 @@ class TokenBytes:
         return self.heads * self.each_head
 
     def on_one_of(self, gpus: int) -> float:
-        """Return the bytes on one of this many tensor-parallel GPUs, each with at least one head.
+        """Return the bytes on one of `gpus` tensor-parallel GPUs, each of which has at least one
+        head.
 
         >>> [TokenBytes(8, 512.0).on_one_of(gpus) for gpus in (1, 4, 16)]
         [4096.0, 1024.0, 512.0]
@@ -185,8 +186,9 @@ def token_bytes(text: Mapping[str, Any], number_bytes: float) -> TokenBytes | No
     Returns
     -------
     TokenBytes or None
-        Keys and values of each KV head (grouped-query attention), or the latent vector of
-        multi-head latent attention (DeepSeek). None if the config.json does not say.
+        The bytes of keys and values of each KV head (grouped-query attention), or of the latent
+        vector of multi-head latent attention (DeepSeek). None if the config.json does not state
+        them.
     """
     try:
         if text.get("kv_lora_rank"):
@@ -211,7 +213,7 @@ def token_bytes(text: Mapping[str, Any], number_bytes: float) -> TokenBytes | No
 
 
 def attention_layers(text: Mapping[str, Any]) -> int | None:
-    """Return how many layers cache every token.
+    """Return the number of layers that cache every token.
 
     Parameters
     ----------
@@ -221,7 +223,8 @@ def attention_layers(text: Mapping[str, Any]) -> int | None:
     Returns
     -------
     int or None
-        In a hybrid model, only the layers with full attention; None if unknown.
+        The number of layers; in a hybrid model, the number of layers with full attention. None if
+        unknown.
     """
     try:
         layers = _count(text, "num_hidden_layers")
@@ -236,7 +239,9 @@ def attention_layers(text: Mapping[str, Any]) -> int | None:
 
 
 def _window(text: Mapping[str, Any]) -> int | None:
-    """Return the tokens that sliding attention caches, if every layer has it."""
+    """Return the number of tokens that sliding attention caches, if every layer has sliding
+    attention.
+    """
     if isinstance(text.get("layer_types"), list) or text.get("use_sliding_window") is False:
         return None
     window = text.get("sliding_window")
@@ -246,8 +251,7 @@ def _window(text: Mapping[str, Any]) -> int | None:
 
 
 def _cache_bytes(model: ModelConfig, text: Mapping[str, Any]) -> float:
-    """Return the bytes of one number in the KV cache: that of the model's dtype, or
-    `kv_cache_dtype`."""
+    """Return the bytes of one number in the KV cache, by the model's dtype or `kv_cache_dtype`."""
     named = str(model.engine_args.get("kv_cache_dtype", "auto"))
     if named == "auto":
         return 4.0 if model.dtype in ("float32", "float") else 2.0

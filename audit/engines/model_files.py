@@ -1,7 +1,7 @@
 """Read a model's size from its config.json, weight files and index. Nothing is loaded.
 
-For a model of the hub the cached copy counts. Without one, its small files and the file sizes are
-requested from the hub.
+For a model of the hub the cached copy is read. Without a cached copy, the small files and the file
+sizes are requested from the hub.
 """
 
 import json
@@ -19,7 +19,7 @@ _CONFIG, _INDEX, _SINGLE_FILE = "config.json", "model.safetensors.index.json", "
 
 
 def files_of(model: ModelConfig, weights: Weights | None) -> ModelFiles:
-    """Return what is known of a model's files.
+    """Return the known facts about a model's files.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def files_of(model: ModelConfig, weights: Weights | None) -> ModelFiles:
     Returns
     -------
     ModelFiles
-        What cannot be read is None; loading the model reports why.
+        The facts. An unreadable fact is None; loading the model reports the reason.
     """
     if weights is None or model.engine != "vllm":
         return ModelFiles()

@@ -1,8 +1,8 @@
 """Configure the `openai` engine.
 
-Keys are never part of it: it names the environment variable that holds one. `check_endpoints`
-refuses settings that would put a secret into the run's manifest, and its messages never repeat the
-value.
+The configuration never contains a key: it names the environment variable that holds the key.
+`check_endpoints` refuses settings that would put a secret into the run's manifest, and its messages
+never repeat the value.
 """
 
 import math
@@ -26,36 +26,36 @@ _EXAMPLE_URL = "http://127.0.0.1:8000/v1"
 
 @dataclass
 class EndpointConfig:
-    """Configure one OpenAI-compatible endpoint, or one that answers {prompt, task_id} with
+    """Configure one OpenAI-compatible endpoint, or an endpoint that answers {prompt, task_id} with
     {response}.
 
     Parameters
     ----------
     url : str
-        If it ends in /infer, the endpoint takes no temperature, seed or token limit, and returns no
-        likelihood.
+        The base URL. If it ends in /infer, the endpoint accepts no temperature, seed or token
+        limit, and returns no likelihood.
     model : str
         The model's id at the endpoint.
     weight : float
-        Its share among endpoints that have a free slot.
+        The endpoint's share of requests among endpoints with a free slot.
     concurrency : int
-        The most requests in flight.
+        The largest number of requests in flight.
     api_key_env : str
-        The NAME of the environment variable with the key. A server without keys needs none to be
-        set.
+        The NAME of the environment variable with the key. For a server without keys the variable
+        need not be set.
     timeout_s : float
-        Bounds one whole attempt, connection included.
+        Time limit of one attempt, including the connection.
     max_tokens_field : str
         "max_completion_tokens" for endpoints that refuse max_tokens.
     send_temperature : bool
         False for endpoints that refuse temperature and top_p.
     top_logprobs : int
-        The most that the endpoint allows, up to 20.
+        The largest number of top log-probabilities that the endpoint allows, up to 20.
     reply_model : str
-        The name that its replies carry, if that is not `model`.
+        The model's name in replies, if it differs from `model`.
     rpm, tpm : float or None
-        The requests and tokens a minute that it allows. None takes the limits that replies state in
-        `x-ratelimit-limit-*`, or no limit.
+        The requests and tokens per minute that the endpoint allows. None uses the limits that
+        replies state in `x-ratelimit-limit-*`, or no limit.
     """
 
     url: str = _EXAMPLE_URL
@@ -81,9 +81,10 @@ class EndpointConfig:
 class RetryConfig:
     """Configure how failures are retried.
 
-    The delay before retry k (1, 2, ...) is min(max_delay_s, base_delay_s * 2**(k-1)), less a random
-    part of up to `jitter` (0-1) of it. `max_attempts` bounds the attempts of a request that fails
-    while others are answered. After `outage_s` without an answer from any endpoint the run stops.
+    The delay before retry k (1, 2, ...) is min(max_delay_s, base_delay_s * 2**(k-1)), minus a
+    random share of this delay of up to `jitter` (0-1). `max_attempts` limits the attempts of a
+    request that fails while other requests are answered. After `outage_s` without an answer from
+    any endpoint the run stops.
     """
 
     max_attempts: int = 6
@@ -95,8 +96,9 @@ class RetryConfig:
 
 @dataclass
 class CircuitConfig:
-    """Take an endpoint out after `failures` in a row, and probe it with one request every
-    `cooldown_s`."""
+    """Configure when an endpoint is taken out of service: after `failures` failures in a row. It is
+    then probed with one request every `cooldown_s`.
+    """
 
     failures: int = 5
     cooldown_s: float = 15.0
@@ -118,7 +120,7 @@ def check_endpoints(
     retry : RetryConfig
         How failures are retried.
     circuit : CircuitConfig
-        When an endpoint is taken out.
+        When an endpoint is taken out of service.
     extra_body : mapping
         Fields that are merged into every request.
     reading : Reading

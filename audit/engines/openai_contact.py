@@ -1,7 +1,8 @@
-"""Contact endpoints with the standard library alone, and word why endpoints cannot serve.
+"""Check endpoints with the standard library alone, and describe why endpoints cannot serve.
 
-The client of the `openai` engine takes two CPU seconds to import. One GET /models needs none of it,
-and settles the common cases: nothing listens, the key is wrong, or the model is listed.
+The client of the `openai` engine takes two CPU seconds to import. A single GET /models works
+without this client, and decides the common cases: no server answers, the key is wrong, or the model
+is listed.
 """
 
 import http.client
@@ -22,11 +23,11 @@ from audit.engines.openai_wire import listed_models
 from audit.engines.redact import Redactor
 from audit.engines.retry import Failure, Kind, classify_status
 
-# This is sent if the environment holds no key. Otherwise the client would read OPENAI_API_KEY
+# This text is sent if the environment holds no key. Otherwise the client would read OPENAI_API_KEY
 # itself.
 NO_KEY = "no-key-set"
 FINAL = frozenset({Kind.AUTH, Kind.QUOTA, Kind.ROW})
-LIST_WITHIN_S = 10.0  # the limit for the first byte of the list of models
+LIST_WITHIN_S = 10.0  # time limit for the first byte of the list of models
 _LIST_LIMIT_BYTES = 4 * 2**20
 
 
@@ -55,17 +56,18 @@ class Finding:
 
 
 def refusal(findings: Sequence[Finding]) -> AuditError | None:
-    """Return why the endpoints of a model cannot serve.
+    """Return the error if the endpoints of a model cannot serve it.
 
     Parameters
     ----------
     findings : sequence of Finding
-        One for each endpoint of the model.
+        The result of the check of each endpoint of the model.
 
     Returns
     -------
     AuditError or None
-        None if at least one endpoint serves, and none has a fault that lasts.
+        The error; None if at least one endpoint serves the model, and no endpoint has a lasting
+        fault.
     """
     failed = [(one, one.failure) for one in findings if one.failure is not None]
     for one, failure in failed:
@@ -83,14 +85,14 @@ def refusal(findings: Sequence[Finding]) -> AuditError | None:
 
 
 class FirstContact:
-    """Get the list of models of one endpoint, in a thread that starts at once.
+    """Request the list of models of one endpoint, in a thread that starts at once.
 
     Parameters
     ----------
     config : EndpointConfig
         The endpoint.
     within_s : float
-        The limit for the first byte of the list.
+        Time limit for the first byte of the list.
     """
 
     def __init__(self, config: EndpointConfig, within_s: float = LIST_WITHIN_S) -> None:
@@ -100,17 +102,19 @@ class FirstContact:
         self._deadline = time.monotonic() + self._within_s
         self._replied = False
         self._finding: Finding | None = None
-        # It is a daemon: a server that sends a byte now and then must not keep the process alive.
+        # The thread is a daemon, since a server that sends a byte now and then must not keep the
+        # process alive.
         self._thread = Thread(target=self._contact, daemon=True)
         self._thread.start()
 
     def finding(self) -> Finding | None:
-        """Wait for the reply, and return what it settles.
+        """Wait for the reply, and return the result of the check.
 
         Returns
         -------
         Finding or None
-            None if it settles nothing: the full client must check the endpoint.
+            The result; None if the reply decides nothing, so that the full client must check the
+            endpoint.
         """
         self._thread.join(max(0.0, self._deadline - time.monotonic()))
         if self._thread.is_alive() and not self._replied:
@@ -128,7 +132,7 @@ class FirstContact:
         except (ConnectionRefusedError, socket.gaierror) as error:
             message = Redactor([self._key]).message(f"connection failed: {error}")
             self._finding = self._failed(Failure(Kind.UNAVAILABLE, message))
-        # Certificates, odd replies and odd addresses are judged by the full client.
+        # The full client judges certificates, unusual replies and unusual addresses.
         except (OSError, http.client.HTTPException, ValueError):
             self._finding = None
 
@@ -172,7 +176,7 @@ class FirstContact:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follow no redirect, which would send the key elsewhere."""
+    """Follow no redirect, since it would send the key to another server."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         """Return None, so that the reply becomes an error."""

@@ -32,8 +32,9 @@ from audit.engines.retry import Failure, Kind
 
 
 class ReplyRefusedError(Exception):
-    """Refuse a reply that is longer than the limit, or compressed without having been requested
-    so."""
+    """Refuse a reply that is longer than the limit, or compressed although no compression was
+    requested.
+    """
 
 
 class _Bounded(httpx2.AsyncByteStream):
@@ -58,7 +59,7 @@ class _Bounded(httpx2.AsyncByteStream):
 async def _bound(response: httpx2.Response) -> None:
     if response.headers.get("content-encoding", "identity").casefold() != "identity":
         raise ReplyRefusedError(
-            "the reply is compressed, which was not asked for: a small one may decode to any size"
+            "the reply is compressed, although no compression was requested; a small body may decode to any size"
         )
     assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101 - narrows the type for mypy
     response.stream = _Bounded(response.stream)
@@ -68,8 +69,9 @@ async def _bound(response: httpx2.Response) -> None:
 
 
 def _text(body: bytes) -> str:
-    """Return a body's text. Raises ReplyRefusedError if it is not UTF-8: the library would put
-    other characters in place of the reply's."""
+    """Return a body's text. Raises ReplyRefusedError if the body is not UTF-8, since the library
+    would replace some of its characters.
+    """
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError:
@@ -82,14 +84,15 @@ def bounded_client(concurrency: int) -> openai.DefaultAsyncHttpxClient:
     Parameters
     ----------
     concurrency : int
-        The number of connections to keep. By default the library closes all but 100 after each
-        call.
+        The number of connections to keep open. By default the library closes all connections except
+        100 after each call.
 
     Returns
     -------
     AsyncHttpxClient
-        It follows no redirects, since they would send the benchmark's text to another host, and
-        bounds the size of replies. It keeps no cookies: a server could add some with each reply.
+        The client. It follows no redirects, since they would send the benchmark's text to another
+        host. It limits the size of replies, and keeps no cookies, since a server could add cookies
+        with each reply.
     """
     return openai.DefaultAsyncHttpxClient(
         follow_redirects=False,
@@ -113,7 +116,9 @@ HELLO = Request("Hello", affinity="health-check", label="health-check", seed=0, 
 
 
 class Endpoint:
-    """Hold a client with its key, which is never shown. `slot` is its state in the dispatcher."""
+    """Hold a client with its key, which is never shown. `slot` is the endpoint's state in the
+    dispatcher.
+    """
 
     def __init__(
         self, name: str, config: EndpointConfig, model: ModelConfig, key: str, redactor: Redactor
@@ -135,7 +140,7 @@ class Endpoint:
         self._client = openai.AsyncOpenAI(
             api_key=key or NO_KEY,
             base_url=config.url.rstrip("/").removesuffix(INFER) if config.infers else config.url,
-            max_retries=0,  # The engine makes the retries, perhaps to another endpoint.
+            max_retries=0,  # The engine makes the retries, possibly to another endpoint.
             timeout=openai.Timeout(config.timeout_s, connect=connect_s),
             http_client=bounded_client(config.concurrency),
         )
@@ -146,7 +151,7 @@ class Endpoint:
         return shown(self.config)
 
     async def attempt(self, request: Request) -> Generation | Failure:
-        """Make one call, bounded by `timeout_s`.
+        """Make one call within `timeout_s`.
 
         Parameters
         ----------
@@ -156,7 +161,7 @@ class Endpoint:
         Returns
         -------
         Generation or Failure
-            The reply, or why there is none. Nothing is raised.
+            The reply, or the failure. No exception is raised.
         """
         reply = await self._call(request)
         if isinstance(reply, Failure):
@@ -173,7 +178,7 @@ class Endpoint:
         Parameters
         ----------
         letters : bool
-            Also check that it returns log-probabilities of letters.
+            Whether to check that the endpoint returns log-probabilities of letters.
 
         Returns
         -------
@@ -189,7 +194,8 @@ class Endpoint:
                 return listed
         if self.config.model in models and not letters:
             return None
-        # There is no /models, or it does not list this name. So one token is requested.
+        # The endpoint has no /models, or /models does not list this name. So one token is
+        # requested.
         reply = await self.attempt(replace(HELLO, letters=("A", "B")) if letters else HELLO)
         if isinstance(reply, Generation):
             return None
@@ -210,7 +216,7 @@ class Endpoint:
         await self._client.close()
 
     def finding(self, failure: Failure | None) -> Finding:
-        """Return what a check found of this endpoint."""
+        """Return the result of a check of this endpoint."""
         return Finding(self.config, self._key_is_set, failure)
 
     async def _call(self, request: Request | None) -> str | Failure:
@@ -248,7 +254,8 @@ class Endpoint:
                 return self._no_reply()
             message = f"connection failed: {type(error.__cause__).__name__}"
             if kind is Kind.UNAVAILABLE:
-                # The system's words. Those about a broken reply quote the server.
+                # The message has only the system's words. Messages about a broken reply would quote
+                # the server.
                 message += f": {error.__cause__}"
             return Failure(kind, self._redactor.message(message))
         except ReplyRefusedError as error:
@@ -272,7 +279,7 @@ _CONNECT_ATTEMPTS = 2  # attempts to connect to an endpoint at the start of a ru
 async def check_patiently(
     endpoint: Endpoint, retry: RetryConfig, rng: random.Random
 ) -> Failure | None:
-    """Check an endpoint, with the retries that the kind of failure allows.
+    """Check an endpoint, with retries if the kind of failure allows them.
 
     Parameters
     ----------
@@ -281,7 +288,7 @@ async def check_patiently(
     retry : RetryConfig
         How failures are retried.
     rng : random.Random
-        Jitters the delays.
+        Source of the random part of the delays.
 
     Returns
     -------
@@ -295,7 +302,7 @@ async def check_patiently(
             return failure
         endpoint.last_failure = failure.message
         if failure.kind is Kind.UNAVAILABLE and not failure.status and attempt >= _CONNECT_ATTEMPTS:
-            return failure  # nothing listens at this address, so waiting is useless
+            return failure  # no server listens at this address, so waiting is useless
         if attempt < retry.max_attempts:
             await asyncio.sleep(policy.backoff_seconds(retry, attempt, rng, failure.retry_after_s))
     return failure
@@ -316,7 +323,7 @@ async def probed(endpoint: Endpoint, within_s: float, letters: bool) -> Failure 
     Returns
     -------
     Failure or None
-        A failure that will not pass by itself; None if it may pass, or if nothing is wrong.
+        A lasting failure; None if the failure may pass by itself, or if there is no failure.
     """
     try:
         async with asyncio.timeout(within_s):

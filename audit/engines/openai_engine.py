@@ -1,9 +1,9 @@
 """Serve requests from OpenAI-compatible endpoints behind the engine port.
 
 Each request waits for an endpoint (`dispatch`), calls it, and reads the body (`openai_wire`). After
-a failure, `retry` decides what it means: an error row, another attempt elsewhere, or the end of the
-run. An outage is never stored as error rows. The run stops with EngineError, and the same command
-resumes it.
+a failure, `retry` decides whether the row is an error, another attempt is made, or the run ends. An
+outage is never stored as error rows. The run stops with EngineError, and the same command resumes
+it.
 """
 
 import asyncio
@@ -39,12 +39,13 @@ from audit.engines.retry import ALIVE, BAD_REPLY, ROW_SUSPECT, Failure, Kind, ba
 
 logger = logging.getLogger(__name__)
 
-_BACKENDS = 20  # most versions that are counted separately, in case every reply names another one
+_BACKENDS = 20  # largest number of versions that are counted separately, in case every reply names another version
 
 
 class OpenAIEngine:
-    """Call a set of endpoints that serve the same model. `rng` only jitters the delays between
-    retries."""
+    """Call a set of endpoints that serve the same model. `rng` is used only for the delays between
+    retries.
+    """
 
     precision = ""
 
@@ -59,19 +60,19 @@ class OpenAIEngine:
         self._log_filter = RedactingFilter(Redactor(()))
         self._last_answer = -float("inf")
         self._fatal: str | None = (
-            None  # set once an endpoint has refused the key; nothing is sent after that
+            None  # set when an endpoint has refused the key; after that nothing is sent
         )
         self._counts: Counter[str] = Counter(generations=0, error_rows=0, retries=0)
 
     async def start(self) -> None:
-        """Check every endpoint. Those that do not answer are left out until they do.
+        """Check every endpoint. An endpoint that does not answer is left out until it answers.
 
         Raises
         ------
         EndpointAuthError
             If an endpoint refuses its key.
         EngineLoadError
-            If no endpoint answers, or one does not serve its model.
+            If no endpoint answers, or an endpoint does not serve its model.
         """
         await self.close()
         self._connect()
@@ -98,7 +99,7 @@ class OpenAIEngine:
         Raises
         ------
         EndpointAuthError, EngineLoadError
-            As `start` does, except for what may pass by itself (a slow or busy server).
+            As by `start`, except for failures that may pass by themselves (a slow or busy server).
         """
         self._connect()
         try:
@@ -122,15 +123,15 @@ class OpenAIEngine:
         Returns
         -------
         list of Generation
-            With `error` set if an endpoint refuses the request, or if it keeps failing while others
-            are answered.
+            The replies. A reply has an `error` if an endpoint refuses its request, or if the
+            request keeps failing while other requests are answered.
 
         Raises
         ------
         EndpointAuthError
             If a key is refused.
         EngineError
-            If no endpoint answers for `retry.outage_s`. Every other call of this `run` is
+            If no endpoint answers for `retry.outage_s`. All other calls of this `run` are
             cancelled.
         """
         if any(request.continuations or request.pieces for request in requests):
@@ -151,14 +152,16 @@ class OpenAIEngine:
         Returns
         -------
         dict
-            requests (generations plus error_rows), retries, and `backend:ENDPOINT
-            SYSTEM_FINGERPRINT` with the calls that each version of a backend answered.
+            `requests` (generations plus error rows), `retries`, and for each version of a backend
+            `backend:ENDPOINT SYSTEM_FINGERPRINT` with the number of calls that it answered.
         """
         requests = self._counts["generations"] + self._counts["error_rows"]
         return {name: float(n) for name, n in {**self._counts, "requests": requests}.items()}
 
     def trouble(self) -> str:
-        """Describe the last failure of each endpoint, or, if none failed, how long requests wait."""
+        """Describe the last failure of each endpoint. If no endpoint failed, describe how long
+        requests wait.
+        """
         if any(endpoint.last_failure for endpoint in self._endpoints):
             return last_failures(self._endpoints)
         sentences = []
@@ -201,7 +204,7 @@ class OpenAIEngine:
         self._counts = Counter(generations=0, error_rows=0, retries=0)
 
     def _leave_out(self, failures: Sequence[Failure | None]) -> None:
-        """Take out the endpoints whose check failed. Raises as `start` does."""
+        """Take the endpoints whose check failed out of service. Raises the errors of `start`."""
         pairs = list(zip(self._endpoints, failures, strict=True))
         error = refusal([endpoint.finding(failure) for endpoint, failure in pairs])
         if error is not None:
@@ -247,7 +250,7 @@ class OpenAIEngine:
                     )
             quiet_s = self._clock() - max(self._last_answer, started)
             other = self._dispatcher.other_in_service(lease.slot)
-            # One slow failure is not an outage while another endpoint in service was not tried.
+            # One slow failure is not an outage if another endpoint in service was not tried.
             all_tried = not other or failures >= len(self._endpoints)
             if quiet_s > self._config.retry.outage_s and all_tried:
                 self._dispatcher.fail_waiters(self._outage)
@@ -261,7 +264,7 @@ class OpenAIEngine:
     async def _ask(
         self, request: Request, avoid: Slot | None = None
     ) -> tuple[Lease, Endpoint, Generation | Failure]:
-        """Make one attempt. The caller releases the lease by noting the result."""
+        """Make one attempt. The caller records the result, which releases the lease."""
         if self._fatal is not None:
             raise EndpointAuthError(self._fatal)
         tokens = tokens_of(request.system + request.prompt, request.max_tokens)
@@ -279,17 +282,17 @@ class OpenAIEngine:
             raise
 
     async def _others_are_answered(self, kind: Kind, started: float, failed_before: float) -> bool:
-        """Return whether other requests are answered while this one keeps failing.
+        """Return whether other requests are answered while this request keeps failing.
 
-        A maintenance page answers every request at once. So after such a reply, only answers that
-        came after the last failure are counted.
+        A maintenance page answers every request at once. So after such a reply, only answers after
+        the last failure are counted.
         """
         if kind not in BAD_REPLY:
             return self._last_answer > started
         if self._last_answer > failed_before:
             return True
-        # For the last row of a run no other request exists. So a health check is sent, to tell a
-        # fault of the row from one of the endpoint. A refusal is an answer.
+        # For the last row of a run there is no other request. So a health check shows whether the
+        # row or the endpoint is at fault. A refusal counts as an answer.
         lease, endpoint, result = await self._ask(HELLO)
         if isinstance(result, Generation):
             self._note_alive(lease, endpoint)
@@ -304,7 +307,9 @@ class OpenAIEngine:
     def _note_failure(
         self, lease: Lease, endpoint: Endpoint, failure: Failure, delay_s: float
     ) -> None:
-        """Record a failure with the dispatcher. Raises for the kinds that end the run."""
+        """Record a failure with the dispatcher. Raises an error for the kinds of failures that end
+        the run.
+        """
         endpoint.last_failure = failure.message
         logger.debug("endpoint %s: %s: %s", endpoint.id, failure.kind, failure.message)
         if failure.kind is Kind.RATE_LIMIT:

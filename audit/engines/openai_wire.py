@@ -1,6 +1,6 @@
 """Translate between requests and the bodies of chat completions.
 
-Bodies are parsed by hand: the client's models accept anything, such as a page of HTML.
+This module parses bodies itself, since the client's models accept any text, such as a page of HTML.
 """
 
 import math
@@ -20,8 +20,8 @@ from audit.shards.keys import clean_text
 
 REPLY_LIMIT_BYTES = 16 * 2**20
 # Finish reasons as endpoints and gateways spell them. A reply with any other reason is not an
-# answer: some name a fault of the engine (DeepSeek's insufficient_system_resource, Zhipu's
-# network_error), and new ones appear without notice.
+# answer: some reasons name a fault of the engine (DeepSeek's insufficient_system_resource, Zhipu's
+# network_error), and new reasons appear without notice.
 _COMPLETE_REASONS = frozenset(
     {
         "stop",
@@ -58,9 +58,10 @@ _WITHHELD_REASONS = frozenset(
         "guardrail_intervened",
     }
 )
-_BACKEND_CHARS = 64
-_MAX_COUNT = 2**31  # No request has more tokens, and shards sum counts in 64 bits.
-_ROUNDING = 1e-3  # a logarithm of a probability is at most 0, but for rounding
+_TEXT_CHARS = 2**19  # longest answer, 130,000 tokens; a search for keys takes a moment
+_BACKEND_CHARS, _BACKEND_CHARS_READ = 64, 4096
+_MAX_COUNT = 2**31  # No request has more tokens. Shards sum the counts in 64 bits.
+_ROUNDING = 1e-3  # a logarithm of a probability is at most 0, except for rounding
 _SNAPSHOT = r"[-@:]\d{3,}(-\d+)*"
 _WORD_MARKS = (
     " \t\n\r\u0120\u2581"  # blanks, and the marks that BPE and SentencePiece use for a blank
@@ -77,7 +78,7 @@ def chat_body(request: Request, model: ModelConfig, endpoint: EndpointConfig) ->
     model : ModelConfig
         Settings of the model.
     endpoint : EndpointConfig
-        Which fields the endpoint accepts.
+        Settings of the endpoint, with the fields that it accepts.
 
     Returns
     -------
@@ -98,7 +99,7 @@ def chat_body(request: Request, model: ModelConfig, endpoint: EndpointConfig) ->
 def read_chat(
     text: str, request: Request, engine_id: str, redactor: Redactor, expected_model: str = ""
 ) -> Generation | Failure:
-    """Read a body with status 200. Nothing is raised, whatever the body is.
+    """Read a body with status 200. No body raises an exception.
 
     Parameters
     ----------
@@ -107,22 +108,22 @@ def read_chat(
     request : Request
         The request that it answers.
     engine_id : str
-        Recorded in the reply.
+        The engine's id, which the reply records.
     redactor : Redactor
         Removes keys from texts.
     expected_model : str
-        The model that must have replied; "" for any.
+        The model that must have replied; "" accepts any model.
 
     Returns
     -------
     Generation or Failure
-        A reply with valid Unicode, or why there is none.
+        A reply with valid Unicode, or a failure.
 
     Notes
     -----
-    Letters are read among the first token's `top_logprobs` (20 at most), and a missing one is None.
-    An endpoint cannot be asked for a token at any rank, which engine vllm can. This is the top-k
-    truncation that li2026 calls failure F3c.
+    The logprobs of letters are read from the first token's `top_logprobs` (20 at most). The value
+    of a letter that is not among them is None. Unlike engine vllm, an endpoint does not return
+    tokens of every rank. This is the top-k truncation that li2026 calls failure F3c.
     """
     body = _body(text, redactor)
     if isinstance(body, Failure):
@@ -152,7 +153,7 @@ def read_chat(
         logprobs = letter_logprobs(choice, request.letters)
         if logprobs is None:
             return _malformed(
-                "no logprobs in the reply, or one that is no number up to 0; reading=letter_logprob needs an endpoint "
+                "the reply has no logprobs, or one is not a number up to 0; reading=letter_logprob needs an endpoint "
                 "that returns top_logprobs (use reading=letter with this one)",
                 redactor,
             )
@@ -165,15 +166,21 @@ def read_chat(
         completion_tokens=_count(usage.get("completion_tokens")),
         engine_id=engine_id,
         request_sha256=request_sha256(request),
-        backend=clean_text(redactor.generation(str(body.get("system_fingerprint") or "")))[
-            :_BACKEND_CHARS
-        ],
+        backend=_backend(body.get("system_fingerprint"), redactor),
         option_logprobs=letters,
     )
 
 
+def _backend(fingerprint: Any, redactor: Redactor) -> str:
+    """Return a server's system_fingerprint, shortened and without keys."""
+    text = str(fingerprint or "")[:_BACKEND_CHARS_READ]
+    return clean_text(redactor.generation(text))[:_BACKEND_CHARS]
+
+
 def _reply(choice: Mapping[str, Any], redactor: Redactor) -> tuple[str, FinishReason] | Failure:
-    """Return the text of a choice and how it ended, or why it is not an answer."""
+    """Return the text of a choice with its finish reason, or the reason why the choice is not an
+    answer.
+    """
     message = choice.get("message")
     if not isinstance(message, dict):
         return _malformed("the first choice has no message", redactor)
@@ -185,6 +192,8 @@ def _reply(choice: Mapping[str, Any], redactor: Redactor) -> tuple[str, FinishRe
     content = _content(message)
     if content is None:
         return _malformed("the message's content is not text", redactor)
+    if len(content) > _TEXT_CHARS:
+        return _too_long(content, redactor)
     complete = (
         bool(content) if reason in (None, "") else word in _COMPLETE_REASONS | _LENGTH_REASONS
     )
@@ -209,7 +218,7 @@ def read_infer(
     Returns
     -------
     Generation or Failure
-        The reply, or why there is none.
+        The reply, or a failure.
     """
     body = _body(text, redactor)
     if isinstance(body, Failure):
@@ -217,6 +226,8 @@ def read_infer(
     response = body.get("response")
     if not isinstance(response, str) or not response:
         return _malformed(f'expected {{"response": "..."}}, found {_shape(text)}', redactor)
+    if len(response) > _TEXT_CHARS:
+        return _too_long(response, redactor)
     return Generation(
         text=clean_text(redactor.generation(response)),
         finish_reason=FinishReason.STOP,
@@ -240,16 +251,17 @@ def letter_logprobs(
     Returns
     -------
     tuple or None
-        The probabilities of a letter's token variants ("B", " B") are added. None for a letter that
-        is not among the returned tokens. None as a whole if the choice has no logprobs, or one of a
-        letter that is not a logarithm of a probability: another letter would be taken for the
-        answer.
+        The log-probabilities, with the probabilities of a letter's token variants ("B", " B")
+        added. The value is None for a letter that is not among the returned tokens. The whole
+        result is None if the choice has no logprobs, or if a letter's value is not a logarithm of a
+        probability. Otherwise another letter would count as the answer.
     """
     first = _first(_object(choice, "logprobs").get("content"))
     if first is None or not isinstance(first.get("top_logprobs"), list):
         return None
     by_token: dict[str, float | None] = {}
-    for entry in [*first["top_logprobs"], first]:  # the sampled token may not be among the top ones
+    # The sampled token may not be among the top tokens.
+    for entry in [*first["top_logprobs"], first]:
         if isinstance(entry, dict) and isinstance(entry.get("token"), str):
             by_token.setdefault(entry["token"], _logprob(entry.get("logprob")))
     by_letter: dict[str, list[float]] = {}
@@ -265,7 +277,7 @@ def letter_logprobs(
 
 
 def same_model(requested: str, replied: str) -> bool:
-    """Return whether a reply's model name can stand for the requested model.
+    """Return whether the model name in a reply can mean the requested model.
 
     Parameters
     ----------
@@ -277,8 +289,8 @@ def same_model(requested: str, replied: str) -> bool:
     Returns
     -------
     bool
-        True for the same name, or a dated snapshot of it ("gpt-4o-2024-08-06" of "gpt-4o"). The
-        publisher and "-latest" are ignored.
+        True for the same name, or for a dated snapshot of the model ("gpt-4o-2024-08-06" of
+        "gpt-4o"). The publisher and "-latest" are ignored.
     """
     ours, theirs = _model_name(requested), _model_name(replied)
     return theirs == ours or re.fullmatch(re.escape(ours) + _SNAPSHOT, theirs) is not None
@@ -313,8 +325,9 @@ def listed_models(text: str) -> list[str]:
 
 
 def _content(message: Mapping[str, Any]) -> str | None:
-    """Return the reply's text. Reasoning is not the reply: if it was cut off while thinking, it is
-    empty."""
+    """Return the reply's text without the reasoning. If the reply was cut off during the reasoning,
+    the text is empty.
+    """
     content = message.get("content")
     if content is None:
         refusal = message.get("refusal")
@@ -333,7 +346,7 @@ def _error_in_body(holder: Mapping[str, Any]) -> Failure:
 
 
 def _shape(text: str) -> str:
-    """Describe a body without its words."""
+    """Describe the structure of a body without quoting it."""
     if not text:
         return "nothing"
     kinds = {"<": "a page", "{": "an object", "[": "a list"}
@@ -344,10 +357,16 @@ def _malformed(problem: str, redactor: Redactor) -> Failure:
     return Failure(Kind.MALFORMED, redactor.message(f"malformed reply: {problem}"))
 
 
-def _body(text: str, redactor: Redactor) -> dict[str, Any] | Failure:
-    """Return the object in a body, or a Failure.
+def _too_long(content: str, redactor: Redactor) -> Failure:
+    expected = f"Expected at most {_TEXT_CHARS:,}"
+    return _malformed(f"the answer has {len(content):,} characters. {expected}", redactor)
 
-    Gateways report an upstream's error with status 200, so an error inside is a Failure too.
+
+def _body(text: str, redactor: Redactor) -> dict[str, Any] | Failure:
+    """Return the JSON object in a body, or a Failure.
+
+    Gateways report the errors of other servers with status 200, so an error in the body is a
+    Failure too.
     """
     try:
         body = parse_json(text.encode(errors="surrogatepass"), REPLY_LIMIT_BYTES)
@@ -368,12 +387,12 @@ def _object(holder: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _logprob(value: Any) -> float | None:
-    """Return a log-probability in nats, -inf included; None for anything else."""
+    """Return a log-probability in nats, which may be -inf; None for any other value."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:
         number = float(value)
-    except OverflowError:  # JSON integers have no bound, so float() may overflow.
+    except OverflowError:  # JSON integers have no limit, so float() may overflow.
         return None
     return min(number, 0.0) if number <= _ROUNDING else None  # the comparison is false for NaN too
 

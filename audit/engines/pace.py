@@ -1,8 +1,8 @@
-"""Limit requests and tokens a minute of one endpoint: when may the next request be sent?
+"""Compute when the next request may be sent, by the limits of requests and tokens per minute.
 
-There is no I/O here, and the caller supplies the time. Requests are spread evenly, so that no
-minute, and no part of one that a server may count, holds more than its share. A request counts with
-the tokens that it may use until its reply says how many it used.
+This module does no I/O, and the caller supplies the time. Requests are spread evenly, so that no
+minute, and no shorter period that a server may count, has more than its share. Until its reply
+states the used tokens, a request counts with the tokens that it may use.
 """
 
 import math
@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _MINUTE_S = 60.0
-# English text has about four characters a token, and requests are not tokenised.
+# Requests are not tokenised. English text has about four characters per token.
 _CHARS_PER_TOKEN = 4
-_WAIT_MOST_S = 60.0  # A server's window may be a day, so it is tried again after a minute.
+# The period of a server's limit may be a day, so a request is tried again after a minute.
+_WAIT_MOST_S = 60.0
 _DURATION = re.compile(
     r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?"
 )
@@ -21,12 +22,12 @@ _DURATION = re.compile(
 
 @dataclass(eq=False)
 class Pace:
-    """Hold the limits of one endpoint, and when each allows another request.
+    """Hold the limits of one endpoint, and the times at which they allow another request.
 
     Parameters
     ----------
     most_rpm, most_tpm : float or None
-        The configured limits. A server may state a smaller one, and later a larger one again.
+        The configured limits. A server may state a smaller limit, and later a larger limit again.
     requests_at, tokens_at : float
         The times from which on each limit allows another request.
     """
@@ -51,25 +52,26 @@ class Pace:
         now : float
             The current time.
         tokens : int
-            The tokens that it may use.
+            The tokens that the request may use.
         """
         if self.rpm is not None:
             self.requests_at = max(self.requests_at, now) + _MINUTE_S / self.rpm
         if self.tpm is not None:
             wait_s = _MINUTE_S * tokens / self.tpm
             stated = self.tpm != self.most_tpm
-            # A stated limit may be wrong, and the run would stand still without a word.
+            # A stated limit may be wrong, and the run would stop without a message.
             self.tokens_at = max(self.tokens_at, now) + (
                 min(wait_s, _WAIT_MOST_S) if stated else wait_s
             )
 
     def used(self, estimate: int, tokens: int) -> None:
-        """Correct the estimate of a request by the tokens that it used, as its reply states."""
+        """Replace the estimated tokens of a request by the used tokens that its reply states."""
         if self.tpm is not None:
             self.tokens_at += min(_MINUTE_S * (tokens - estimate) / self.tpm, _WAIT_MOST_S)
 
     def learn(self, headers: Mapping[str, str], now: float) -> None:
-        """Take the limits that a reply states in `x-ratelimit-*`. A smaller configured limit stays.
+        """Set the limits that a reply states in `x-ratelimit-*`. A smaller configured limit is
+        kept.
 
         Parameters
         ----------
@@ -99,9 +101,9 @@ def tokens_of(prompt: str, max_tokens: int) -> int:
     Parameters
     ----------
     prompt : str
-        All of its text.
+        The whole text of the request.
     max_tokens : int
-        The most that it may generate.
+        The largest number of tokens to generate.
 
     Returns
     -------
@@ -112,7 +114,8 @@ def tokens_of(prompt: str, max_tokens: int) -> int:
 
 
 def seconds_until(headers: Mapping[str, str], kind: str) -> float | None:
-    """Return the seconds until a limit resets; None if the reply does not say in a known format.
+    """Return the seconds until a limit resets; None if the reply does not state them in a known
+    format.
 
     >>> texts = ("6m0s", "120ms", "1.5", "noon")
     >>> [seconds_until({"x-ratelimit-reset-tokens": text}, "tokens") for text in texts]
@@ -136,8 +139,9 @@ def _number(headers: Mapping[str, str], name: str) -> float | None:
 
 
 def _smaller(now: float | None, configured: float | None, stated: float | None) -> float | None:
-    """Return the limit after a server stated one. A stated limit below 1 a minute is an error, and
-    ignored."""
+    """Return the limit after a server stated a limit. A stated limit below 1 per minute is an
+    error, and is ignored.
+    """
     if stated is None or stated < 1:
         return now
     return stated if configured is None else min(configured, stated)

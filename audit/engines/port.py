@@ -1,4 +1,4 @@
-"""Define the engine port: what the pipeline requires of anything that generates text."""
+"""Define the engine port: the methods that the pipeline requires of an engine."""
 
 import hashlib
 import json
@@ -13,12 +13,10 @@ BACKEND = "backend:"  # prefix of counters of calls, one counter for each versio
 
 
 class Engine(Protocol):
-    """Serve every kind of request: one loaded model, or one set of endpoints."""
+    """Serve every kind of request, by one loaded model or one set of endpoints."""
 
     engine_id: str
-    precision: (
-        str  # what the loaded weights are computed in, such as "float32"; "" if none are loaded
-    )
+    precision: str  # precision of the computation, such as "float32"; "" if no weights are loaded
 
     async def start(self) -> None:
         """Load the model or check the endpoints. Raises EngineLoadError or EndpointAuthError."""
@@ -26,33 +24,34 @@ class Engine(Protocol):
     async def run(
         self, requests: Sequence[GenerationRequest], priority: int = 0
     ) -> list[Generation]:
-        """Return the replies in the order of the requests; may be called concurrently.
+        """Return the replies in the order of the requests. The method may be called concurrently.
 
         Parameters
         ----------
         requests : sequence of GenerationRequest
             The requests.
         priority : int
-            An engine that queues serves the smaller priority first.
+            An engine with a queue serves requests with a smaller priority first.
 
         Returns
         -------
         list of Generation
-            With `error` set for a request that cannot be served, such as a prompt that is too long.
+            The replies. The reply has an `error` if its request cannot be served, for example
+            because the prompt is too long.
 
         Raises
         ------
         EngineError
             If the engine cannot serve at all.
         EngineDiedError
-            If a new process could serve.
+            If the engine died, so that only a new process can serve.
         """
 
     def stats(self) -> dict[str, float]:
         """Return counters since the start. Every engine counts its finished `requests`."""
 
     async def close(self) -> None:
-        """Release what the engine holds."""
+        """Release the resources of the engine."""
 
 
 def drifts(backends: Mapping[str, int]) -> list[str]:
@@ -61,7 +60,7 @@ def drifts(backends: Mapping[str, int]) -> list[str]:
     Parameters
     ----------
     backends : mapping
-        Calls by "ENDPOINT SYSTEM_FINGERPRINT".
+        Maps "ENDPOINT SYSTEM_FINGERPRINT" to its number of calls.
 
     Returns
     -------
@@ -87,7 +86,7 @@ def request_sha256(
     prompt_ids: Sequence[int] | None = None,
     options_ids: Sequence[Sequence[int]] = (),
 ) -> str:
-    """Return a hash of what a model was given.
+    """Return a hash of a model's input.
 
     Parameters
     ----------
@@ -101,7 +100,7 @@ def request_sha256(
     Returns
     -------
     str
-        `tokens:` and a hash of the token ids, or `text:` and one of the text.
+        `tokens:` and a hash of the token ids, or `text:` and a hash of the text.
     """
     if prompt_ids is None:
         given = [
@@ -110,14 +109,14 @@ def request_sha256(
             request.letters,
             *filter(None, (request.system,)),
         ]
-        # A text to score must not hash like a message with the same words.
+        # A text to score must not have the hash of a message with the same words.
         text = json.dumps(
             [*given, "given text"] if request.pieces else given, separators=(",", ":")
         )
         return "text:" + hashlib.sha256(text.encode()).hexdigest()
     digest = hashlib.sha256()
     for ids in (prompt_ids, *options_ids):
-        # Without the lengths, two splits could hash alike.
+        # Without the lengths, two splits of a text could have the same hash.
         digest.update(len(ids).to_bytes(8, "little"))
         digest.update(np.asarray(ids, dtype="<u4").tobytes())
     return "tokens:" + digest.hexdigest()

@@ -1,6 +1,6 @@
 """Choose the floating-point precision of a model on CPUs.
 
-A CPU without bfloat16 instructions emulates them, which takes about three times as long as float32.
+A CPU without bfloat16 instructions emulates them. This takes about three times as long as float32.
 """
 
 import platform
@@ -45,7 +45,7 @@ def dtype_on_cpu(dtype: str, in_bfloat16: bool) -> str:
     Returns
     -------
     str
-        The configured one, but float32 for `auto` without such instructions.
+        The configured dtype. If it is `auto` and the CPU has no such instructions, float32.
     """
     return "float32" if dtype == "auto" and not in_bfloat16 else dtype
 

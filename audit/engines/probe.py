@@ -1,4 +1,6 @@
-"""Check endpoints before a run, and load the client only if a list of models does not settle it."""
+"""Check endpoints before a run. The client is loaded only if a list of models does not decide the
+check.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,7 +10,7 @@ from audit.core.errors import AuditError
 from audit.engines.config import ModelConfig
 from audit.engines.openai_contact import LIST_WITHIN_S, FirstContact, refusal
 
-WITHIN_S = 2.0  # the limit for each check by the client; what is slower may serve later
+WITHIN_S = 2.0  # time limit for each check by the client; a slower endpoint may still serve later
 
 
 def probe(
@@ -21,14 +23,14 @@ def probe(
     models : sequence of ModelConfig
         The models.
     letters : sequence of bool
-        Whether each needs log-probabilities of letters.
+        For each model, whether it needs log-probabilities of letters.
     list_within_s : float
-        The limit for the first byte of a list of models, in seconds.
+        The time limit for the first byte of a list of models, in seconds.
 
     Returns
     -------
     list of AuditError or None
-        Why each model cannot serve; None if it can, or if waiting may help.
+        For each model, the error; None if the model can serve, or if waiting may help.
     """
     contacts = []
     for model in models:

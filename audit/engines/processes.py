@@ -1,8 +1,8 @@
-"""End an engine's processes together with their parent, and find in their log why one did not load.
+"""End an engine's processes together with their parent, and find the cause of a failed load in their log.
 
 vLLM's EngineCore does not notice that its parent was killed, and then keeps its GPU's memory. Ray
-ends it if its raylet is still alive. If both are killed at once (a job's process group, or out of
-memory), nothing does. So a watcher process does it, on Linux only.
+ends the EngineCore if the raylet is still alive. If parent and raylet are killed at once (a job's
+process group, or out of memory), nothing ends it. So on Linux a watcher process ends it.
 """
 
 import os
@@ -15,8 +15,9 @@ from pathlib import Path
 
 from audit.shards.redact import redact
 
-# The script's arguments are how long the children may take to end by themselves, and the pidfds of
-# the parent and its children. A pidfd names one process forever, while a number may be reused.
+# The script's arguments are the time in which the children may end by themselves, and the pidfds of
+# the parent and its children. A pidfd always names the same process, while a process number may be
+# reused.
 _WATCH = """
 import select, signal, sys, time
 parent, *children = map(int, sys.argv[2:])
@@ -46,7 +47,7 @@ def end_children_with_me(grace_s: float = _GRACE_S) -> None:
         return
     arguments = [sys.executable, "-S", "-c", _WATCH, str(grace_s), *map(str, watched)]
     null = subprocess.DEVNULL
-    # It runs in its own session, so that signals to this process group do not reach it.
+    # The watcher runs in its own session, so that signals to this process group do not reach it.
     subprocess.Popen(
         arguments, stdin=null, stdout=null, stderr=null, pass_fds=watched, start_new_session=True
     )
@@ -73,7 +74,8 @@ def causes(logs: Iterable[Path]) -> list[str]:
     Returns
     -------
     list of str
-        Each line once, without secrets. Lines that only point to another error are left out.
+        The lines, each only once and without secrets. Lines that only refer to another error are
+        left out.
     """
     messages: dict[str, None] = {}  # A dict keeps the order of the lines.
     for path in logs:
@@ -88,7 +90,9 @@ def causes(logs: Iterable[Path]) -> list[str]:
 
 
 def explain() -> str:
-    """Return what to add to the message of an engine that did not load; "" without a log."""
+    """Return the causes in the log, for the message of an engine that did not load; "" without a
+    log.
+    """
     # Child processes inherit stdout and stderr, which go to files in a Ray worker.
     outputs = {Path(f"/proc/self/fd/{fd}").resolve() for fd in (1, 2)}
     logs = sorted(path for path in outputs if path.is_file())

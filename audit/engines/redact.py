@@ -1,14 +1,15 @@
 """Keep keys out of error messages, logs and generations.
 
-A server may echo the key that it was sent, and the HTTP libraries log response headers at DEBUG.
+A server may echo the key that it received, and the HTTP libraries log response headers at DEBUG.
 """
 
 import base64
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from audit.core.exits import one_line
+from audit.engines.encodings import decoded_parts
 from audit.shards.redact import REMOVED, without_secrets
 
 # Shorter "keys" (EMPTY, token) are placeholders for servers without keys. Removing them from a
@@ -20,11 +21,13 @@ _LOGGER_ROOTS = ("openai", "httpx", "httpx2", "httpcore", "httpcore2")
 _PARTS = (".connection", ".http11", ".http2", ".proxy", ".socks")
 _LOGGERS = tuple(core + part for core in ("httpcore", "httpcore2") for part in _PARTS)
 MESSAGE_CHARS = 400
-_READ_CHARS = (
-    # Only this many characters are read: a server's message of 16 MiB would block other calls.
-    4000
+# Numbers of characters that are shown and searched. A search of 16 MiB would block other calls.
+_READ_CHARS, _SEARCHED_CHARS = 4000, 1 << 16
+_MAX_KEY_CHARS = 16_000  # a key in an encoding of an encoding
+_DEEPEST = 2  # number of encodings around a spelling that `_Spellings` knows
+_MIN_KEY_CHARS_SPELT = (
+    16  # Shorter keys may be words, which may occur in a text with blanks between their letters.
 )
-_MIN_KEY_CHARS_SPELT = 16  # shorter keys may be words, which a text may hold with blanks between
 _BETWEEN = r"[^A-Za-z0-9]{0,4}(?:u00|0?x)?"  # signs and escapes between the characters of a key
 _SIGNS = bytes(
     set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
@@ -32,17 +35,20 @@ _SIGNS = bytes(
 
 
 def _squeezed(text: str) -> bytes:
-    """Return the letters and digits of a text, in small letters."""
+    """Return the letters and digits of a text, in lower case."""
     return text.encode(errors="surrogatepass").translate(None, _SIGNS).lower()
 
 
 class _Spellings:
-    """Remove keys however a server echoes them: in either case, reversed, in base64; long ones
-    also with signs between their characters, or with each as a number."""
+    """Remove keys in every spelling that a server may echo: in upper or lower case, reversed, or in
+    base64. Long keys are also removed if there are signs between their characters, or if the
+    characters are numbers. Keys of eight or more characters are also removed from the parts that
+    `decoded_parts` decodes, up to three encodings around each other.
+    """
 
-    def __init__(self, keys: Iterable[str]) -> None:
+    def __init__(self, keys: Sequence[str]) -> None:
         patterns: list[str] = []
-        self._forms: set[bytes] = set()  # one of them is in every squeezed text with a key
+        self._forms: set[bytes] = set()  # every squeezed text with a key contains one of these
         for key in sorted(set(keys), key=len, reverse=True):
             spelt = len(key) >= _MIN_KEY_CHARS_SPELT and any(map(str.isdigit, key))
             for text in (key, key[::-1]):
@@ -54,24 +60,58 @@ class _Spellings:
                 self._forms.add(_squeezed(encoded))
                 patterns.append(encoded.replace("+", "[+-]").replace("/", "[/_]"))
         self._pattern = re.compile("|".join(patterns))
+        self._long = any(len(key) >= _MIN_KEY_CHARS_IN_GENERATIONS for key in keys)
 
     def removed(self, text: str) -> str:
         """Return the text without the keys."""
-        squeezed = _squeezed(text)  # a search for these takes a tenth of the pattern's time
-        if not any(form in squeezed for form in self._forms):
+        if not self._forms:
             return text
-        return self._pattern.sub(REMOVED, text)
+        if self._holds(text):
+            text = self._pattern.sub(REMOVED, text)
+        return self._without_encoded(text) if self._long else text
+
+    def _holds(self, text: str) -> bool:
+        squeezed = _squeezed(text)  # a search for these takes a tenth of the time of the pattern
+        return any(form in squeezed for form in self._forms)
+
+    def _without_encoded(self, text: str) -> str:
+        """Return a text without the parts that decode to a key, forwards or backwards."""
+        spans = list(self._encoded(text))
+        for start, end in self._encoded(text[::-1]):
+            spans.append((len(text) - end, len(text) - start))
+        kept, at = [], 0
+        for start, end in sorted(spans):
+            if start >= at:
+                kept += [text[at:start], REMOVED]
+            at = max(at, end)
+        return "".join([*kept, text[at:]])
+
+    def _encoded(self, text: str) -> Iterator[tuple[int, int]]:
+        for start, end, decoded in decoded_parts(text):
+            if self._hidden(decoded, _DEEPEST):
+                yield start, end
+
+    def _hidden(self, text: str, depth: int) -> bool:
+        """Return whether a decoded text holds a key, as it stands or in so many encodings."""
+        if self._holds(text) and self._pattern.search(text):
+            return True
+        if depth == 1:
+            return False
+        parts = (decoded for _, _, decoded in decoded_parts(text))
+        return any(self._hidden(part, depth - 1) for part in parts)
 
 
 def _in_base64(key: str) -> Iterator[str]:
-    """Yield a key in base64, less what depends on the text around it, such as "Bearer "."""
+    """Yield the spellings of a key in base64, without the characters that depend on the text around
+    it, such as "Bearer ".
+    """
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + key.encode()).decode()
         yield encoded[-(-8 * before // 6) : 8 * (before + len(key)) // 6]
 
 
 def _spelt(key: str) -> str:
-    """Return a pattern of a key whose characters stand as they are, as numbers, or escaped."""
+    """Return a pattern of a key whose characters are literal, numbers, or escaped."""
     characters = []
     for sign in key:
         n = ord(sign)
@@ -80,8 +120,9 @@ def _spelt(key: str) -> str:
 
 
 class Redactor:
-    """Remove `secrets` from texts, and from messages also what looks like a secret
-    (`without_secrets`)."""
+    """Remove `secrets` from texts. From messages, also remove text that looks like a secret
+    (`without_secrets`).
+    """
 
     def __init__(self, secrets: Iterable[str]) -> None:
         in_messages, in_generations = [], []
@@ -107,23 +148,26 @@ class Redactor:
             One printable line of at most MESSAGE_CHARS characters.
         """
         # Keys are removed before the text is shortened, so that no part of one remains.
-        clean = self._in_messages.removed(text)
-        flat = self.log(" ".join(clean.split())[:_READ_CHARS])
+        clean = " ".join(self._in_messages.removed(text[:_SEARCHED_CHARS]).split())
+        if len(text) > _SEARCHED_CHARS and len(clean) < _READ_CHARS + _MAX_KEY_CHARS:
+            clean = f"{len(text):,} characters, which are not shown"
+        flat = self.log(clean[:_READ_CHARS])
         return one_line(flat if len(flat) <= MESSAGE_CHARS else flat[: MESSAGE_CHARS - 3] + "...")
 
     def log(self, text: str) -> str:
-        """Return a text without keys and without what looks like a secret."""
+        """Return a text without keys and without text that looks like a secret."""
         return without_secrets(self._in_messages.removed(text), ())
 
     def generation(self, text: str) -> str:
-        """Return a model's text without real keys; everything else is data."""
+        """Return a model's text without real keys. The rest of the text is data and is not changed."""
         return self._in_generations.removed(text)
 
 
 class RedactingFilter(logging.Filter):
-    """Rewrite log records that hold a secret.
+    """Rewrite log records that contain a secret.
 
-    It is on every logger, because a parent's filter does not see the records of children.
+    The filter is added to every logger, because a parent's filter does not see the records of its
+    children.
     """
 
     def __init__(self, redactor: Redactor) -> None:

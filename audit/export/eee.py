@@ -1,11 +1,13 @@
-"""Export a run as Every Eval Ever (arXiv 2606.14516), or as the hub's evaluation results.
+"""Export a run as Every Eval Ever (arXiv 2606.14516), or as evaluation results of the hub.
 
-`audit export eee RUN_DIR` writes an aggregate and its samples for each model and benchmark, valid
-by the two JSON Schemas in `audit/data/every_eval_ever`. `audit export hub RUN_DIR` writes
-accuracies as the hub shows them on a model's page (https://huggingface.co/docs/hub/eval-results).
+`audit export eee RUN_DIR` writes an aggregate and its samples for each model and benchmark. Both
+are valid by the JSON Schemas in `audit/data/every_eval_ever`. `audit export hub RUN_DIR` writes
+accuracies in the format that the hub shows on a model's page
+(https://huggingface.co/docs/hub/eval-results).
 
 An instance record requires a boolean `is_correct`, but an unparsed answer is neither right nor
-wrong. For such an answer `error` is set, `is_correct` has no meaning, and no accuracy counts it.
+wrong. The record of such an answer has an `error`. Its `is_correct` has no meaning, and no accuracy
+counts it.
 """
 
 import hashlib
@@ -42,25 +44,25 @@ _HUB_ID, _COMMIT = re.compile(r"[\w-]+/[\w.-]+"), re.compile(r"[0-9a-f]{40}")
 
 @cache
 def validator(name: str) -> Any:
-    """Return the validator of AGGREGATE or INSTANCE."""
+    """Return the validator of a JSON Schema, AGGREGATE or INSTANCE."""
     return Draft7Validator(json.loads(files("audit").joinpath("data", FOLDER, name).read_text()))
 
 
 def answered(run_dir: Path, schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (name of the evaluation, row) of every row that required an answer.
+    """Yield (name of the evaluation, row) for every row that required an answer.
 
     Parameters
     ----------
     run_dir : Path
-        The run.
+        Directory of the run.
     schema : RowSchema
-        The columns of the audit's rows.
+        Schema of the audit's rows.
 
     Yields
     ------
     tuple of str and dict
-        The name is the benchmark's if the question was asked as published. Otherwise the condition
-        is added to it.
+        Name and row. The name is that of the benchmark if the question was asked as published.
+        Otherwise the condition is added to it.
     """
     for row in asked_rows(run_dir, schema):
         if row["reading"] != Reading.TEXT:  # A text that was only scored has no answer.
@@ -75,14 +77,14 @@ def hub_model(name: str, facts: Mapping[str, Any]) -> str:
     Parameters
     ----------
     name : str
-        The model's name in the run.
+        Name of the model in the run.
     facts : mapping
-        The facts about the model in the manifest.
+        Facts about the model in the manifest.
 
     Returns
     -------
     str
-        The model's id on the hub if its weights are from the hub, otherwise its name.
+        Id of the model on the hub if its weights come from the hub, otherwise its name.
     """
     path = str(facts.get("path") or "")
     is_commit = _COMMIT.fullmatch(str(facts.get("revision")))
@@ -93,7 +95,7 @@ def hub_model(name: str, facts: Mapping[str, Any]) -> str:
 class _Pair:
     """Hold an aggregate and its samples while they are written.
 
-    `settings` has the counts by the name of the evaluation.
+    `settings` holds the counts of each evaluation, by its name.
     """
 
     head: dict[str, Any]
@@ -109,11 +111,11 @@ class _Pair:
         Parameters
         ----------
         name : str
-            The evaluation.
+            Name of the evaluation.
         row : mapping
             A row of a shard.
         level : str
-            The name of the audit's level column.
+            Name of the audit's level column.
         """
         self.settings[name].add(row)
         record = {
@@ -135,24 +137,23 @@ def export_eee(run_dir: Path, out: Path, organization: str) -> list[tuple[Path, 
     Parameters
     ----------
     run_dir : Path
-        The run.
+        Directory of the run.
     out : Path
-        The folder to write.
+        Folder to write into.
     organization : str
-        The organization that evaluated.
+        Organization that made the evaluation.
 
     Returns
     -------
     list of (Path, str)
-        The path of each aggregate, and a note about missing answers ("" if the aggregate is
-        complete).
+        Path of each aggregate, and a note about missing answers ("" if no answer is missing).
 
     Raises
     ------
     ConfigError
         If the folder is not a run.
     ShardError
-        If a shard cannot be read, or a file cannot be written.
+        If a shard cannot be read, or if a file cannot be written.
     """
     manifest, schema = Manifest.load(run_dir), audit_of(run_dir).schema
     missing = [manifest.status] if manifest.status != "finished" else []
@@ -183,7 +184,7 @@ def export_eee(run_dir: Path, out: Path, organization: str) -> list[tuple[Path, 
 
 
 def _samples(aggregate: Path) -> Path:
-    """Return the file of the samples of an aggregate."""
+    """Return the path of the samples that belong to an aggregate."""
     return aggregate.with_name(f"{aggregate.stem}_samples.jsonl")
 
 
@@ -195,16 +196,16 @@ def head_of(
     Parameters
     ----------
     manifest : Manifest
-        The run's manifest.
+        Manifest of the run.
     model, benchmark : str
-        The cell.
+        Names of the model and of the benchmark.
     organization : str
-        The organization that evaluated.
+        Organization that made the evaluation.
 
     Returns
     -------
     tuple of dict and str
-        The aggregate and the path. Both depend only on the run.
+        Aggregate and path. Both depend only on the run.
     """
     facts = manifest.models.get(model, {})
     moment = manifest.ended or manifest.started
@@ -247,12 +248,12 @@ def head_of(
 
 
 def safe_name(name: str) -> str:
-    """Return a name that is a valid folder and cannot leave its parent."""
+    """Return a name that is valid for a folder and cannot lead out of its parent folder."""
     return re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).strip(".-") or "unknown"
 
 
 def _aggregate(pair: _Pair, manifest: Any, benchmark: str, place: str) -> dict[str, Any]:
-    """Return the aggregate's content. A condition without a parsed answer has no result."""
+    """Return the content of an aggregate; a condition without parsed answers has no result."""
     facts = manifest.benchmark.get(benchmark, {})
     source = {
         "dataset_name": benchmark,
@@ -301,16 +302,16 @@ def sample_of(name: str, row: Mapping[str, Any], level: str) -> dict[str, Any]:
     Parameters
     ----------
     name : str
-        The evaluation.
+        Name of the evaluation.
     row : mapping
         A row of a shard.
     level : str
-        The name of the audit's level column.
+        Name of the audit's level column.
 
     Returns
     -------
     dict
-        The record.
+        The instance record.
     """
     options = list(row["options"] or ())
     error = UNPARSED if row["error"] is None and not row["parsed"] else row["error"]
@@ -356,29 +357,29 @@ def export_hub(run_dir: Path, out: Path, task_id: str, source_url: str) -> list[
     Parameters
     ----------
     run_dir : Path
-        The run.
+        Directory of the run.
     out : Path
-        The folder to write.
+        Folder to write into.
     task_id : str
-        The task's id on the hub.
+        Id of the task on the hub.
     source_url : str
-        The address of the published run, or "".
+        Address of the published run, or "".
 
     Returns
     -------
     list of (Path, str)
-        The path of each file, and a note about missing answers.
+        Path of each file, and a note about missing answers.
 
     Raises
     ------
     ConfigError
-        If no benchmark of the run is from the hub.
+        If no benchmark of the run comes from the hub.
 
     Notes
     -----
-    The value is the accuracy in per cent, over the parsed answers to questions asked as published.
-    A benchmark that was read from a file is left out, because the format requires a dataset of the
-    hub.
+    The value is the accuracy in per cent over the parsed answers to questions that were asked as
+    published. A benchmark that was read from a file is left out, because the format requires a
+    dataset of the hub.
     """
     manifest = Manifest.load(run_dir)
     tallies: dict[tuple[str, str], Tally] = defaultdict(Tally)
@@ -387,7 +388,7 @@ def export_hub(run_dir: Path, out: Path, task_id: str, source_url: str) -> list[
             tallies[row["model"], name].add(row)
     settings = map(manifest.config.get, ("benchmark", "control_benchmark"))
     benchmarks = [benchmark for benchmark in settings if isinstance(benchmark, dict)]
-    # Only benchmarks that were read from the hub have no path.
+    # Benchmarks that were read from the hub have no path.
     known = {b["name"]: b["hub"] for b in benchmarks if b.get("hub") and not b.get("path")}
     written = []
     for (model, benchmark), tally in sorted(tallies.items()):

@@ -1,6 +1,6 @@
 """Export a run as Inspect logs: `audit export inspect RUN_DIR [--out FOLDER]`.
 
-There is one `.eval` file for each model, benchmark and condition. It is a zip of JSON
+The export writes one `.eval` file for each model, benchmark and condition: a zip of JSON files
 (https://inspect.aisi.org.uk/eval-logs.html, log version 2). The format is documented, so inspect_ai
 is not needed. A question becomes a sample, and a replicate becomes an epoch.
 """
@@ -28,11 +28,11 @@ from audit.shards.files import make_folder, whole_file
 from audit.shards.manifest import Manifest
 from audit.shards.read import iter_columns
 
-INSPECT = "inspect"  # folder in a run directory, which retention removes with the answers
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # A fixed time makes the bytes of two exports equal.
-_MAX_FILES = 500  # largest number of open files: one for each condition, model and benchmark
+INSPECT = "inspect"  # folder of the logs in a run directory; retention removes it with the answers
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # With a fixed time, two exports of a run have equal bytes.
+_MAX_FILES = 500  # largest number of open files; there is one per condition, model and benchmark
 _STOPS = {"stop": "stop", "scored": "stop", "length": "max_tokens"}
-# An Inspect sample has its own fields for these columns.
+# Inspect samples have fields of their own for these columns.
 _SHOWN = {
     "model",
     "benchmark",
@@ -55,7 +55,7 @@ class Tally:
     errors: int = 0
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Count a row."""
+        """Add a row to the counts."""
         if row["error"] is not None:
             self.errors += 1
         elif not row["parsed"]:
@@ -66,13 +66,13 @@ class Tally:
 
     @property
     def counts(self) -> dict[str, str]:
-        """Return the counts as texts."""
+        """Return the counts as texts, by name."""
         names = ("right", "parsed", "unparsed", "errors")
         return {name: str(getattr(self, name)) for name in names}
 
     @property
     def note(self) -> str:
-        """Return a note on the answers without an outcome, or ""."""
+        """Return a note on answers without an outcome; "" if there are none."""
         lost = self.unparsed + self.errors
         return f"{lost} of {lost + self.parsed} answers have `error` and no outcome" if lost else ""
 
@@ -81,8 +81,8 @@ class Tally:
 class _Log:
     """Hold one log file that is being written.
 
-    `notes` is a temporary file with the summaries of all logs. `summaries` has the positions of the
-    summaries of this log in `notes`; they are written at the end of the log.
+    `notes` is a temporary file with the summaries of all logs. `summaries` holds the positions of
+    this log's summaries in `notes`. They are written at the end of the log.
     """
 
     target: Path
@@ -90,7 +90,7 @@ class _Log:
     spec: dict[str, Any]
     notes: IO[bytes]
     summaries: array[int] = field(default_factory=lambda: array("Q"))
-    size: int = 0  # bytes of the summaries
+    size: int = 0  # size of the summaries in bytes
     tally: Tally = field(default_factory=Tally)
     epochs: int = 0
     tokens: list[int] = field(default_factory=lambda: [0, 0])
@@ -113,7 +113,7 @@ class _Log:
         line = _json(summary) + b"\n"
         self.summaries.append(self.notes.tell())
         self.size += self.notes.write(line)
-        if sample["scores"] or "error" in sample:  # A text that was only scored has no answer.
+        if sample["scores"] or "error" in sample:  # A text that was only scored has neither.
             self.tally.add(row)
         self.epochs = max(self.epochs, int(sample["epoch"]))
         for usage in sample["model_usage"].values():
@@ -123,9 +123,9 @@ class _Log:
             ]
 
     def write_summaries(self) -> None:
-        """Write the summaries of this log as one list."""
+        """Write the summaries of this log as a JSON list."""
         entry = _named("summaries.json")
-        # The module zipfile needs the size to choose between the formats below and above 4 GB.
+        # zipfile needs the size in advance, to choose between the formats below and above 4 GB.
         entry.file_size = self.size + 1
         with self.archive.open(entry, "w") as out:
             out.write(b"[")
@@ -141,21 +141,21 @@ def export_inspect(run_dir: Path, out: Path) -> list[tuple[Path, str]]:
     Parameters
     ----------
     run_dir : Path
-        The run.
+        Directory of the run.
     out : Path
-        The folder to write.
+        Folder to write into.
 
     Returns
     -------
     list of (Path, str)
-        The path of each file, and a note if the run is incomplete ("" if it is complete).
+        Path of each file, and a note if answers are missing ("" if none is missing).
 
     Raises
     ------
     ConfigError
-        If the folder is not a run, or the run has too many settings.
+        If the folder is not a run, or if the run has too many settings.
     ShardError
-        If a shard cannot be read, or a file cannot be written.
+        If a shard cannot be read, or if a file cannot be written.
     """
     manifest, schema = Manifest.load(run_dir), audit_of(run_dir).schema
     rows = {(r.model, r.benchmark): r for r in cell_rows(run_dir, count_rows(run_dir, schema))}
@@ -182,24 +182,24 @@ def export_inspect(run_dir: Path, out: Path) -> list[tuple[Path, str]]:
 
 
 def sample_of(row: Mapping[str, Any], level: str) -> dict[str, Any]:
-    """Return an answered question as an Inspect sample.
+    """Return the Inspect sample of an answered question.
 
     Parameters
     ----------
     row : mapping
         A row of a shard.
     level : str
-        The name of the audit's level column.
+        Name of the audit's level column.
 
     Returns
     -------
     dict
-        The sample. A failed row has an error and no score. The score of an unparsed reply is "N"
-        (no answer), which does not mean wrong.
+        The sample. A failed row has an error and no score. An unparsed reply has the score "N" (no
+        answer), which does not mean wrong.
     """
     options = list(row["options"] or ())
     score: dict[str, Any] = {}
-    if row["error"] is None and row["reading"] != "text":  # A text that was only scored has none.
+    if row["error"] is None and row["reading"] != "text":  # Scored texts have no answer.
         value, explanation = "N", "no answer could be read"
         if row["parsed"]:
             value = "C" if row["correct"] else "I"
@@ -246,16 +246,16 @@ def sample_of(row: Mapping[str, Any], level: str) -> dict[str, Any]:
 
 
 def spec_of(manifest: Any, key: Sequence[str], level: str) -> dict[str, Any]:
-    """Return the description of an evaluation in Inspect's form: task, data and model.
+    """Return the description of an evaluation (task, data and model) in Inspect's format.
 
     Parameters
     ----------
     manifest : Manifest
-        The run's manifest.
+        Manifest of the run.
     key : sequence of str
         Model, benchmark, arm and level of the log.
     level : str
-        The name of the audit's level column.
+        Name of the audit's level column.
 
     Returns
     -------
@@ -285,17 +285,17 @@ def spec_of(manifest: Any, key: Sequence[str], level: str) -> dict[str, Any]:
 
 
 def sample_id(question_id: str) -> str:
-    """Return a question's id as a name within the zip.
+    """Return the id of a question as the name of an entry in the zip.
 
     Parameters
     ----------
     question_id : str
-        The id.
+        Id of the question.
 
     Returns
     -------
     str
-        A name that cannot leave the folder of samples.
+        A name that cannot lead out of the folder of samples.
     """
     plain_name = re.fullmatch(r"[\w .:@+-]+(/[\w .:@+-]+)*", question_id, re.ASCII)
     safe = plain_name and not {".", ".."} & set(question_id.split("/"))
@@ -308,9 +308,9 @@ def asked_rows(run_dir: Path, schema: Any) -> Iterator[dict[str, Any]]:
     Parameters
     ----------
     run_dir : Path
-        The run.
+        Directory of the run.
     schema : RowSchema
-        The columns of the audit's rows.
+        Schema of the audit's rows.
 
     Yields
     ------
@@ -322,11 +322,13 @@ def asked_rows(run_dir: Path, schema: Any) -> Iterator[dict[str, Any]]:
     ConfigError
         If a judge read the replies after the run.
     """
-    # The shards of such a run hold only unparsed replies. The votes of the judge are elsewhere.
+    # The shards of such a run have only unparsed replies. The votes of the judge are stored
+    # elsewhere.
     if (run_dir / "judgements.arrow").exists():
         raise ConfigError(
-            f"{run_dir} was read by a judge, and exports do not contain the judge's votes. "
-            "Expected a run without a judge. The tables of its report contain the votes."
+            f"{run_dir} was read by a judge after the run, and exports do not contain the judge's "
+            "votes. Expected a run without a judge. The votes are in the tables of the run's "
+            "report."
         )
     for batch in iter_columns(run_dir, schema, schema.columns.names):
         for row in batch.to_pylist():
@@ -351,7 +353,8 @@ _PLAN = {"name": "plan", "steps": [], "config": {}}
 def _close(log: _Log, manifest: Any, status: str) -> None:
     """Write the end of a log.
 
-    As in the report, the accuracy is over the parsed replies, and the others are counted.
+    As in the report, the accuracy is over the parsed replies; the number of other replies is
+    stated.
     """
     spec = log.spec | {"config": {"epochs": log.epochs}}
     n, tally = len(log.summaries), log.tally
@@ -404,7 +407,7 @@ def _json(content: Any) -> bytes:
 
 
 def usage_of(row: Mapping[str, Any]) -> dict[str, int]:
-    """Return the numbers of tokens of a row. An unknown number is 0."""
+    """Return the numbers of tokens of a row; an unknown number is 0."""
     usage = {
         "input_tokens": int(row["prompt_tokens"] or 0),
         "output_tokens": int(row["completion_tokens"] or 0),
@@ -418,12 +421,10 @@ def answer_of(row: Mapping[str, Any]) -> str | None:
     Parameters
     ----------
     row : mapping
-        A row of a shard.
-
-    Returns
-    -------
-    str or None
-        The letter or the number. None if the reply is unparsed.
+        Returns
+        -------
+        str or None
+            The letter or the number; None if the reply is unparsed.
     """
     if row["answer"] is not None:
         return letter(row["answer"])
@@ -436,12 +437,10 @@ def gold_of(row: Mapping[str, Any]) -> str:
     Parameters
     ----------
     row : mapping
-        A row of a shard.
-
-    Returns
-    -------
-    str
-        The letter or the number, or "" if the row has neither.
+        Returns
+        -------
+        str
+            The letter or the number; "" if the row has neither.
     """
     if row["options"] and row["gold"] >= 0:
         return letter(row["gold"])
@@ -449,10 +448,10 @@ def gold_of(row: Mapping[str, Any]) -> str:
 
 
 def letter(index: int) -> str:
-    """Return the letter of an option. After Z, return its index."""
+    """Return the letter of an option; an index after Z is returned as a number."""
     return chr(ord("A") + index) if 0 <= index < 26 else str(index)
 
 
 def number_text(value: float) -> str:
-    """Format a number without a fraction if it is whole."""
+    """Format a number; a whole number is written without a fraction."""
     return str(int(value)) if float(value).is_integer() else repr(float(value))

@@ -1,6 +1,8 @@
-"""Export the items of an audit as tasks of lm-eval and Inspect: `audit export tasks KEY=VALUE ...`.
+"""Export the items of an audit as tasks for lm-eval and Inspect: `audit export tasks KEY=VALUE
+...`.
 
-The tasks run wherever the model is. Each item has an id by which `audit import` joins the logs.
+The tasks can be run wherever the model is. Each item has an id, by which `audit import` joins the
+logs of the tasks.
 """
 
 import json
@@ -30,15 +32,15 @@ def write_tasks(out: Path, sets: Mapping[str, Sequence[Item]]) -> dict[str, int]
     Parameters
     ----------
     out : Path
-        The folder to write.
+        Folder to write into.
     sets : mapping
-        Items by name, such as arc_easy and arc_easy_variant_1. Items with and without options must
-        be in different sets.
+        Items of each set, by names such as arc_easy and arc_easy_variant_1. Items with options and
+        items without must be in different sets.
 
     Returns
     -------
     dict
-        The number of items of each task.
+        Number of items of each task.
     """
     make_folder(out)
     code, counts = _text("inspect_tasks"), {}
@@ -59,7 +61,8 @@ def write_tasks(out: Path, sets: Mapping[str, Sequence[Item]]) -> dict[str, int]
 def _text(name: str) -> str:
     """Return the text of a file of this package.
 
-    The file refers to fields by name, so the text of an item is never read as a template.
+    The file refers to fields of an item by name, so the text of an item is never interpreted as a
+    template.
     """
     return files("audit.export").joinpath(f"{name}.txt").read_text(encoding="utf-8")
 

@@ -27,6 +27,7 @@ from audit.shards.files import file_sha256
 STATEMENT = "statement.dsse.json"
 # The sealed plan, and how the run differs from it.
 SEAL, DEVIATIONS = "seal.dsse.json", "deviations.json"
+SUITES = ("suite.json", "suite.yaml")
 RUN = "run"
 SENSITIVITY = "sensitivity.json"
 REFERENCES = "references"  # folder below a run for the runs that its verdict was compared with

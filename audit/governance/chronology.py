@@ -109,8 +109,19 @@ def _schema() -> Any:
 
 
 def parse_entry(raw: Any) -> ChronologyEntry:
-    """Parse one JSON object. Raises DataError that names the field, by the number in Box 1 if it is
-    4 or 7."""
+    """Parse one JSON object.
+
+    Returns
+    -------
+    ChronologyEntry
+        The entry.
+
+    Raises
+    ------
+    DataError
+        If a field is missing or not auditable. The message names it, fields 4 and 7 by their number
+        in Box 1.
+    """
     _check(raw)
     deltas = tuple(Delta(**delta) for delta in raw["deltas"])
     kinds = {"provenance": Provenance(raw["provenance"]), "status": Residual(raw["status"])}
@@ -195,8 +206,25 @@ def project_file() -> Path:
 
 
 def append(path: Path, raw: Any) -> ChronologyEntry:
-    """Append one entry to a chronology, and create the file if needed. Raises DataError and then
-    writes nothing."""
+    """Append one entry to a chronology, and create the file if needed.
+
+    Parameters
+    ----------
+    path : Path
+        The file, or its folder.
+    raw : Any
+        The entry as a JSON object.
+
+    Returns
+    -------
+    ChronologyEntry
+        The entry.
+
+    Raises
+    ------
+    DataError
+        If the entry is invalid, or its id exists already. Then nothing is written.
+    """
     file = chronology_file(path)
     entry = parse_entry(raw)
     if file.is_file() and entry.id in {e.id for e in read_chronology(file).entries}:
@@ -209,22 +237,38 @@ def append(path: Path, raw: Any) -> ChronologyEntry:
 
 
 def missing_tests(chronology: Chronology, tests: Path) -> list[str]:
-    """Return the named tests that no file below `tests` has. A file is identified by its name,
-    which is unique."""
+    """Return the tests that a chronology names and that do not exist.
+
+    Parameters
+    ----------
+    chronology : Chronology
+        The entries.
+    tests : Path
+        The folder of the tests. A file is identified by its name, which is unique.
+
+    Returns
+    -------
+    list of str
+        The missing tests.
+    """
     missing = []
     for name in chronology.tests:
         file, _, test = name.partition("::")
+        definition = re.compile(rf"^\s*(?:async )?def {test}\(", re.MULTILINE)
         texts = [path.read_text(encoding="utf-8") for path in sorted(tests.rglob(file))]
-        if not any(
-            re.search(rf"^\s*(?:async )?def {test}\(", text, re.MULTILINE) for text in texts
-        ):
+        if not any(map(definition.search, texts)):
             missing.append(name)
     return missing
 
 
 def render(chronology: Chronology) -> str:
-    """Render markdown: the totals, the entries that are not fixed, then every entry with its
-    figures."""
+    """Render a chronology.
+
+    Returns
+    -------
+    str
+        Markdown: the totals, the entries that are not fixed, then every entry with its figures.
+    """
     counts = Counter(e.failure_class for e in chronology.entries)
     classes = ", ".join(f"{name} {n}" for name, n in sorted(counts.items()))
     out = ["# Chronology", "", chronology.sentence + (f" By class: {classes}." if classes else "")]
@@ -250,9 +294,7 @@ def render(chronology: Chronology) -> str:
             "|---|---|---|---|",
         ]
         for d in e.deltas:
-            out.append(
-                f"| {' | '.join(_cell(one) for one in (d.cell, d.statistic, d.before, d.after))} |"
-            )
+            out.append(f"| {' | '.join(map(_cell, (d.cell, d.statistic, d.before, d.after)))} |")
     return "\n".join(out) + "\n"
 
 

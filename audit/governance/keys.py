@@ -226,7 +226,13 @@ def signer_of(signer: Signer, trusted: Keys) -> str:
 
 
 def person(name: str) -> str:
-    """Return a name in normal form: two equal results mean the same person."""
+    """Return a name in normal form.
+
+    Returns
+    -------
+    str
+        The normal form, which is equal for all spellings of a person's name.
+    """
     return name.strip().casefold()
 
 

@@ -22,17 +22,19 @@ from audit.governance.archive import (
     REFERENCES,
     RUN,
     STATEMENT,
+    SUITES,
     VERDICT,
     good_name,
     write_archive,
 )
 from audit.governance.chronology import project_file
 from audit.governance.keys import MAX_BYTES, Keys, seal, sha256, statement
-from audit.governance.reviews import DECISIONS, SUITES, chain_of, decision_files
+from audit.governance.reviews import DECISIONS, chain_of, decision_files
 from audit.governance.ruling import bound_to, rule_run
 from audit.governance.sealed import checked
 from audit.governance.side_files import (
     CHRONOLOGIES,
+    LISTED,
     NOTE,
     PROGRAM_CHRONOLOGY,
     SUMS,
@@ -161,18 +163,19 @@ def _check_names(run_dir: Path, names: Iterable[str]) -> None:
 
 def _predicate(manifests: Sequence[Manifest], ruling: Ruling) -> dict[str, Any]:
     """Return what the signed statement says about the runs and their verdict."""
-    audits = ", ".join(manifest.audit for manifest in manifests)
-    fingerprints = ", ".join(manifest.fingerprint for manifest in manifests)
     incomplete = []
     for rows in ruling.incomplete:
         incomplete.append(f"{rows.model} on {rows.benchmark}: {rows.watermark}")
+    audits, fingerprints = [], []
     models: dict[str, Any] = {}
     for manifest in manifests:
+        audits.append(manifest.audit)
+        fingerprints.append(manifest.fingerprint)
         models |= revisions_of(manifest.models)
     return {
-        "audit": audits,
+        "audit": ", ".join(audits),
         "decision": ruling.verdict_decision,
-        "fingerprint": fingerprints,
+        "fingerprint": ", ".join(fingerprints),
         "incomplete": incomplete,
         "models": models,
     }
@@ -192,6 +195,7 @@ def _panel_contents(
         **_named(RUN, folder, panel_files),
         **_named(f"{RUN}/report", report, pages),
     }
+    contents[LISTED] = _json(_hashed(contents, {}))
     for name, run in zip(_names(folder, list(manifests)), manifests, strict=True):
         for file, content in _contents(run, manifests[run], with_shards).items():
             contents[f"{RUN}/{name}/{file.removeprefix(f'{RUN}/')}"] = content
@@ -203,7 +207,7 @@ def _names(folder: Path, runs: Sequence[Path]) -> list[str]:
     names."""
     names = [run.resolve().name for run in runs]
     taken = {*names, "report", DECISIONS, REFERENCES}
-    if len({name.casefold() for name in taken}) < len(names) + 3:
+    if len(set(map(str.casefold, taken))) < len(names) + 3:
         raise ConfigError(
             f"The runs of {folder} are named {', '.join(sorted(names))}. Expected different names, and none of "
             f"report, {DECISIONS} or {REFERENCES}."
@@ -231,14 +235,14 @@ def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str,
             f"seal_missing: {run_dir / SEAL}, which the manifest names, is missing. Restore it."
         )
     if (run_dir / SEAL).is_file():
-        kept = checked(
+        planned = checked(
             read_bytes(run_dir / SEAL, MAX_BYTES), manifest, None, str(run_dir / SEAL), inside=True
         )
-        packed[DEVIATIONS] = _json(plain(kept.changed))
+        packed[DEVIATIONS] = _json(plain(planned.changed))
     shards = listed_shards(run_dir, manifest)
-    tables = _tables(run_dir)
+    kept = (*_tables(run_dir), *_others(run_dir))
     if with_shards:
-        packed |= _named(RUN, run_dir, (*shards, *tables, *_others(run_dir)))
+        packed |= _named(RUN, run_dir, (*shards, *kept))
         references = [Path(reference) for reference in manifest.analysis.get("references") or ()]
         for name, run in zip(_names(run_dir, references), references, strict=True):
             needed = (
@@ -248,24 +252,35 @@ def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str,
                 *_others(run),
             )
             packed |= _named(f"{RUN}/{REFERENCES}/{name}", run, needed)
-    for name, value in _for_readers(run_dir, manifest, shards, tables).items():
+    for name, value in _for_readers(run_dir, manifest).items():
         packed[f"{name}.json"] = _json(value)
+    rows = {Path(shard["file"]).name: shard.get("rows") for shard in manifest.shards}
+    existing = {name: path for name, path in packed.items() if name != f"{RUN}/{MANIFEST}"}
+    existing |= _named(RUN, run_dir, (*shards, *kept))
+    packed[LISTED] = _json(_hashed(existing, rows))
     return packed | {PROGRAM_CHRONOLOGY: project_file().read_bytes()}
 
 
-def _for_readers(
-    run_dir: Path, manifest: Manifest, shards: Sequence[Path], tables: Sequence[Path]
-) -> dict[str, Any]:
-    """Return the manifest's parts, the hashes and the tables that the verdict cites, by file
-    name."""
-    rows = {Path(shard["file"]).name: shard.get("rows") for shard in manifest.shards}
+def _hashed(
+    contents: Mapping[str, bytes | Path], rows: Mapping[str, int | None]
+) -> list[dict[str, Any]]:
+    """Return the hash and size of each file of a folder, so that no pack can leave one out.
+
+    `rows` are the rows of each shard, by file name.
+    """
     hashed = []
-    for path in (*shards, *tables):
-        size = path.stat().st_size
-        file = path.relative_to(run_dir).as_posix()
+    for name, path in sorted(contents.items()):
+        if not isinstance(path, Path) or f"/{REFERENCES}/" in name:
+            continue
+        file, size = name.removeprefix(f"{RUN}/"), path.stat().st_size
         hashed.append(
             {"file": file, "rows": rows.get(path.name), "sha256": file_sha256(path), "bytes": size}
         )
+    return hashed
+
+
+def _for_readers(run_dir: Path, manifest: Manifest) -> dict[str, Any]:
+    """Return the manifest's parts and the tables that the verdict cites, by file name."""
     program = {
         "program_sha256": program_sha256(),
         "schema_version": audit_of(run_dir).schema.version,
@@ -275,7 +290,6 @@ def _for_readers(
         "config": manifest.config,
         "prompts": prompts_of(manifest.prompt_hashes, manifest.config),
         "environment": attributes(manifest, "audit", "packages", "platform", "python") | program,
-        "shards": hashed,
         "libraries": headers_of(run_dir),
         "calibration": shipped_table(shipped)
         if shipped
@@ -333,7 +347,7 @@ def _others(run_dir: Path) -> list[Path]:
     return sorted(others)
 
 
-def headers_of(run_dir: Path) -> dict[str, Any] | None:
+def headers_of(run_dir: Path) -> dict[str, Any]:
     """Return the metadata of each table of a run.
 
     Parameters
@@ -343,15 +357,15 @@ def headers_of(run_dir: Path) -> dict[str, Any] | None:
 
     Returns
     -------
-    dict or None
-        Metadata by file name, as libraries.json holds them; None if no table has any.
+    dict
+        Metadata by file name, as libraries.json holds them, of the tables that have any.
     """
-    headers = {path.name: _header(path) for path in _tables(run_dir)}
-    present = {}
-    for name, header in headers.items():
+    headers = {}
+    for path in _tables(run_dir):
+        header = _header(path)
         if header:
-            present[name] = header
-    return present or None
+            headers[path.name] = header
+    return headers
 
 
 def _header(path: Path) -> dict[str, Any] | None:

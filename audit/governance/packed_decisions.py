@@ -1,16 +1,16 @@
 """Read people's decisions from a pack, and compute the decision that they and the verdict give."""
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from audit.core.errors import ConfigError
-from audit.governance.archive import RUN, SEAL, VERDICT, Pack
+from audit.governance.archive import RUN, SEAL, SUITES, VERDICT, Pack
 from audit.governance.keys import DECISIONS, Keys, person
-from audit.governance.reviews import SUITES, Bound, Decided, approvals_asked, check_chain, honour
-from audit.governance.side_files import revisions_of
+from audit.governance.reviews import Bound, Decided, approvals_asked, check_chain, honour
+from audit.governance.side_files import LISTED, revisions_of
 from audit.judging.decision import document_of, rule
 from audit.judging.together import parts_of
 from audit.shards.manifest import MANIFEST
@@ -122,29 +122,20 @@ def _bound(pack: Pack, home: str) -> Bound:
 
 
 def _bound_in(pack: Pack, home: str) -> Bound:
-    report = {name: f"{home}/report/{name}" for name in ("verdict.json", "report.html")}
-    subjects = {}
-    for name, path in report.items():
-        if path in pack.sums:
-            subjects[name] = pack.sums[path]
     members = _members(pack, home)
-    places = {"": home} | {f"{name}/": place for name, place in members.items()}
-    for below, place in places.items():
-        for name in (MANIFEST, *SUITES, SEAL):
-            if f"{place}/{name}" in pack.sums:
-                subjects[f"{below}{name}"] = pack.sums[f"{place}/{name}"]
-        subjects |= {f"{below}{name}": sha256 for name, sha256 in _tables(pack, place).items()}
-    verdict = document_of(pack.json(report["verdict.json"]), report["verdict.json"])
+    subjects = _hashes(pack, f"{home}/report", "", ("verdict.json", "report.html"))
+    subjects |= _run_hashes(pack, home, "")
+    for name, place in members.items():
+        subjects |= _run_hashes(pack, place, f"{name}/")
+    path = f"{home}/report/verdict.json"
+    verdict = document_of(pack.json(path), path)
     run, models = _run_facts(pack, home)
     if members:
         subjects[PANEL] = pack.sums[f"{home}/{PANEL}"]
         run, models = {}, {}
         for name, place in members.items():
             run[name], models[name] = _run_facts(pack, place)
-    suites = []
-    for name in SUITES:
-        if f"{home}/{name}" in pack.sums:
-            suites.append(name)
+    suites = [name for name in SUITES if f"{home}/{name}" in pack.sums]
     libraries = {}
     for audit, part in parts_of(verdict):
         if part.library:
@@ -159,22 +150,42 @@ def _bound_in(pack: Pack, home: str) -> Bound:
     return Bound(subjects, facts)
 
 
+def _run_hashes(pack: Pack, place: str, below: str) -> dict[str, str]:
+    """Return the hashes of a run's files that a decision binds, by name after `below`."""
+    hashes = _hashes(pack, place, below, (MANIFEST, *SUITES, SEAL))
+    for name, sha256 in _tables(pack, place).items():
+        hashes[f"{below}{name}"] = sha256
+    return hashes
+
+
+def _hashes(pack: Pack, place: str, below: str, names: Iterable[str]) -> dict[str, str]:
+    """Return the hashes of those files in a folder of a pack that it has."""
+    hashes = {}
+    for name in names:
+        if f"{place}/{name}" in pack.sums:
+            hashes[f"{below}{name}"] = pack.sums[f"{place}/{name}"]
+    return hashes
+
+
 def _members(pack: Pack, home: str) -> dict[str, str]:
     """Return the folder in the pack of each run of a panel, by its name in the panel's file."""
     if f"{home}/{PANEL}" not in pack.sums:
         return {}
-    names = [posixpath.normpath(name) for name in pack.json(f"{home}/{PANEL}")["runs"]]
-    return {name: f"{home}/{posixpath.basename(name)}" for name in names}
+    folders = {}
+    for run in pack.json(f"{home}/{PANEL}")["runs"]:
+        name = posixpath.normpath(run)
+        folders[name] = f"{home}/{posixpath.basename(name)}"
+    return folders
 
 
 def _tables(pack: Pack, place: str) -> dict[str, str]:
     """Return the sha256 of each table of a run by name, including tables that are not in the
     pack."""
-    copy = "shards.json" if place == RUN else f"{place}/shards.json"
+    copy = LISTED if place == RUN else f"{place}/{LISTED}"
     rows = pack.json(copy) if copy in pack.sums else []
     tables = {}
     for row in rows:
-        if "/" not in row["file"]:
+        if "/" not in row["file"] and row["file"].endswith(".arrow"):
             tables[row["file"]] = row["sha256"]
     return tables
 

@@ -91,7 +91,7 @@ def recomputed(folder: Path, section_of: SectionOf, *, alone: bool) -> list[tupl
 
 def _judged(run_dirs: Sequence[Path]) -> AuditVerdict[Any]:
     """Return the verdict on runs of one audit, with the options that their manifests hold."""
-    return verdict_of(part_of(audit_of(run_dirs[0]).name, "report").verdict_of(run_dirs))
+    return verdict_of(part_of(audit_of(run_dirs[0]).name, "report").REPORT.verdict_of(run_dirs))
 
 
 def difference(stored: Any, computed: Any, at: str = "") -> str:
@@ -110,7 +110,7 @@ def difference(stored: Any, computed: Any, at: str = "") -> str:
         "" if they agree. Keys that only one side has are ignored unless a decision depends on them.
     """
     if isinstance(stored, dict) and isinstance(computed, dict):
-        unpaired = sorted(key for key in stored.keys() ^ computed.keys() if key in _PARTS)
+        unpaired = sorted((stored.keys() ^ computed.keys()) & _PARTS)
         if unpaired:
             problem = "missing" if unpaired[0] in computed else "not of these answers"
             return f"{at}.{unpaired[0]} is {problem}".lstrip(".")
@@ -122,16 +122,12 @@ def difference(stored: Any, computed: Any, at: str = "") -> str:
         if len(stored) != len(computed):
             return f"{at[1:]} has {len(stored)} entries, and {len(computed)} are computed"
         pairs = [(f"{at}[{k}]", *pair) for k, pair in enumerate(zip(stored, computed, strict=True))]
+    elif _differs(stored, computed, at):
+        return f"{at[1:]} is {stored!r}, and {computed!r} is computed"
     else:
-        return (
-            f"{at[1:]} is {stored!r}, and {computed!r} is computed"
-            if _differs(stored, computed, at)
-            else ""
-        )
-    for key, left, right in pairs:
-        if sentence := difference(left, right, key):
-            return sentence
-    return ""
+        return ""
+    sentences = (difference(left, right, key) for key, left, right in pairs)
+    return next(filter(None, sentences), "")
 
 
 def _differs(stored: Any, computed: Any, at: str) -> bool:

@@ -27,7 +27,6 @@ from audit.governance.keys import DECISIONS, MAX_BYTES, Keys, sha256, subjects_o
 from audit.judging.decision import Decision, Ruling
 from audit.shards.files import disk_error
 
-SUITES = ("suite.json", "suite.yaml")
 MAX_SUITE = 1 << 20  # largest suite file, in bytes
 MAX_REASON = 2000
 # Longest validity of an approval, because what is known about a model changes.

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from audit.core.errors import AuditError, ConfigError, RegistryError
 from audit.core.exits import FAILED
 from audit.core.guarded_files import read_text
 from audit.governance import reviews
+from audit.governance.archive import SUITES
 from audit.governance.formats import as_sentences
 from audit.governance.keys import (
     DECISION,
@@ -40,6 +42,9 @@ from audit.shards.complete import cell_rows, contents, count_rows, listed_shards
 from audit.shards.files import SHARDS, file_sha256
 from audit.shards.manifest import LEADERBOARD, MANIFEST, SEAL, TOMBSTONE, Manifest
 from audit.shards.panel import PANEL, SUITE, panel_runs, verdict_path
+
+# The counts by which a verdict's rows are compared with those of the shards.
+_COUNTS = attrgetter("model", "benchmark", "found", "expected")
 
 
 def runners(run_dir: Path, signers: Collection[str]) -> tuple[str, ...]:
@@ -86,7 +91,7 @@ def approvals_required(run_dir: Path) -> int:
     needed = 1
     for folder in (run_dir, *(panel_runs(run_dir) or [])):
         suites = []
-        for name in reviews.SUITES:
+        for name in SUITES:
             if (folder / name).is_file():
                 suites.append(folder / name)
         for path in suites:
@@ -144,34 +149,41 @@ def rule_run(run_dir: Path, recompute: Recompute | None = None) -> Ruling:
             "" if ruling.cells else f"{path} holds no cell: nothing was measured."
         )
     except FileNotFoundError:
-        problem = f"{run_dir} does not exist. Expected a run directory. Example: outputs/my_run"
-        if (run_dir / PANEL).is_file():
-            problem = f"{path} is missing: {_progress(run_dir)}. Type the command that made it again to continue."
-        elif inside := _runs_inside(run_dir):
-            problem = (
-                f"{run_dir} is a folder of {len(inside)} runs. Expected one run, or a panel of them. "
-                f"Example: audit gate {inside[0]}, or audit report {inside[0]} ... --out PANEL"
-            )
-        elif (run_dir / LEADERBOARD).is_file():
-            problem = (
-                f"{run_dir} is a leaderboard. Expected a run, which judges a model for a decision. "
-                "Example: audit import seen.csv --held-out new.csv --judge MODEL -o outputs/MODEL"
-            )
-        elif run_dir.is_dir() and not any((run_dir / one).is_file() for one in (MANIFEST, SUITE)):
-            problem = (
-                f"{run_dir} is no run: it has no {MANIFEST}. Expected a run directory. "
-                "Example: audit gate outputs/my_run"
-            )
-        elif run_dir.exists():
-            problem = (
-                f"{path} is missing: the run did not finish, or its report was not built "
-                f"(audit report {run_dir})."
-            )
+        problem = _why_missing(run_dir, path)
     except ConfigError as error:
         problem = str(error)
     except OSError as error:
         problem = f"{path} cannot be read ({error})."
     return failed(name, problem) if problem else ruling
+
+
+def _why_missing(run_dir: Path, path: Path) -> str:
+    """Return why a folder has no verdict, and what to type."""
+    if (run_dir / PANEL).is_file():
+        return f"{path} is missing: {_progress(run_dir)}. Type the command that made it again to continue."
+    inside = _runs_inside(run_dir)
+    if inside:
+        return (
+            f"{run_dir} is a folder of {len(inside)} runs. Expected one run, or a panel of them. "
+            f"Example: audit gate {inside[0]}, or audit report {inside[0]} ... --out PANEL"
+        )
+    if (run_dir / LEADERBOARD).is_file():
+        return (
+            f"{run_dir} is a leaderboard. Expected a run, which judges a model for a decision. "
+            "Example: audit import seen.csv --held-out new.csv --judge MODEL -o outputs/MODEL"
+        )
+    is_run = (run_dir / MANIFEST).is_file() or (run_dir / SUITE).is_file()
+    if run_dir.is_dir() and not is_run:
+        return (
+            f"{run_dir} is no run: it has no {MANIFEST}. Expected a run directory. "
+            "Example: audit gate outputs/my_run"
+        )
+    if run_dir.exists():
+        return (
+            f"{path} is missing: the run did not finish, or its report was not built "
+            f"(audit report {run_dir})."
+        )
+    return f"{run_dir} does not exist. Expected a run directory. Example: outputs/my_run"
 
 
 def _runs_inside(folder: Path) -> list[Path]:
@@ -262,16 +274,13 @@ def bound_to(run_dir: Path, ruling: Ruling) -> Bound:
     # A panel or suite binds every run's manifest, and with it the shards. Two runs may have one
     # name, so their paths are the keys.
     runs = {}
+    places = {"": run_dir}
     for run in panel_runs(run_dir) or []:
-        runs[Path(os.path.relpath(run, run_dir)).as_posix()] = run
-    places = {"": run_dir} | {f"{name}/": run for name, run in runs.items()}
+        name = Path(os.path.relpath(run, run_dir)).as_posix()
+        runs[name] = places[f"{name}/"] = run
     for below, run in places.items():
-        files = [run / name for name in (MANIFEST, *reviews.SUITES, SEAL)] + sorted(
-            run.glob("*.arrow")
-        )
-        for path in files:
-            if path.is_file():
-                bound[f"{below}{path.name}"] = path
+        for path in _bound_files(run):
+            bound[f"{below}{path.name}"] = path
     parts = parts_of(read_document(verdict))
     run_facts: tuple[Any, Any] = _run_facts(run_dir)
     if runs:
@@ -279,7 +288,7 @@ def bound_to(run_dir: Path, ruling: Ruling) -> Bound:
         fingerprints, models = zip(*map(_run_facts, runs.values()), strict=True)
         run_facts = dict(zip(runs, fingerprints, strict=True)), dict(zip(runs, models, strict=True))
     suites = []
-    for name in reviews.SUITES:
+    for name in SUITES:
         if (run_dir / name).is_file():
             suites.append(name)
     libraries = {}
@@ -311,6 +320,12 @@ def home_of(folder: Path) -> Path:
     is_run = (parent / MANIFEST).exists() or (parent / SHARDS).exists()
     inside = folder.name == "report" and is_run
     return parent if inside else folder
+
+
+def _bound_files(run: Path) -> list[Path]:
+    """Return the files of a run, beside verdict and page, that a decision binds."""
+    files = [run / name for name in (MANIFEST, *SUITES, SEAL)]
+    return list(filter(Path.is_file, [*files, *sorted(run.glob("*.arrow"))]))
 
 
 def _not_of_this_run(run_dir: Path, verdict: Document, trust_report: bool) -> str:
@@ -361,12 +376,12 @@ def _not_whole(run_dir: Path, verdict: Document) -> tuple[str, str]:
         if not row.complete:
             watermarks.append(f"{row.watermark.upper()}: {row.model} on {row.benchmark}. ")
     missing = "".join(watermarks)
-    judged_rows, judged_runs = [], []
+    judged_rows: list[Any] = []
+    judged_runs: list[Any] = []
     for _, part in parts_of(verdict):
-        judged_rows += [(row.model, row.benchmark, row.found, row.expected) for row in part.rows]
-        judged_runs += [run.held for run in part.runs]
-    counted = {(row.model, row.benchmark, row.found, row.expected) for row in rows}
-    if held not in judged_runs or not counted <= set(judged_rows):
+        judged_rows += map(_COUNTS, part.rows)
+        judged_runs += map(attrgetter("held"), part.runs)
+    if held not in judged_runs or not set(map(_COUNTS, rows)) <= set(judged_rows):
         return "", (
             f"{missing}The verdict of {run_dir} was not made from the {sum(seen.values()):,} answers that its shards "
             f"hold now, or not of the run that {MANIFEST} describes. Build it again: audit report {run_dir}"
@@ -404,9 +419,10 @@ def _progress(folder: Path) -> str:
             if not (run / MANIFEST).is_file():
                 sentences.append(f"{run.name} not started")
                 continue
-            rows = cell_rows(run, count_rows(run, audit_of(run).schema))
-            stored = sum(row.found for row in rows)
-            expected = sum(row.expected or row.found for row in rows)
+            stored = expected = 0
+            for row in cell_rows(run, count_rows(run, audit_of(run).schema)):
+                stored += row.found
+                expected += row.expected or row.found
             sentences.append(
                 f"{run.name} {Manifest.load(run).status}, {stored:,} of {expected:,} answers"
             )
@@ -418,32 +434,31 @@ def _progress(folder: Path) -> str:
 def _not_of_these_runs(folder: Path, runs: Sequence[Path], verdict: Document) -> str:
     """Return why a panel's verdict is not of all its runs, each listed once and finished; "" if it
     is."""
-    absent = []
-    for run in runs:
-        if not (run / MANIFEST).is_file():
-            absent.append(run)
+    absent = [run for run in runs if not (run / MANIFEST).is_file()]
     if absent:
         missing = (
             f"{len(absent)} of the {len(runs)} runs of {folder} are missing, such as {absent[0]}"
         )
         return f"{missing}. Type the command that made it again."
-    if len({run.resolve() for run in runs}) < len(runs):
+    if len(set(map(Path.resolve, runs))) < len(runs):
         return f"The {PANEL} of {folder} names a run twice. Build the report again."
     suite_sha256 = file_sha256(folder / SUITE) if (folder / SUITE).is_file() else None
     suite = suite_of(verdict)
     if suite_sha256 != (suite.suite_sha256 if suite else None):
         return f"The verdict of {folder} is not of its present {SUITE}. Type the suite's command again."
-    each = [_not_whole(run, verdict) for run in runs]
-    problems = []
-    for _, problem in each:
+    stored, problems = [], []
+    for run in runs:
+        answers, problem = _not_whole(run, verdict)
+        stored.append(answers)
         if problem:
             problems.append(problem)
     if problems:
         return " ".join(problems)
     judged: list[str] = []
     for name, part in parts_of(verdict):
-        judged += [json.dumps([name, run.held], sort_keys=True) for run in part.runs]
-    if sorted(judged) != sorted(held for held, _ in each):
+        for judged_run in part.runs:
+            judged.append(json.dumps([name, judged_run.held], sort_keys=True))
+    if sorted(judged) != sorted(stored):
         return f"The verdict of {folder} is not of the {len(runs)} runs that its {PANEL} names. Build it again."
     return ""
 
@@ -587,7 +602,7 @@ def queue(folder: Path) -> list[Path]:
             removed.add(panel)
     together: set[Path] = set()
     for members in panels.values():
-        together.update(run.resolve() for run in members)
+        together.update(map(Path.resolve, members))
     alone = set()
     for path in folder.glob(f"**/{MANIFEST}"):
         if path.parent.resolve() not in together:

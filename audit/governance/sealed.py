@@ -13,6 +13,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,11 +124,14 @@ def _design(run: Manifest) -> dict[str, Any]:
     design["references"] = []
     for reference in run.analysis.get("references") or ():
         design["references"].append(Path(reference).name)
-    design |= {f"prompts.{name}": value for name, value in run.prompt_hashes.items()}
+    for name, value in run.prompt_hashes.items():
+        design[f"prompts.{name}"] = value
     for name, facts in run.benchmark.items():
         for key in ("revision", "n", "ids_sha256"):
             design[f"questions.{name}.{key}"] = facts.get(key)
-    return design | {f"weights.{name}": facts.get("revision") for name, facts in run.models.items()}
+    for name, facts in run.models.items():
+        design[f"weights.{name}"] = facts.get("revision")
+    return design
 
 
 def with_seals(ruling: Ruling, folder: Path, path: Path | None, keys: Path | None) -> Ruling:
@@ -252,18 +256,12 @@ def _compared(predicate: Mapping[str, Any], manifest: Manifest, file: str) -> Se
             f"is audit {manifest.audit} of {', '.join(sorted(others))}, or on another benchmark."
         )
     # A model that one side lacks counts as one field, not as the thirty of its configuration.
-    unpaired: list[str] = []
-    for name in models ^ others:
-        unpaired += [f"{part}.{name}." for part in _NAMED]
-    differing = []
+    unpaired = tuple(f"{part}.{name}." for part, name in product(_NAMED, models ^ others))
+    changes = []
     for key in sorted({*sealed, *run}):
-        if sealed.get(key) != run.get(key):
-            differing.append(key)
-    kept = []
-    for key in differing:
-        if not key.startswith(tuple(unpaired)):
-            kept.append(key)
-    changes = [Changed(key, sealed.get(key), run.get(key)) for key in kept]
+        before, after = sealed.get(key), run.get(key)
+        if before != after and not key.startswith(unpaired):
+            changes.append(Changed(key, before, after))
     return Seal(
         manifest.audit,
         None,
@@ -274,8 +272,9 @@ def _compared(predicate: Mapping[str, Any], manifest: Manifest, file: str) -> Se
 
 
 def _names(design: Mapping[str, Any], part: str) -> set[str]:
-    keys = []
+    names = set()
     for key in design:
         if key.startswith(f"{part}."):
-            keys.append(key.split(".", 1)[1])
-    return {name.rsplit(".", 1)[0] if part == "questions" else name for name in keys}
+            name = key.split(".", 1)[1]
+            names.add(name.rsplit(".", 1)[0] if part == "questions" else name)
+    return names

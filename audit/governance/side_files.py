@@ -19,6 +19,7 @@ from audit.governance.chronology import parse_chronology, project_file
 
 SUMS = "SHA256SUMS"
 NOTE = "VERIFY.md"
+LISTED = "shards.json"  # the files that the run had
 PROGRAM_CHRONOLOGY = "program_chronology.jsonl"
 CHRONOLOGIES = ("chronology.jsonl", "CHRONOLOGY.jsonl")
 # A copy of a file that grows, and files that Python compiles.
@@ -35,11 +36,16 @@ def revisions_of(models: Mapping[str, Mapping[str, Any]]) -> dict[str, str | Non
 
 @cache
 def program_sha256() -> str:
-    """Return one sha256 over the names and contents of the program's files; it identifies the
-    program."""
+    """Return a hash that identifies the program.
+
+    Returns
+    -------
+    str
+        The sha256 (hex) of the names and contents of the program's files.
+    """
     root, digest = Path(str(files("audit"))), hashlib.sha256()
-    for path in sorted(path for path in root.rglob("*") if path.is_file()):
-        if not any(path.match(pattern) for pattern in _NOT_HASHED):
+    for path in sorted(filter(Path.is_file, root.rglob("*"))):
+        if not any(map(path.match, _NOT_HASHED)):
             content = hashlib.sha256(path.read_bytes()).hexdigest()
             digest.update(f"{path.relative_to(root).as_posix()}\0{content}\n".encode())
     return digest.hexdigest()
@@ -140,8 +146,8 @@ def wrong_copies(
         names = ("audit", "packages", "platform", "python")
         if any(copies["environment.json"].get(name) != manifest.get(name) for name in names):
             yield "environment.json"
-    if "shards.json" in copies:
-        rows = {row["file"]: row["sha256"] for row in copies["shards.json"]}
+    if LISTED in copies:
+        rows = {row["file"]: row["sha256"] for row in copies[LISTED]}
         listed = {f"shards/{Path(row['file']).name}": row["sha256"] for row in manifest["shards"]}
         tables = {**hashes, **manifest.get("tables", {})}
         shards = {}
@@ -149,7 +155,7 @@ def wrong_copies(
             if file.startswith("shards/"):
                 shards[file] = sha256
         if shards != listed or any(rows.get(name) != sha256 for name, sha256 in tables.items()):
-            yield "shards.json"
+            yield LISTED
 
 
 def check_chronology(data: bytes, where: str) -> None:

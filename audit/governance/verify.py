@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
 
+from audit.config.audits import AUDITS
 from audit.core.errors import AuditError, ConfigError, DataError, SignatureError
 from audit.core.guarded_files import parse_json
 from audit.governance import side_files
@@ -28,6 +29,7 @@ from audit.governance.archive import (
     SEAL,
     SENSITIVITY,
     STATEMENT,
+    SUITES,
     VERDICT,
     Pack,
     check_bytes,
@@ -36,16 +38,29 @@ from audit.governance.archive import (
     read_entry,
 )
 from audit.governance.keys import DECISIONS, Keys, subjects_of, unseal
-from audit.governance.side_files import NOTE, PROGRAM_CHRONOLOGY, SUMS, revisions_of
+from audit.governance.side_files import (
+    CHRONOLOGIES,
+    LISTED,
+    NOTE,
+    PROGRAM_CHRONOLOGY,
+    SUMS,
+    revisions_of,
+)
 
 if TYPE_CHECKING:  # Checking hashes and signatures needs no statistics.
     from audit.governance.recompute import SectionOf
     from audit.governance.reviews import Decided
     from audit.judging.decision import Seal
 
-_MANIFEST = f"{RUN}/manifest.json"
+_MANIFEST_FILE, _PANEL = "manifest.json", "panel.json"
+_MANIFEST = f"{RUN}/{_MANIFEST_FILE}"
 _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
 _MAX_SUMS = 32 << 20
+LIBRARIES = "libraries.json"
+_COPIES = ("config.json", "prompts.json", "environment.json", LISTED)
+_EXPLAINED = (LIBRARIES, "calibration.json", SENSITIVITY, PROGRAM_CHRONOLOGY, DEVIATIONS)
+# Of the files beside the shards, those that every pack holds.
+_ALWAYS = (*SUITES, _PANEL, SEAL, *CHRONOLOGIES)
 
 
 @dataclass(frozen=True)
@@ -151,7 +166,7 @@ def verify_pack(
 def _with_sums(path: Path, archive: ZipFile) -> Pack:
     """Return the pack with the hashes that it lists. Raises SignatureError if it is no pack."""
     names = set(archive.namelist())
-    run = f"{RUN}/panel.json"
+    run = f"{RUN}/{_PANEL}"
     for needed in (SUMS, VERDICT, run if run in names else _MANIFEST):
         if needed not in names:
             raise SignatureError(f"{path} has no {needed}, so it is not an evidence pack.")
@@ -227,6 +242,8 @@ def _together(pack: Pack) -> tuple[tuple[PackedRun, ...], tuple[str, ...]]:
     the run's own manifest.
     """
     runs, unhashed = [], []
+    if f"{RUN}/{_PANEL}" in pack.sums:
+        _check_listed(pack, RUN)
     for name in pack.named(f"{RUN}/(.+/)?manifest.json"):
         home = name.removesuffix("/manifest.json")
         shards = f"{home}/shards/"
@@ -249,6 +266,7 @@ def _together(pack: Pack) -> tuple[tuple[PackedRun, ...], tuple[str, ...]]:
                 if table not in hashes:
                     unhashed.append(f"{home}/{table}")
             if f"/{REFERENCES}/" not in name:
+                _check_listed(pack, home)
                 _check_copies(pack, "" if home == RUN else f"{home}/", manifest, tables)
                 runs.append(_finished_run(pack, name, manifest, home))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -281,11 +299,36 @@ def _finished_run(pack: Pack, name: str, manifest: Mapping[str, Any], home: str)
     return PackedRun(manifest["audit"], manifest["fingerprint"], status, models, benchmarks, home)
 
 
+def _check_listed(pack: Pack, home: str) -> None:
+    """Raise SignatureError unless a folder's files are those that the run, panel or suite had.
+
+    Without its shards a pack holds no tables, and of the other files those that say what was
+    decided or planned.
+    """
+    copy = LISTED if home == RUN else f"{home}/{LISTED}"
+    if copy not in pack.sums:
+        raise pack.wrong(f"{copy} is missing.")
+    # In a panel the copies for readers lie in the run's folder, in place of files of their names.
+    copies = (_MANIFEST_FILE,) if home == RUN else (_MANIFEST_FILE, *_COPIES, *_EXPLAINED)
+    try:
+        listed = {row["file"]: row["sha256"] for row in pack.json(copy)}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise pack.wrong(f"{copy} is not a list of files ({error!r}).") from error
+    for file, sha256 in sorted(listed.items()):
+        always = file in _ALWAYS or file.startswith((f"{DECISIONS}/", "report/"))
+        packed = (pack.with_shards or always) and file not in copies
+        if packed and pack.sums.get(f"{home}/{file}") != sha256:
+            raise pack.wrong(f"{home}/{file} is not the file that {copy} lists, or is missing.")
+    for name in pack.named(f"{home}/(({DECISIONS}|report(/[^/]+)?)/)?[^/]+"):
+        if name.removeprefix(f"{home}/") not in (*listed, *copies):
+            raise pack.wrong(f"{name} is not listed in {copy}.")
+
+
 def _check_copies(
     pack: Pack, home: str, manifest: Mapping[str, Any], tables: Mapping[str, str]
 ) -> None:
     copies = {}
-    for name in ("config.json", "prompts.json", "environment.json", "shards.json"):
+    for name in _COPIES:
         if f"{home}{name}" not in pack.sums:
             raise pack.wrong(f"{home}{name} is missing.")
         copies[name] = pack.json(f"{home}{name}")
@@ -306,6 +349,7 @@ def _side_files(pack: Pack, runs: Sequence[PackedRun]) -> tuple[str, ...]:
             raise pack.wrong(str(error)) from error
         taken.append(name)
     derived: dict[str, Callable[[], bool | None]] = {}
+    optional = set()  # Error rates are known of this program's audits alone.
     same_program = []
     for run in runs:
         at = "" if run.home == RUN else f"{run.home}/"
@@ -315,18 +359,20 @@ def _side_files(pack: Pack, runs: Sequence[PackedRun]) -> tuple[str, ...]:
         tables = (f"calibration_{run.audit}.json", "calibration.json")
         derived |= {
             f"{at}calibration.json": partial(_shipped, pack, f"{at}calibration.json", *tables),
-            f"{at}{SENSITIVITY}": partial(_sensitivity, pack, f"{at}{SENSITIVITY}", of_run),
+            f"{at}{SENSITIVITY}": partial(
+                _sensitivity, pack, f"{at}{SENSITIVITY}", of_run, f"{at}{LISTED}"
+            ),
             f"{at}{PROGRAM_CHRONOLOGY}": partial(_continues, pack, f"{at}{PROGRAM_CHRONOLOGY}"),
         }
-        if f"{at}libraries.json" in pack.sums:
-            taken.append(f"{at}libraries.json")
+        derived[f"{at}{LIBRARIES}"] = lambda: None  # compared where the tables are packed
+        if run.audit not in AUDITS:
+            optional.add(f"{at}calibration.json")
     about = [(run.audit, run.fingerprint) for run in runs]
     signed = STATEMENT in pack.archive.namelist()
     derived[NOTE] = lambda: pack.read(NOTE) == side_files.note_text(about, pack.with_shards, signed)
     for name in sorted(derived):
         if name not in pack.sums:
-            # Error rates are known of this program's audits alone.
-            if all(same_program) and not name.endswith("calibration.json"):
+            if name not in optional:
                 raise pack.wrong(f"{name}, which this program writes into every pack, is missing.")
             continue
         same = derived[name]() if all(same_program) else None
@@ -343,14 +389,14 @@ def _shipped(pack: Pack, name: str, *tables: str) -> bool:
     return side_files.is_shipped(pack.json(name), *tables)
 
 
-def _sensitivity(pack: Pack, name: str, of_run: str) -> bool | None:
-    """Return whether the file is the run's or the shipped one; None if the run's may not be
-    packed."""
-    if of_run in pack.sums:
+def _sensitivity(pack: Pack, name: str, of_run: str, listed: str) -> bool | None:
+    """Return whether the file is the run's or the shipped one; None if the run's own is not packed
+    beside it."""
+    if of_run != name and of_run in pack.sums:
         return bool(pack.json(name) == pack.json(of_run))
     if side_files.is_shipped(pack.json(name), SENSITIVITY):
         return True
-    return False if pack.with_shards else None
+    return None if any(row["file"] == SENSITIVITY for row in pack.json(listed)) else False
 
 
 def _continues(pack: Pack, name: str) -> bool:
@@ -389,7 +435,7 @@ def _recompute(pack: Pack, section_of: SectionOf, taken: Sequence[str]) -> tuple
     from audit.governance.recompute import recomputed
     from audit.judging.result import json_text
 
-    path, libraries = pack.path, [name for name in taken if name.endswith("libraries.json")]
+    path, libraries = pack.path, [name for name in taken if name.endswith(LIBRARIES)]
     with tempfile.TemporaryDirectory() as folder:
         try:
             names = [name for name in pack.archive.namelist() if name.startswith(f"{RUN}/")]
@@ -456,5 +502,5 @@ def _point_inside(run_dir: Path) -> None:
                 absent.append(run.name)
         if absent:
             raise ConfigError(f"the pack lacks the reference run {absent[0]}.")
-        manifest["analysis"]["references"] = [str(run) for run in inside]
+        manifest["analysis"]["references"] = list(map(str, inside))
         path.write_text(json.dumps(manifest), encoding="utf-8")

@@ -33,21 +33,27 @@ _LETTER = re.compile(r"\W*(?:the )?(?:correct )?(?:answer(?: is)?)?\W*([A-J])\W*
 
 
 def check_above_guessing(joined: Joined, benchmarks: Sequence[str]) -> None:
-    """Raise DataError if a score is significantly below guessing; the first three wrong answers are
-    shown.
+    """Check that no score is significantly below guessing.
 
     Scores of free answers, and of items whose number of options is unknown, are not checked.
+
+    Raises
+    ------
+    DataError
+        If a score is below guessing; the first three wrong answers are shown.
     """
     scores = [(cell, answers) for cell, answers in joined.answers.items() if cell[1] in benchmarks]
     for (model, benchmark), answers in scores:
         items = joined.items[benchmark]
-        read = []
+        read, chances, total = [], [], Fraction(0)
         for key, epochs in answers.items():
-            item, first = items[key], epochs[:1]
-            if len(item.options) > 1 and first and first[0].right is not None:
-                read.append((item, first[0]))
-        chances = [1 / len(item.options) for item, _ in read]
-        right = float(sum(Fraction(one.right or 0, one.of) for _, one in read))
+            options = len(items[key].options)
+            first = epochs[0] if epochs else None
+            if options > 1 and first is not None and first.right is not None:
+                read.append((items[key], first))
+                chances.append(1 / options)
+                total += Fraction(first.right, first.of)
+        right = float(total)
         if read and _below(right, chances) <= BELOW_ALPHA / len(scores):
             guessing, score = sum(chances) / len(read), right / len(read)
             shown = "; ".join(_wrong(read))
@@ -69,37 +75,45 @@ def _below(right: float, chances: Sequence[float]) -> float:
 
 def _wrong(read: Sequence[tuple[Imported, Answered]]) -> Iterator[str]:
     """Yield the first wrong answers beside their keys."""
-    wrong = [(item, one) for item, one in read if not one.right]
-    for item, one in wrong[:_SHOWN]:
-        key = (
-            "not told"
-            if item.gold is None
-            else f"{LETTERS[item.gold]} {item.options[item.gold]!r:.40}"
-        )
-        yield f"item {item.sample[:40]!r}: answer {one.answer!r:.40}, key {key}"
+    wrong = [pair for pair in read if not pair[1].right]
+    for item, first in wrong[:_SHOWN]:
+        key = "not told"
+        if item.gold is not None:
+            key = f"{LETTERS[item.gold]} {item.options[item.gold]!r:.40}"
+        yield f"item {item.sample[:40]!r}: answer {first.answer!r:.40}, key {key}"
 
 
 def unknown_chance(joined: Joined, benchmarks: Sequence[str]) -> str:
-    """Return what shows that answers were chosen among options that no log lists, so that chance is
-    unknown; "" if nothing does.
+    """Return evidence that answers were chosen among options that no log lists.
 
-    An item is such if its key is a letter, a label or yes or no, or if its text lists lettered
+    Returns
+    -------
+    str
+        The evidence in words; "" if chance is known.
+
+    Notes
+    -----
+    An item has options if its key is a letter, a label or yes or no, or if its text lists lettered
     options. Without a key the answers are looked at. Keys that are few for many items are labels,
-    whatever they are."""
+    whatever they are.
+    """
     for benchmark in benchmarks:
         items = joined.items[benchmark]
-        free = {key: item for key, item in items.items() if not item.options}
-        given = {key: item.target or _answer(joined, benchmark, key) for key, item in free.items()}
         labels = []
-        for key, item in free.items():
-            if _LISTED.search((item.text or "")[-_TEXT_MAX:]) or is_label(given[key]):
-                labels.append(key)
+        words: Counter[str] = Counter()
+        for key, item in items.items():
+            if item.options:
+                continue
+            word = item.target or _answer(joined, benchmark, key)
+            if _LISTED.search((item.text or "")[-_TEXT_MAX:]) or is_label(word):
+                labels.append(word)
+            if word:
+                words[undressed(word).casefold()] += 1
         if len(labels) > _LABELS_MAX * len(items):
             return (
                 f"{len(labels):,} of {len(items):,} items of {benchmark} have a key or an answer that names an option, "
-                f"such as {given[labels[0]]!r:.40}, and no log lists the options."
+                f"such as {labels[0]!r:.40}, and no log lists the options."
             )
-        words = Counter(undressed(word).casefold() for word in given.values() if word)
         if 1 < len(words) <= _WORDS_MAX and words.total() >= ROWS_AN_OPTION * len(words):
             listed = ", ".join(sorted(words)[:_SHOWN])
             return (
@@ -112,7 +126,9 @@ def unknown_chance(joined: Joined, benchmarks: Sequence[str]) -> str:
 def is_label(word: str) -> bool:
     """Return whether a key or an answer names an option: by a letter, or by yes, no, true or false.
 
-    >>> [is_label(one) for one in ("(B)", "Answer: c.", "yes", "18", "Paris", "")]
+    Examples
+    --------
+    >>> [is_label(word) for word in ("(B)", "Answer: c.", "yes", "18", "Paris", "")]
     [True, True, True, False, False, False]
     """
     base = undressed(word).casefold() if word else ""
@@ -129,15 +145,26 @@ def _answer(joined: Joined, benchmark: str, key: str) -> str:
 
 
 def with_options(outcomes: Iterator[Imported], many: int) -> Iterator[Imported]:
-    """Yield the outcomes with so many options, named by letters, where a log lists none.
+    """Yield the outcomes with options that are named by letters, if the log lists none.
 
-    Raises ConfigError if a key names a later option.
+    Parameters
+    ----------
+    outcomes : iterator of Imported
+        The outcomes.
+    many : int
+        Number of options.
+
+    Raises
+    ------
+    ConfigError
+        If a key names a later option.
     """
     letters = tuple(LETTERS[:many])
-    for one in outcomes:
-        if not one.options and one.target in _LATER and one.target not in letters:
+    for outcome in outcomes:
+        key = outcome.target
+        if not outcome.options and key in _LATER and key not in letters:
             raise ConfigError(
-                f"--options is {many}, and the key of item {one.sample!r:.60} is {one.target}. Expected at least "
-                f"{LETTERS.index(one.target) + 1}, or a column of options. Example: --map options=choices"
+                f"--options is {many}, and the key of item {outcome.sample!r:.60} is {key}. Expected at least "
+                f"{LETTERS.index(key) + 1}, or a column of options. Example: --map options=choices"
             )
-        yield one if one.options else replace(one, options=letters)
+        yield outcome if outcome.options else replace(outcome, options=letters)

@@ -24,38 +24,52 @@ def check_logs(joined: Joined, benchmarks: Sequence[str], options: int | None) -
     ----------
     options : int or None
         Number of options of an item as the user states it; None if not stated.
+
+    Returns
+    -------
+    list of LogCheck
+        The checks, passed or not, each with its reason.
     """
     unfinished = []
     for (model, benchmark), reason in sorted(joined.partial.items()):
         if benchmark in benchmarks:
             unfinished.append(f"{model} on {benchmark}: {reason}")
-    names = {cell: f"{cell[0]} on {cell[1]}" for cell in measures(joined)}
-    measured = sorted(name for cell, name in names.items() if cell[1] in benchmarks)
+    measured = []
+    for model, benchmark in measures(joined):
+        if benchmark in benchmarks:
+            measured.append(f"{model} on {benchmark}")
     unknown = "" if options is not None else unknown_chance(joined, benchmarks)
-    listed = any(one.options for name in benchmarks for one in joined.items[name].values())
-    free = "" if listed else " No log lists options, and no key names one: answers count as free."
+    free = " No log lists options, and no key names one: answers count as free."
+    if any(_lists_options(joined, benchmark) for benchmark in benchmarks):
+        free = ""
+    scores = "Every score is a share of right answers."
+    if measured:
+        scores = (
+            f"The score of {', '.join(sorted(measured))} is no share of right answers, such as a probability. "
+            "Of k right trials of 100, write 25/100, or map `of`."
+        )
     return [
         LogCheck(
             "log_finished", not unfinished, f"{'; '.join(unfinished) or 'Every log is finished'}."
         ),
         LogCheck("chance_known", not unknown, unknown or f"Chance is known.{free}"),
-        LogCheck(
-            "counts_right",
-            not measured,
-            f"The score of {', '.join(measured)} is no share of right answers, such as a probability. Of k right "
-            "trials of 100, write 25/100, or map `of`."
-            if measured
-            else "Every score is a share of right answers.",
-        ),
+        LogCheck("counts_right", not measured, scores),
         *_asked_alike(joined, benchmarks),
     ]
 
 
+def _lists_options(joined: Joined, benchmark: str) -> bool:
+    return any(item.options for item in joined.items[benchmark].values())
+
+
 def _asked_alike(joined: Joined, benchmarks: Sequence[str]) -> Iterator[LogCheck]:
-    """Yield a check that every model was asked both sets in one way; nothing if no log tells of two
-    sets."""
-    told = [*joined.sampling, *(cell for cell, (_, n) in joined.cut_off.items() if n)]
-    if not any(told.count((model, one)) for model, _ in told for one in benchmarks[1:]):
+    """Yield a check that every model was asked both sets in one way; nothing if no log states how
+    the held-out items were asked."""
+    recorded = {benchmark for _, benchmark in joined.sampling}
+    for (_, benchmark), (_, replies) in joined.cut_off.items():
+        if replies:
+            recorded.add(benchmark)
+    if recorded.isdisjoint(benchmarks[1:]):
         return
     different = [*_sampled_apart(joined, benchmarks), *_cut_off_apart(joined, benchmarks)]
     yield LogCheck(
@@ -91,23 +105,28 @@ def _cut_off_apart(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
                 both[model] = (a, b)
                 differ[model] = b[0] / b[1] - a[0] / a[1]
         for model, (a, b) in both.items():
-            rest = [value for one, value in differ.items() if one != model]
-            beyond = abs(differ[model] - (median(rest) if rest else 0.0))
+            rest = [value for other, value in differ.items() if other != model]
+            usual = median(rest) if rest else 0.0
             p = scipy.stats.fisher_exact([[a[0], a[1] - a[0]], [b[0], b[1] - b[0]]]).pvalue
-            if beyond > CUT_OFF_MAX and p <= CUT_OFF_ALPHA:
-                of_others = (
-                    f"; the median of the others differs by {median(rest):.1%}" if rest else ""
-                )
-                shares = (
-                    f"{a[0] / a[1]:.1%} of the replies to {first} and {b[0] / b[1]:.1%} to {name}"
-                )
+            if abs(differ[model] - usual) > CUT_OFF_MAX and p <= CUT_OFF_ALPHA:
+                of_others = f"; the median of the others differs by {usual:.1%}" if rest else ""
+                shares = f"{a[0] / a[1]:.1%} of the replies to {first}"
+                shares += f" and {b[0] / b[1]:.1%} to {name}"
                 yield f"{shares} of {model} ended at the token limit{of_others}"
 
 
 def measures(joined: Joined) -> set[tuple[str, str]]:
     """Return the cells whose score counts no right answers: decimals that are not k of one small n.
 
+    Returns
+    -------
+    set of (str, str)
+        Model and benchmark of each cell.
+
+    Notes
+    -----
     Any probability with two decimals is k of 100, so decimals of 100 trials are taken for
-    probabilities."""
+    probabilities.
+    """
     decimals = {cell for cell, n in joined.denominators.items() if n >= MAX_OF}
     return joined.measures | decimals

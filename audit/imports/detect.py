@@ -1,4 +1,4 @@
-"""What a file is, by its content and not its name; and its reader."""
+"""Find the reader of a file by its content, not by its name."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,6 +33,13 @@ _HEAD = 16 << 20  # largest first line, in bytes
 def read_log(path: Path, wanted: Wanted) -> Log:
     """Return the log that a file or a folder is.
 
+    Parameters
+    ----------
+    path : Path
+        The file, or the folder of a run.
+    wanted : Wanted
+        How to read it.
+
     Raises
     ------
     ConfigError
@@ -42,10 +49,10 @@ def read_log(path: Path, wanted: Wanted) -> Log:
     """
     with _as_its_format(path):
         log = _read(path, wanted)
-    return replace(log, outcomes=_told(path, log.outcomes))
+    return replace(log, outcomes=_guarded(path, log.outcomes))
 
 
-def _told(path: Path, outcomes: Iterator[Imported]) -> Iterator[Imported]:
+def _guarded(path: Path, outcomes: Iterator[Imported]) -> Iterator[Imported]:
     with _as_its_format(path):
         yield from outcomes
 
@@ -87,11 +94,9 @@ def _read(path: Path, wanted: Wanted) -> Log:
     if line.startswith(b"PK\3\4"):
         return read_eval(path, wanted)
     if line.startswith(b"PAR1"):
-        return (
-            read_lighteval(path, wanted)
-            if is_lighteval(_columns(path))
-            else read_table(path, "parquet", wanted)
-        )
+        if is_lighteval(_columns(path)):
+            return read_lighteval(path, wanted)
+        return read_table(path, "parquet", wanted)
     text = line.lstrip(b"\xef\xbb\xbf \t\r\n")
     if text[:1] not in (b"{", b"["):
         if not text or (b"\0" in line and not _is_utf16(line)):
@@ -141,40 +146,46 @@ def _json(path: Path, line: bytes, alone: bool, wanted: Wanted) -> Log:
     if is_result(first):
         return read_promptfoo(path, [row for _, row in rows_of(path, ".jsonl")], wanted)
     if {"idx", "origin_prompt", "prediction"} <= set(first):
-        each = (row for _, row in rows_of(path, ".jsonl"))
-        return read_opencompass(path, {str(row["idx"]): row for row in each}, wanted)
-    return (_document(path, first, wanted) if alone else None) or read_table(path, kind, wanted)
+        items = {str(row["idx"]): row for _, row in rows_of(path, ".jsonl")}
+        return read_opencompass(path, items, wanted)
+    log = _document(path, first, wanted) if alone else None
+    return log or read_table(path, kind, wanted)
 
 
-def _document(path: Path, found: Record, wanted: Wanted) -> Log | None:
+def _document(path: Path, content: Record, wanted: Wanted) -> Log | None:
     """Return the log of an object that is a whole file: a format's, or a table that is its one list
     of objects."""
-    if is_evalplus(found):
-        return read_evalplus(path, found, wanted)
-    if is_promptfoo(found):
-        about = found.get("config")
+    if is_evalplus(content):
+        return read_evalplus(path, content, wanted)
+    if is_promptfoo(content):
+        about = content.get("config")
         description = about.get("description") if isinstance(about, dict) else None
-        return read_promptfoo(path, found["results"]["results"], wanted, str(description or ""))
-    if is_opencompass(found):
-        return read_opencompass(path, found, wanted)
-    mapped = [one for one in wanted.columns.values() if not one.isdecimal()]
-    if {"item", "correct"} <= set(found) or (
-        mapped and all(at(found, one, ABSENT) is not ABSENT for one in mapped)
-    ):
-        return None  # The object is a table of one row, which may hold a list of messages.
-    refuse_numbers(path, found)
-    lists = lists_of(found)
+        return read_promptfoo(path, content["results"]["results"], wanted, str(description or ""))
+    if is_opencompass(content):
+        return read_opencompass(path, content, wanted)
+    if _is_row(content, wanted):
+        return None
+    refuse_numbers(path, content)
+    lists = lists_of(content)
     if len(lists) > 1:
         raise DataError(
             f"{path} holds the lists {', '.join(lists)}. Expected one list of objects: keep one."
         )
     facts = {}
     for name in ("model", "benchmark"):
-        if isinstance(found.get(name), str):
-            facts[name] = found[name]
+        if isinstance(content.get(name), str):
+            facts[name] = content[name]
     for name, rows in lists.items():
         return read_table(path, "json", wanted, partial(_placed, f"{path}, {name}", rows, facts))
     return None
+
+
+def _is_row(content: Record, wanted: Wanted) -> bool:
+    """Return whether an object is a table of one row, which may hold a list of messages."""
+    if {"item", "correct"} <= set(content):
+        return True
+    columns = [column for column in wanted.columns.values() if not column.isdecimal()]
+    return bool(columns) and all(at(content, name, ABSENT) is not ABSENT for name in columns)
 
 
 def _placed(where: str, rows: list[Record], facts: Record) -> Records:

@@ -1,5 +1,5 @@
-"""Published answers as a reference set: the authors' files of one commit, held to a sha256 of the
-answers in them.
+"""Fetch published answers as a reference set: the authors' files of one commit, held to a sha256 of
+the answers in them.
 
 The hashes are of what is kept of a record (`Recipe.kept`), not of the file:
 `audit/data/references/NAME.csv` has one a model. So a mirror or a local copy is as good as the
@@ -23,7 +23,7 @@ from audit.imports.join import Joined, leave_out_changed
 from audit.imports.record import MAX_DOCUMENT, Wanted, document, member, open_zip, rows_of
 from audit.imports.sets import FACTS, build_set
 from audit.imports.table import read_table
-from audit.imports.write import Asked, write_run
+from audit.imports.write import RunFacts, write_run
 
 TIMEOUT_S = 30.0  # seconds without a byte from the server
 TAIL = 160  # characters kept of a reply, whose end holds the answer
@@ -49,17 +49,20 @@ class Recipe:
         return f"https://raw.githubusercontent.com/{self.repository}/{self.commit}"
 
 
-def _zeroeval(one: Any) -> dict[str, Any]:
-    return {"item": one["session_id"], "gold": one["answer"], "reply": one["output"][0][-TAIL:]}
-
-
-def _mmlu_pro(one: Any) -> dict[str, Any]:
-    options = len(one["options"])
+def _zeroeval(record: Any) -> dict[str, Any]:
     return {
-        "item": str(one["question_id"]),
-        "gold": one["answer"],
-        "options": options,
-        "answer": one["pred"],
+        "item": record["session_id"],
+        "gold": record["answer"],
+        "reply": record["output"][0][-TAIL:],
+    }
+
+
+def _mmlu_pro(record: Any) -> dict[str, Any]:
+    return {
+        "item": str(record["question_id"]),
+        "gold": record["answer"],
+        "options": len(record["options"]),
+        "answer": record["pred"],
     }
 
 
@@ -132,19 +135,22 @@ def fetch_set(name: str, source: str = "", say: Callable[[str], object] = print)
             table.name, read_table(table, "jsonl", Wanted(benchmark=recipe.benchmark)).outcomes
         )
         left_out = leave_out_changed(joined)
-        asked = Asked(
+        facts = RunFacts(
             joined.models, recipe.benchmark, None, files, {"left_out": {"changed": left_out}}
         )
-        write_run(Path(folder, "run"), joined, asked)
+        write_run(Path(folder, "run"), joined, facts)
         about = f"{recipe.repository} {recipe.commit}"
-        found = build_set(Path(folder, "run"), name, about, recipe.licence, Path(name))
+        new = build_set(Path(folder, "run"), name, about, recipe.licence, Path(name))
     shutil.rmtree(fetched, ignore_errors=True)
-    return found
+    return new
 
 
 def pinned(name: str) -> dict[str, str]:
     """Return {model: sha256 of its answers} of a shipped recipe."""
-    return {row["model"]: row["sha256"] for _, row in rows_of(FACTS / f"{name}.csv", ".csv")}
+    hashes = {}
+    for _, row in rows_of(FACTS / f"{name}.csv", ".csv"):
+        hashes[row["model"]] = row["sha256"]
+    return hashes
 
 
 def answers_sha256(rows: Iterable[dict[str, Any]]) -> str:
@@ -178,17 +184,15 @@ def answers_of(
         if not path.is_file():
             _download(recipe, where, path)
     else:
-        path = next(
-            (one for one in (Path(source, file), Path(source, Path(file).name)) if one.is_file()),
-            Path(source),
-        )
+        candidates = (Path(source, file), Path(source, Path(file).name))
+        path = next(filter(Path.is_file, candidates), Path(source))
         where = str(path)
         if path.is_dir() or not path.exists():
             raise ConfigError(
                 f"{source} has no {file}. Expected a copy of its repository: {_by_hand(recipe)}"
             )
     try:
-        rows = [recipe.kept(one) for one in _records(path)]
+        rows = [recipe.kept(record) for record in _records(path)]
     except (DataError, LookupError, TypeError) as error:
         rows, why = [], f"cannot be read ({error!r:.200})"
     else:
@@ -232,9 +236,10 @@ def _download(recipe: Recipe, url: str, path: Path) -> None:
                 file.write(chunk)
         beside.rename(path)
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, DataError) as error:
-        found = f"{url} could not be fetched ({str(error) or type(error).__name__})"
+        reason = str(error) or type(error).__name__
         raise DataError(
-            f"{found}. Without a network, copy the repository: {_by_hand(recipe)}"
+            f"{url} could not be fetched ({reason}). "
+            f"Without a network, copy the repository: {_by_hand(recipe)}"
         ) from error
     finally:
         beside.unlink(missing_ok=True)

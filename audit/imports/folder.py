@@ -1,5 +1,4 @@
-"""Read a folder of logs whole: each file, or folder of a run, is a model or a benchmark, as it says
-itself."""
+"""Read a folder of logs whole: each file, or folder of a run, names its model and benchmark."""
 
 import os
 from collections.abc import Iterator
@@ -30,10 +29,26 @@ def is_folder(path: Path) -> bool:
 
 
 def read_logs(path: Path, wanted: Wanted) -> Iterator[tuple[Path, Log | str]]:
-    """Yield (path, log) of each log that a file or folder is; of what holds no outcome, (path,
-    reason).
+    """Yield the logs of a file or folder.
 
-    Raises ConfigError if a folder holds no log. A file by itself that holds no outcome is refused.
+    Parameters
+    ----------
+    path : Path
+        The file or folder.
+    wanted : Wanted
+        How to read the logs.
+
+    Yields
+    ------
+    place : Path
+        Path of a file, or of the folder of a run.
+    log : Log or str
+        The log; for a file that holds no outcome, the reason why it is left out.
+
+    Raises
+    ------
+    ConfigError
+        If a folder holds no log, or a file by itself holds no outcome.
     """
     if not is_folder(path):
         yield path, read_log(path, wanted)
@@ -41,20 +56,22 @@ def read_logs(path: Path, wanted: Wanted) -> Iterator[tuple[Path, Log | str]]:
     taken: set[tuple[str, ...]] = set()
     reason = "no file is a log"
     runs, files = logs_in(path)
-    yield from ((one, "a file beside folders of runs") for one in files if runs)
-    for one in runs or files:
-        place = one.relative_to(path).parts
-        if _PREDICTIONS in place and _swapped(place) in taken:
-            yield one, "predictions, whose results are read"
+    if runs:
+        for file in files:
+            yield file, "a file beside folders of runs"
+    for place in runs or files:
+        parts = place.relative_to(path).parts
+        if _PREDICTIONS in parts and _swapped(parts) in taken:
+            yield place, "predictions, whose results are read"
             continue
         try:
-            log = read_log(one, wanted)
+            log = read_log(place, wanted)
         except NoOutcomesError as error:
             reason = str(error)
-            yield one, reason
+            yield place, reason
             continue
-        taken.add(place)
-        yield one, log
+        taken.add(parts)
+        yield place, log
     if not taken:
         raise ConfigError(
             f"The folder {path} has no log: {reason}. Expected log files, such as {path}/*.jsonl."
@@ -62,31 +79,48 @@ def read_logs(path: Path, wanted: Wanted) -> Iterator[tuple[Path, Log | str]]:
 
 
 def logs_in(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Return (folders of runs, files) below a folder, results before predictions. Links and hidden
-    files are no logs.
+    """Return the logs below a folder. Links and hidden files are not logs.
 
-    Raises DataError if it has more files or levels than logs have.
+    Returns
+    -------
+    runs : list of Path
+        Folders of runs.
+    files : list of Path
+        Other files, results before predictions.
+
+    Raises
+    ------
+    DataError
+        If the folder has more files or levels than logs have.
     """
     runs: list[Path] = []
     files: list[Path] = []
     for root, folders, names in os.walk(folder):
         here = Path(root)
-        visible = [name for name in folders if not name.startswith(".")]
-        folders[:] = sorted(name for name in visible if not (here / name).is_symlink())
         if len(here.relative_to(folder).parts) > MAX_DEPTH:
             raise DataError(
                 f"The folder {here} is more than {MAX_DEPTH} levels deep. Expected the folder of the logs."
             )
-        runs += [here / name for name in folders if _is_run(here / name)]
-        folders[:] = [name for name in folders if here / name not in runs]
-        if {_PREDICTIONS, _SUMMARY} <= set(folders):
-            folders.remove(_SUMMARY)
-        files += [here / name for name in sorted(names) if _is_log(here / name, names)]
+        below = []
+        for name in sorted(folders):
+            if name.startswith(".") or (here / name).is_symlink():
+                continue
+            if _is_run(here / name):
+                runs.append(here / name)
+            else:
+                below.append(name)
+        if {_PREDICTIONS, _SUMMARY} <= set(below):
+            below.remove(_SUMMARY)
+        folders[:] = below  # os.walk enters these alone.
+        for name in sorted(names):
+            if _is_log(here / name, names):
+                files.append(here / name)
         if len(runs) + len(files) > MAX_FILES:
             raise DataError(
                 f"The folder {folder} has more than {MAX_FILES:,} logs. Expected fewer: give some of them."
             )
-    return runs, sorted(files, key=lambda one: (_PREDICTIONS in one.relative_to(folder).parts, one))
+    files.sort(key=lambda file: (_PREDICTIONS in file.relative_to(folder).parts, file))
+    return runs, files
 
 
 def _is_run(folder: Path) -> bool:
@@ -107,5 +141,5 @@ def _has_samples(file: Path, beside: list[str]) -> bool:
     return any(name.startswith("samples_") and name.endswith(end) for name in beside)
 
 
-def _swapped(place: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(_RESULTS if one == _PREDICTIONS else one for one in place)
+def _swapped(parts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(_RESULTS if part == _PREDICTIONS else part for part in parts)

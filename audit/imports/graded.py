@@ -14,12 +14,21 @@ from audit.imports.scores import Column, Outcome, check_total, choose_score, mea
 
 @dataclass(slots=True)
 class Sample:
-    """One model's answer to one item, as a log has it.
+    """Hold one model's answer to one item, as a log has it.
 
-    scores: outcomes by the name of the score. record: the object that has the field which `--key`
-    names. same: what every model's log calls the item, "" if its words tell. unscored: whatever the
-    scores are, nothing was graded. cut_off: the reply ended at its token limit; None if the log
-    does not tell."""
+    Attributes
+    ----------
+    scores : mapping
+        Outcomes by the name of the score.
+    record : Any
+        The object that has the field which `--key` names.
+    same : str
+        Name of the item in every model's log; "" if its words identify it.
+    unscored : bool
+        Whether nothing was graded, whatever the scores are.
+    cut_off : bool or None
+        Whether the reply ended at its token limit; None if the log does not state it.
+    """
 
     model: str
     benchmark: str
@@ -41,11 +50,9 @@ class Sample:
     def outcome(self, score: str) -> Outcome:
         """Return the outcome by a score; without a value if the sample lacks it or was not
         graded."""
-        return (
-            (None, 1)
-            if self.unscored or self.error is not None
-            else self.scores.get(score, (None, 1))
-        )
+        if self.unscored or self.error is not None:
+            return None, 1
+        return self.scores.get(score, (None, 1))
 
     def imported(self, score: str, wanted: Wanted) -> Imported:
         """Return the sample as the outcome of one score."""
@@ -102,9 +109,9 @@ def graded_log(
         If no score can be chosen, or a stated mean is not the mean of the samples.
     """
     columns: dict[str, Column] = {}
-    for number, one in enumerate(samples()):
-        for name in one.scores:
-            columns.setdefault(name, {})[str(number)] = one.outcome(name)
+    for number, sample in enumerate(samples()):
+        for name in sample.scores:
+            columns.setdefault(name, {})[str(number)] = sample.outcome(name)
     score = choose(columns, wanted.metric, str(path))
     column = columns.get(score, {})
     check_total(totals.get(score), column, score, str(path))
@@ -119,7 +126,8 @@ def graded_log(
 
 
 def _outcomes(samples: Samples, score: str, wanted: Wanted) -> Iterator[Imported]:
-    return (one.imported(score, wanted) for one in samples())
+    for sample in samples():
+        yield sample.imported(score, wanted)
 
 
 def _others(columns: Mapping[str, Column], score: str, name: str) -> list[str]:
@@ -130,9 +138,7 @@ def _others(columns: Mapping[str, Column], score: str, name: str) -> list[str]:
     for score_name, column in columns.items():
         if column != read:
             other.append(f"{score_name} {shown(mean_of(column.values()))}")
-    found = f"{name}: {score} {shown(mean_of(read.values()))} is read"
-    return (
-        [f"{found}; other scores disagree ({', '.join(other)}): choose by --metric"]
-        if other
-        else []
-    )
+    if not other:
+        return []
+    read_score = f"{name}: {score} {shown(mean_of(read.values()))} is read"
+    return [f"{read_score}; other scores disagree ({', '.join(other)}): choose by --metric"]

@@ -1,5 +1,7 @@
-"""Outcomes of several logs -> items and answers of one run. Pure: items are joined by key, never by
-their place."""
+"""Join the outcomes of several logs to the items and answers of one run (pure).
+
+Items are joined by key, never by their place.
+"""
 
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
@@ -7,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import product
 from math import lcm
+from operator import attrgetter
 from sys import intern
 from typing import Any, TypeVar
 
@@ -25,11 +28,13 @@ CHANGED_MAX = (
     # Largest share of a benchmark's items that may differ between logs; these items are left out.
     0.01
 )
+_TRIALS = attrgetter("right", "of")
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One model's outcome on one item, in one epoch: k of n trials were right, or k is None."""
+    """Hold one model's outcome on one item, in one epoch: k of n trials were right, or k is
+    None."""
 
     right: int | None
     of: int
@@ -102,155 +107,178 @@ class Joined:
             If a sample occurs twice, or logs contradict each other.
         """
         times: Counter[tuple[str, str, str, int]] = Counter()
-        for one in outcomes:
-            self._check_new(log, one)
-            same = (one.model, one.benchmark, one.key, one.epoch)
-            times[same] += 1  # A benchmark may hold the same text twice.
-            key = one.key if times[same] == 1 else f"{one.key}#{times[same]}"
-            self._take(log, key, one)
-            if times[same] > 1:
-                self._compare(log, one.key, one, key)
+        for outcome in outcomes:
+            self._check_new(log, outcome)
+            cell = (outcome.model, outcome.benchmark)
+            name = (*cell, outcome.key, outcome.epoch)
+            times[name] += 1  # A benchmark may hold the same text twice.
+            key = outcome.key if times[name] == 1 else f"{outcome.key}#{times[name]}"
+            self._take(log, key, outcome)
+            if times[name] > 1:
+                self._compare(log, outcome.key, outcome, key)
             if unfinished:
-                self.partial[one.model, one.benchmark] = unfinished
+                self.partial[cell] = unfinished
             if sampling:
-                self.sampling.setdefault((one.model, one.benchmark), set()).add(sampling)
-            if one.cut_off is not None:
-                told = self.cut_off.setdefault((one.model, one.benchmark), [0, 0])
-                told[0] += one.cut_off
-                told[1] += 1
-            if one.of > 1:
-                self._count_trials(one)
+                self.sampling.setdefault(cell, set()).add(sampling)
+            if outcome.cut_off is not None:
+                replies = self.cut_off.setdefault(cell, [0, 0])
+                replies[0] += outcome.cut_off
+                replies[1] += 1
+            if outcome.of > 1:
+                self._count_trials(outcome)
 
-    def _count_trials(self, one: Imported) -> None:
+    def _count_trials(self, outcome: Imported) -> None:
         """Note a share: of a score that counts no right answers, or its part in the common number
         of trials."""
-        cell = (one.model, one.benchmark)
-        if one.measure:
+        cell = (outcome.model, outcome.benchmark)
+        if outcome.measure:
             self.measures.add(cell)
-        elif not one.counted and (before := self.denominators.get(cell, 1)) <= MAX_OF:
-            self.denominators[cell] = lcm(before, one.of)
+        elif not outcome.counted and (before := self.denominators.get(cell, 1)) <= MAX_OF:
+            self.denominators[cell] = lcm(before, outcome.of)
 
-    def _check_new(self, log: str, one: Imported) -> None:
-        name = hash((one.model, one.benchmark, one.sample, one.epoch))
+    def _check_new(self, log: str, outcome: Imported) -> None:
+        model, revision = outcome.model, outcome.revision
+        name = hash((model, outcome.benchmark, outcome.sample, outcome.epoch))
         if (before := self._seen.get(name)) is not None:
             where = f"twice in {log}" if before == log else f"in {before} and in {log}"
-            found = f"Sample {one.sample[:80]!r} of {one.model} on {one.benchmark} is {where}"
+            repeat = f"Sample {outcome.sample[:80]!r} of {model} on {outcome.benchmark} is {where}"
             raise DataError(
-                f"{found}: a repeat, or two models under one name. Leave one out, or {_APART}."
+                f"{repeat}: a repeat, or two models under one name. Leave one out, or {_APART}."
             )
         self._seen[name] = log
-        if one.revision and self.revisions.setdefault(one.model, one.revision) != one.revision:
-            found = f"{one.model} has the weights {self.revisions[one.model]} in one log and {one.revision} in {log}"
-            raise DataError(f"{found}: two models under one name. Expected one, or {_APART}.")
+        if revision and self.revisions.setdefault(model, revision) != revision:
+            weights = f"the weights {self.revisions[model]} in one log and {revision} in {log}"
+            raise DataError(
+                f"{model} has {weights}: two models under one name. Expected one, or {_APART}."
+            )
 
-    def _take(self, log: str, key: str, one: Imported) -> None:
-        known = self.items.setdefault(one.benchmark, {}).setdefault(key, one)
-        told = known if known is one else _filled(known, one)
-        if told is not known:
-            self.items[one.benchmark][key] = told
-        if _differ(told, one):
-            self._compare(log, key, one, key)
-        epochs = self.answers.setdefault((one.model, one.benchmark), {}).setdefault(intern(key), [])
-        epochs.append(Answered(one.right, one.of, _put_back(told, one, one.answer), one.error))
+    def _take(self, log: str, key: str, outcome: Imported) -> None:
+        benchmark = outcome.benchmark
+        known = self.items.setdefault(benchmark, {}).setdefault(key, outcome)
+        item = known if known is outcome else _filled(known, outcome)
+        if item is not known:
+            self.items[benchmark][key] = item
+        if _differ(item, outcome):
+            self._compare(log, key, outcome, key)
+        answers = self.answers.setdefault((outcome.model, benchmark), {})
+        answer = _put_back(item, outcome, outcome.answer)
+        epoch = Answered(outcome.right, outcome.of, answer, outcome.error)
+        answers.setdefault(intern(key), []).append(epoch)
 
-    def _compare(self, log: str, key: str, one: Imported, changed: str) -> None:
+    def _compare(self, log: str, key: str, outcome: Imported, changed: str) -> None:
         """Mark an outcome's item as changed if another log, or another row of this one, has another
         key for it."""
-        known = self.items[one.benchmark][key]
-        if _differ(known, one):
-            found = (
-                f"{one.sample[:80]!r} has the key {_key(one)[:60]!r} of {len(one.options)} options for "
-                f"{one.model} in {log}, and {_key(known)[:60]!r} of {len(known.options)} for {known.model}"
+        known = self.items[outcome.benchmark][key]
+        if _differ(known, outcome):
+            ours = f"the key {_key(outcome)[:60]!r} of {len(outcome.options)} options"
+            theirs = f"{_key(known)[:60]!r} of {len(known.options)} for {known.model}"
+            reason = (
+                f"{outcome.sample[:80]!r} has {ours} for {outcome.model} in {log}, and {theirs}"
             )
-            self.changed.setdefault(one.benchmark, {}).update({key: found, changed: found})
+            self.changed.setdefault(outcome.benchmark, {}).update({key: reason, changed: reason})
 
 
-def _filled(known: Imported, one: Imported) -> Imported:
+def _filled(known: Imported, outcome: Imported) -> Imported:
     """Return what is known of an item, with what another log adds: its options and key, its
     stratum."""
     more: dict[str, Any] = {}
-    if one.stratum and not known.stratum:
-        more["stratum"] = one.stratum
-    if one.options and not known.options:
-        more |= {"options": one.options, "gold": one.gold}
-    if one.target and not known.target:
-        more["target"] = one.target
+    if outcome.stratum and not known.stratum:
+        more["stratum"] = outcome.stratum
+    if outcome.options and not known.options:
+        more |= {"options": outcome.options, "gold": outcome.gold}
+    if outcome.target and not known.target:
+        more["target"] = outcome.target
     return replace(known, **more) if more else known
 
 
-def _put_back(known: Imported, one: Imported, answer: str | None) -> str | None:
+def _put_back(known: Imported, outcome: Imported, answer: str | None) -> str | None:
     """Return the answer, its letter as the options stand in the run, if this log has them in
     another order."""
-    if one.options == known.options:
+    options = outcome.options
+    if options == known.options:
         return answer
-    place = letter_index(answer, len(one.options)) if answer and answer.isalpha() else None
-    if place is None or one.options[place] not in known.options:
+    place = letter_index(answer, len(options)) if answer and answer.isalpha() else None
+    if place is None or options[place] not in known.options:
         return answer
-    return chr(65 + known.options.index(one.options[place]))
+    return chr(65 + known.options.index(options[place]))
 
 
-def _differ(known: Imported, one: Imported) -> bool:
+def _differ(known: Imported, outcome: Imported) -> bool:
     """Return whether two logs disagree on the key or the number of options of an item. A single
     option is no question, and counts as a disagreement.
     """
-    if (known.options, known.gold, known.target) == (one.options, one.gold, one.target):
-        return len(one.options) == 1
-    counts, keys = (
-        (len(known.options), len(one.options)),
-        (_right_option(known), _right_option(one)),
-    )
-    others = (all(pair) and pair[0] != pair[1] for pair in (counts, keys))
-    return (
-        1 in counts
-        or any(others)
-        or (known.target != one.target and _other_target(known.target, one.target))
-    )
+    options = outcome.options
+    if (known.options, known.gold, known.target) == (options, outcome.gold, outcome.target):
+        return len(options) == 1
+    if 1 in (len(known.options), len(options)) or _conflict(len(known.options), len(options)):
+        return True
+    if _conflict(_right_option(known), _right_option(outcome)):
+        return True
+    return _other_target(known.target, outcome.target)
 
 
-def _other_target(known: str, one: str) -> bool:
+def _conflict(known: object, other: object) -> bool:
+    """Return whether both logs state a value, and not the same."""
+    return bool(known and other) and known != other
+
+
+def _other_target(known: str, other: str) -> bool:
     """Return whether two keys are two: numbers are compared by value, and a word is not compared
     with a number."""
-    if known == one or not known or not one:
+    if not _conflict(known, other):
         return False
-    values = numbers(known), numbers(one)
+    values = numbers(known), numbers(other)
     if any(values):
         return all(values) and not values[0] & values[1]
-    return undressed(known).casefold() != undressed(one).casefold()
+    return undressed(known).casefold() != undressed(other).casefold()
 
 
-def _right_option(one: Imported) -> str:
-    return "" if one.gold is None else one.options[one.gold].strip()
+def _right_option(item: Imported) -> str:
+    return "" if item.gold is None else item.options[item.gold].strip()
 
 
-def _key(one: Imported) -> str:
-    return _right_option(one) or one.target
+def _key(item: Imported) -> str:
+    return _right_option(item) or item.target
 
 
 def rejoin_by_text(joined: Joined) -> None:
-    """Join by their words the items of a benchmark that logs name differently, as where options
-    were shuffled anew.
+    """Join items by their words if logs name them differently, as when options were shuffled.
 
+    Parameters
+    ----------
+    joined : Joined
+        The outcomes of all logs; changed in place.
+
+    Notes
+    -----
     A benchmark is left as it is if every model has nearly all of its items already, or if items
     have no words. Words that a model has in two items name neither: questions about several
-    passages may be the same."""
+    passages may be the same.
+    """
     for benchmark, items in joined.items.items():
-        cells = [answers for (_, name), answers in joined.answers.items() if name == benchmark]
-        if all(len(answers) >= JOINED_MIN * len(items) for answers in cells):
+        cells = _answers_to(joined, benchmark)
+        fewest = min(map(len, cells), default=len(items))
+        if fewest >= JOINED_MIN * len(items):
             continue
-        for first, *others in _by_words(items).values():
-            if others and all(len(answers.keys() & {first, *others}) < 2 for answers in cells):
-                for other in others:
-                    _merge(joined, benchmark, cells, first, other)
+        for keys in _by_words(items).values():
+            if len(keys) > 1 and all(len(answers.keys() & set(keys)) < 2 for answers in cells):
+                for other in keys[1:]:
+                    _merge(joined, benchmark, cells, keys[0], other)
+
+
+def _answers_to(joined: Joined, benchmark: str) -> list[dict[str, list[Answered]]]:
+    """Return the answers of each model to a benchmark."""
+    return [answers for (_, name), answers in joined.answers.items() if name == benchmark]
 
 
 def _by_words(items: Mapping[str, Imported]) -> dict[str, list[str]]:
     """Return the keys of items by a hash of their text and options; items without a text are left
     out."""
-    found: dict[str, list[str]] = {}
+    keys: dict[str, list[str]] = {}
     for key, item in items.items():
         if item.text:
-            found.setdefault(text_key(item.text, item.options), []).append(key)
-    return found
+            keys.setdefault(text_key(item.text, item.options), []).append(key)
+    return keys
 
 
 def _merge(
@@ -276,36 +304,58 @@ def _merge(
 
 
 def leave_out_changed(joined: Joined) -> dict[str, int]:
-    """Remove items on which logs disagree, and return their number by benchmark.
+    """Remove the items on which logs disagree.
 
-    Raises DataError if more than a few items differ.
+    Returns
+    -------
+    dict
+        {benchmark: number of removed items}.
+
+    Raises
+    ------
+    DataError
+        If more than a few items differ.
     """
+    numbers_changed: dict[str, int] = {}
     for benchmark, changed in joined.changed.items():
-        if len(changed) > CHANGED_MAX * (n := len(joined.items[benchmark])):
-            found = f"{len(changed)} of {n:,} items of {benchmark} are not the same in all logs"
+        n = len(joined.items[benchmark])
+        if len(changed) > CHANGED_MAX * n:
+            share = f"{len(changed)} of {n:,} items of {benchmark} are not the same in all logs"
             raise DataError(
-                f"{found}: {min(changed.values())}. Of two versions of a benchmark, import one."
+                f"{share}: {min(changed.values())}. Of two versions of a benchmark, import one."
             )
         _leave_out(joined, benchmark, changed)
-    return {benchmark: len(changed) for benchmark, changed in joined.changed.items()}
+        numbers_changed[benchmark] = len(changed)
+    return numbers_changed
 
 
 def match_strata(joined: Joined, benchmark: str, held_out: str) -> int:
     """Remove held-out items until every stratum has the same share of them as of the benchmark.
 
-    Returns the number of removed items. As many items as possible stay. A hash of its key decides
-    whether an item of a stratum stays. Raises DataError if a stratum has no held-out item.
+    As many items as possible stay. A hash of its key decides whether an item of a stratum stays.
+
+    Returns
+    -------
+    int
+        Number of removed items.
+
+    Raises
+    ------
+    DataError
+        If a stratum has no held-out item.
     """
-    ours = Counter(one.stratum for one in joined.items[benchmark].values())
+    fresh = joined.items[held_out]
+    ours = Counter(map(attrgetter("stratum"), joined.items[benchmark].values()))
     theirs: dict[str, list[str]] = {}
-    for key in sorted(joined.items[held_out], key=lambda key: sha256(key.encode()).digest()):
-        theirs.setdefault(joined.items[held_out][key].stratum, []).append(key)
+    for key in sorted(fresh, key=lambda key: sha256(key.encode()).digest()):
+        theirs.setdefault(fresh[key].stratum, []).append(key)
     if lacking := sorted(ours.keys() - theirs.keys()):
-        found = f"No held-out item is of the stratum {lacking[0]!r}, as {ours[lacking[0]]:,} of {benchmark} are"
+        number = f"{ours[lacking[0]]:,} of {benchmark}"
         raise DataError(
-            f"{found}. Expected some of each; leave such items out, or compare without strata."
+            f"No held-out item is of the stratum {lacking[0]!r}, as {number} are. "
+            "Expected some of each; leave such items out, or compare without strata."
         )
-    scale = min(len(theirs[one]) / n for one, n in ours.items())
+    scale = min(len(theirs[stratum]) / n for stratum, n in ours.items())
     gone: list[str] = []
     for stratum, keys in theirs.items():
         gone += keys[round(scale * ours[stratum]) :]
@@ -314,21 +364,22 @@ def match_strata(joined: Joined, benchmark: str, held_out: str) -> int:
 
 
 def _leave_out(joined: Joined, benchmark: str, keys: Collection[str]) -> None:
-    of_models = [found for (_, name), found in joined.answers.items() if name == benchmark]
-    for found in (joined.items[benchmark], *of_models):
+    for key in keys:
+        joined.items[benchmark].pop(key, None)
+    for answers in _answers_to(joined, benchmark):
         for key in keys:
-            found.pop(key, None)  # type: ignore[attr-defined]
+            answers.pop(key, None)
 
 
 def only(joined: Joined, models: set[str]) -> Joined:
     """Return the outcomes of some models and the items that these models have."""
-    answers = {cell: found for cell, found in joined.answers.items() if cell[0] in models}
-    there: dict[str, set[str]] = {}
-    for (_, benchmark), found in answers.items():
-        there.setdefault(benchmark, set()).update(found)
+    answers = {cell: outcomes for cell, outcomes in joined.answers.items() if cell[0] in models}
+    answered: dict[str, set[str]] = {}
+    for (_, benchmark), outcomes in answers.items():
+        answered.setdefault(benchmark, set()).update(outcomes)
     return replace(
         joined,
-        items={name: _only(joined.items[name], keys) for name, keys in there.items()},
+        items={name: _only(joined.items[name], keys) for name, keys in answered.items()},
         answers=answers,
         revisions=_only(joined.revisions, models),
         partial=_only(joined.partial, answers),
@@ -345,13 +396,23 @@ def _only(mapping: Mapping[K, V], keys: Container[K]) -> dict[K, V]:
 
 
 def leave_out_shared(joined: Joined, benchmark: str, held_out: str) -> int:
-    """Leave out held-out items that are items of the benchmark as well, and return how many.
+    """Leave out held-out items that are items of the benchmark as well.
 
+    Returns
+    -------
+    int
+        Number of removed items.
+
+    Raises
+    ------
+    DataError
+        If more than a few items are shared.
+
+    Notes
+    -----
     Items are the same if their words are. Words that a set has in several items name none of them,
-    unless the items have one key. Where logs hold no words, items are the same if their names are
-    and every model has the same answers to them: two tables may number other items alike.
-
-    Raises DataError if more than a few are shared.
+    unless the items have one key. If logs hold no words, items are the same if their names are and
+    every model has the same answers to them: two tables may number other items alike.
     """
     ours, theirs = joined.items[benchmark], joined.items[held_out]
     first, second = _by_words(ours), _by_words(theirs)
@@ -365,10 +426,12 @@ def leave_out_shared(joined: Joined, benchmark: str, held_out: str) -> int:
     if len(named) >= _NAMES_MIN and _answered_alike(joined, benchmark, held_out, named):
         alike |= named
     if len(alike) > CHANGED_MAX * len(theirs):
-        some = theirs[min(alike)]
-        found = f"{len(alike)} of {len(theirs):,} items of {held_out} are items of {benchmark} too"
-        found += f", such as {(some.text or some.sample)[:80]!r}"
-        raise DataError(f"{found}: they are not held out. Expected other items of the same kind.")
+        item = theirs[min(alike)]
+        share = f"{len(alike)} of {len(theirs):,} items of {held_out} are items of {benchmark} too"
+        raise DataError(
+            f"{share}, such as {(item.text or item.sample)[:80]!r}: they are not held out. "
+            "Expected other items of the same kind."
+        )
     _leave_out(joined, held_out, alike)
     return len(alike)
 
@@ -379,47 +442,63 @@ def _answered_alike(joined: Joined, benchmark: str, held_out: str, keys: Collect
     """
     outcomes = set()
     for model in joined.models:
-        ours, theirs = (joined.answers.get((model, name), {}) for name in (benchmark, held_out))
+        ours = joined.answers.get((model, benchmark), {})
+        theirs = joined.answers.get((model, held_out), {})
         for key in keys & ours.keys() & theirs.keys():
-            first, second = (
-                [(one.right, one.of) for one in found[key]] for found in (ours, theirs)
-            )
-            if first != second:
+            trials = list(map(_TRIALS, ours[key]))
+            if trials != list(map(_TRIALS, theirs[key])):
                 return False
-            outcomes.add(first[0])
+            outcomes.add(trials[0])
     return len(outcomes) > 1
 
 
 def check_joined(joined: Joined, benchmarks: Sequence[str]) -> None:
-    """Raise DataError if a model lacks so many items that the common items no longer stand for the
-    benchmark.
+    """Check that every model has nearly all items, so that the common ones stand for the benchmark.
+
+    Raises
+    ------
+    DataError
+        If a model lacks too many items of a benchmark.
     """
-    for found in lacking(joined, benchmarks).values():
+    for reason in lacking(joined, benchmarks).values():
         raise DataError(
-            f"{found}; expected at least {JOINED_MIN:.0%}, as only items of every model count. Leave it out, or "
+            f"{reason}; expected at least {JOINED_MIN:.0%}, as only items of every model count. Leave it out, or "
             "join by the items' words: --key text."
         )
 
 
 def lacking(joined: Joined, benchmarks: Sequence[str]) -> dict[str, str]:
-    """Return the models that lack too many items of a benchmark, each with how many it has."""
-    found: dict[str, str] = {}
+    """Return the models that lack too many items of a benchmark.
+
+    Returns
+    -------
+    dict
+        {model: how many items it has}, in words.
+    """
+    reasons: dict[str, str] = {}
     for benchmark, model in product(benchmarks, joined.models):
-        n, there = len(joined.items[benchmark]), len(joined.answers.get((model, benchmark), ()))
-        if there < JOINED_MIN * n:
-            found.setdefault(
-                model, f"{model} has {there:,} of {n:,} items of {benchmark} ({there / n:.0%})"
-            )
-    return found
+        n = len(joined.items[benchmark])
+        answered = len(joined.answers.get((model, benchmark), ()))
+        if answered < JOINED_MIN * n:
+            share = f"{answered:,} of {n:,} items of {benchmark} ({answered / n:.0%})"
+            reasons.setdefault(model, f"{model} has {share}")
+    return reasons
 
 
 def shares(joined: Joined, model: str, benchmark: str) -> dict[str, list[float | None]]:
-    """Return by item the share of right trials in each epoch; None if it could not be read."""
+    """Return the shares of right trials of one model.
+
+    Returns
+    -------
+    dict
+        {key of the item: its share in each epoch}; None if the share could not be read.
+    """
     answers = joined.answers.get((model, benchmark), {})
-    by_item: dict[str, list[float | None]] = {}
-    for key, epochs in answers.items():
-        by_item[key] = [None if one.right is None else one.right / one.of for one in epochs]
-    return by_item
+    return {key: list(map(_share, epochs)) for key, epochs in answers.items()}
+
+
+def _share(epoch: Answered) -> float | None:
+    return None if epoch.right is None else epoch.right / epoch.of
 
 
 @dataclass(frozen=True)
@@ -441,14 +520,14 @@ class Counts:
 
 def counts(joined: Joined) -> list[Counts]:
     """Return the counts of each model and benchmark, sorted."""
-    found = []
+    rows = []
     for (model, benchmark), answers in sorted(joined.answers.items()):
         means = []
         for epochs in answers.values():
-            shares = [one.right / one.of for one in epochs if one.right is not None]
+            shares = [epoch.right / epoch.of for epoch in epochs if epoch.right is not None]
             if shares:
                 means.append(sum(shares) / len(shares))
         n, accuracy = len(answers), sum(means) / len(means) if means else float("nan")
         lacking = len(joined.items[benchmark]) - n
-        found.append(Counts(model, benchmark, n, accuracy, n - len(means), lacking))
-    return found
+        rows.append(Counts(model, benchmark, n, accuracy, n - len(means), lacking))
+    return rows

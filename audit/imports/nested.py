@@ -1,6 +1,7 @@
 """Read nested columns of a table by dotted names, such as doc.choices.0."""
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from audit.imports.record import Record
@@ -11,9 +12,19 @@ _SHOWN = 20
 
 
 def at(row: Any, path: str, default: Any = None) -> Any:
-    """Return the value at a path, `default` if there is none. A column of the path's own name comes
-    first.
+    """Return the value at a path. A column of the path's own name comes first.
 
+    Parameters
+    ----------
+    row : Any
+        The row.
+    path : str
+        Names and list places, separated by dots.
+    default : Any
+        The result if the row has no such path.
+
+    Examples
+    --------
     >>> at({"doc": {"id": 7, "choices": ["cat", "dog"]}, "a.b": 1}, "doc.choices.1"), at({"a.b": 1}, "a.b")
     ('dog', 1)
     >>> at({"a.b": {"c.d": 2}}, "a.b.c.d"), at({"doc": {}}, "doc.id"), at({"x": [1]}, "x.5", "none")
@@ -35,8 +46,24 @@ def at(row: Any, path: str, default: Any = None) -> Any:
 
 
 def paths(row: Record, before: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
-    """Yield (path, value) of what is no object, outer ones first. Names that --map cannot hold are
-    left out."""
+    """Yield the values of a row that are no objects, outer ones first.
+
+    Parameters
+    ----------
+    row : dict
+        The row; names that --map cannot hold are left out.
+    before : str
+        Start of each path.
+    depth : int
+        Depth of the row in the record.
+
+    Yields
+    ------
+    path : str
+        The path, with dots.
+    value : Any
+        The value.
+    """
     inside = []
     for name, value in row.items():
         path = f"{before}{name}"
@@ -63,7 +90,7 @@ def lists_of(document: Record) -> dict[str, list[Record]]:
 
 
 def _objects(values: list[Any]) -> bool:
-    return all(isinstance(one, dict) for one in values)
+    return all(isinstance(value, dict) for value in values)
 
 
 def listed(row: Record) -> str:
@@ -74,4 +101,4 @@ def listed(row: Record) -> str:
 
 def some_paths(row: Record) -> list[tuple[str, Any]]:
     """Return the first paths of a row, with their values."""
-    return [pair for pair, _ in zip(paths(row), range(_PATHS), strict=False)]
+    return list(islice(paths(row), _PATHS))

@@ -45,30 +45,58 @@ _COLUMN = "COLUMN"  # of a field that no column's name suggests
 
 
 def propose(row: Record, has_model: bool) -> str:
-    """Return the arguments that read a row such as this one. COLUMN stands for the column of a
-    field that no column's name suggests."""
-    found = dict(some_paths(row))
-    scalars = {path: value for path, value in found.items() if isinstance(value, str | int | float)}
+    """Return the arguments that read a row such as this one.
+
+    Parameters
+    ----------
+    row : dict
+        A row of the table.
+    has_model : bool
+        Whether the user names the model.
+
+    Returns
+    -------
+    str
+        The option --map, and --model if no column may hold it. COLUMN stands for the column of a
+        field that no column's name suggests.
+    """
+    scalars, texts, lists, filled = {}, {}, {}, {}
+    for path, value in some_paths(row):
+        if isinstance(value, str | int | float):
+            scalars[path] = value
+            if value:
+                filled[path] = value
+        if isinstance(value, str):
+            texts[path] = value
+        if isinstance(value, list) and len(value) > 1:
+            lists[path] = value
     fields = {"item": _first(scalars, _ITEM) or _COLUMN, **_scored(scalars)}
     if "correct" not in fields and scalars.get("correct", "") != "":
         # A column named "correct" is read beside answer and key, and its value is no score.
         fields["correct"] = _COLUMN
-    scored = fields.get("correct", _COLUMN)
-    if "of" in row and scored != _COLUMN and not _is_count(scalars[scored], row["of"]):
-        fields["correct"] = _COLUMN  # a column named "of" is read, and this score is not of it
-    model = "" if has_model else _first({path: one for path, one in scalars.items() if one}, _MODEL)
-    options = _first(
-        {path: one for path, one in found.items() if isinstance(one, list) and len(one) > 1},
-        _OPTIONS,
-    )
-    texts = {path: one for path, one in scalars.items() if isinstance(one, str)}
+    if _counts_otherwise(fields, scalars, row):
+        fields["correct"] = _COLUMN
+    model = "" if has_model else _first(filled, _MODEL)
     benchmark = "" if "benchmark" in row else _first(texts, _BENCHMARK)
-    others = (("model", model), ("options", options), ("benchmark", benchmark))
-    fields |= {name: path for name, path in others if path}
-    # A column with the name of its field is read without --map.
-    mapped = {name: path for name, path in fields.items() if name != path} or fields
-    words = ",".join(f"{name}={path}" for name, path in mapped.items())
-    return f"--map {shlex.quote(words)}" + ("" if has_model or model else " --model NAME")
+    fields |= {"model": model, "options": _first(lists, _OPTIONS), "benchmark": benchmark}
+    names_model = has_model or bool(model)
+    return f"--map {shlex.quote(_map_of(fields))}" + ("" if names_model else " --model NAME")
+
+
+def _counts_otherwise(fields: dict[str, str], scalars: Record, row: Record) -> bool:
+    """Return whether a column named "of" would be read, and the score is no count of it."""
+    scored = fields.get("correct", _COLUMN)
+    return "of" in row and scored != _COLUMN and not _is_count(scalars[scored], row["of"])
+
+
+def _map_of(fields: dict[str, str]) -> str:
+    """Return the value of --map. A column with the name of its field is read without it."""
+    same: list[str] = []
+    other: list[str] = []
+    for name, path in fields.items():
+        if path:
+            (same if name == path else other).append(f"{name}={path}")
+    return ",".join(other or same)
 
 
 def _scored(scalars: Record) -> dict[str, str]:

@@ -124,25 +124,53 @@ class Wanted:
         return by_text if self.key in ("", "text") else field_of(record, self.key, where)
 
     def model_of(self, named: Any, log: str, why: str) -> str:
-        """Return the model: as the user says, else as the log names it. Raises ConfigError if
-        neither does."""
+        """Return the model's name: the user's, else the log's.
+
+        Parameters
+        ----------
+        named : Any
+            Name in the log.
+        log : str
+            Name of the log.
+        why : str
+            Reason why a log may name no model.
+
+        Raises
+        ------
+        ConfigError
+            If neither the user nor the log names the model.
+        """
         if model := self.model or str(named or ""):
             return model
         raise ConfigError(
             f"The model of {log} is missing: {why}. Expected its name. Say --model NAME."
         )
 
-    def score_of(self, found: Iterable[str], usual: Sequence[str], where: str) -> str:
-        """Return the name of the score to read: the user's, else the first usual one that the
-        sample has.
+    def score_of(self, scores: Iterable[str], usual: Sequence[str], where: str) -> str:
+        """Return the name of the score to read.
+
+        Parameters
+        ----------
+        scores : iterable of str
+            Names of the sample's scores.
+        usual : sequence of str
+            Names to look for if the user names none; the first that the sample has is read.
+        where : str
+            Where the sample is, for errors.
+
+        Raises
+        ------
+        DataError
+            If the sample has no such score.
         """
-        asked = [self.metric] if self.metric else usual
-        names = list(found)
-        if name := next((one for one in asked if one in names), ""):
-            return name
+        expected = [self.metric] if self.metric else usual
+        names = list(scores)
+        for name in expected:
+            if name in names:
+                return name
         listed = ", ".join(names) or "it has no score"
         raise DataError(
-            f"{where} has no score {' or '.join(asked)}; found: {listed}. Say --metric NAME."
+            f"{where} has no score {' or '.join(expected)}; found: {listed}. Say --metric NAME."
         )
 
 
@@ -222,8 +250,22 @@ class Log:
 
 
 def sampling_of(settings: Any, name: str = "temperature") -> str:
-    """Return how replies were drawn, by the settings of a log; "" if they do not tell.
+    """Return how replies were drawn.
 
+    Parameters
+    ----------
+    settings : Any
+        Settings of generation, as the log has them.
+    name : str
+        Name of the setting that is the temperature.
+
+    Returns
+    -------
+    str
+        The temperature in words; "" if the settings do not state it.
+
+    Examples
+    --------
     >>> sampling_of({"temperature": 0.7}), sampling_of({"do_sample": False, "temperature": 1})
     ('temperature 0.7', 'temperature 0')
     """
@@ -232,19 +274,19 @@ def sampling_of(settings: Any, name: str = "temperature") -> str:
     if settings.get("do_sample") is False:
         return "temperature 0"
     value = settings.get(name)
-    return (
-        f"temperature {value:g}"
-        if isinstance(value, int | float) and not isinstance(value, bool)
-        else ""
-    )
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"temperature {value:g}" if is_number else ""
 
 
 def is_failure(text: str) -> bool:
-    """Return whether a reply is an error message of a client or a server, such as "Error code:
-    429".
+    """Return whether a reply is an error message of a client or a server.
 
-    >>> [is_failure(one) for one in ("Error: timed out", "HTTP 503", "429 Too Many Requests", "The error is 5 %.")]
-    [True, True, True, False]
+    Examples
+    --------
+    >>> is_failure("Error: timed out"), is_failure("HTTP 503"), is_failure("429 Too Many Requests")
+    (True, True, True)
+    >>> is_failure("The error is 5 %.")
+    False
     """
     return _FAILURE.match(text[:400]) is not None
 
@@ -255,10 +297,29 @@ def is_none(text: str) -> bool:
 
 
 def outcome(value: Any, where: str) -> tuple[int | None, int]:
-    """Return (k, n) of a score; k is None if the score says that there was no answer.
+    """Read a score as right trials of all trials.
 
-    Raises DataError for a value that is neither.
+    Parameters
+    ----------
+    value : Any
+        The score as the log has it.
+    where : str
+        Where the score is, for errors.
 
+    Returns
+    -------
+    k : int or None
+        Right trials; None if the score says that there was no answer.
+    n : int
+        Trials.
+
+    Raises
+    ------
+    DataError
+        If the value is no share of right trials.
+
+    Examples
+    --------
     >>> outcome("C", ""), outcome(0.3, ""), outcome("3/10", ""), outcome("", "")
     ((1, 1), (3, 10), (3, 10), (None, 1))
     """
@@ -285,9 +346,19 @@ def outcome(value: Any, where: str) -> tuple[int | None, int]:
 
 
 def trials(right: Any, of: Any, where: str) -> tuple[int | None, int]:
-    """Return (k, n) of a count of right trials and the number of trials.
+    """Read a count of right trials and the number of trials.
 
-    Raises DataError for a share: 1 may be one right trial or all of them.
+    Returns
+    -------
+    k : int or None
+        Right trials; None if the count is empty.
+    n : int
+        Trials.
+
+    Raises
+    ------
+    DataError
+        If the count is a share: 1 may be one right trial or all of them.
     """
     try:
         n, k = int(of), float(right)
@@ -296,25 +367,44 @@ def trials(right: Any, of: Any, where: str) -> tuple[int | None, int]:
     except (TypeError, ValueError, OverflowError):
         if right is None or right == "":
             return None, 1
-    found = f"{where}: found {right!r:.40} right of n={of!r:.40}"
     raise DataError(
-        f"{found}, expected a whole number k of n, such as 3 of 10. Of shares, map no `of`."
+        f"{where}: found {right!r:.40} right of n={of!r:.40}, expected a whole number k of n, such as 3 of 10. "
+        "Of shares, map no `of`."
     )
 
 
-def checked(text: Any, where: str) -> str:
-    """Return a text of a log. Raises DataError if it is too long."""
-    found = text if isinstance(text, str) else str(text)
-    if len(found) > MAX_CELL:
+def checked(value: Any, where: str) -> str:
+    """Return a text of a log.
+
+    Raises
+    ------
+    DataError
+        If the text is too long.
+    """
+    text = value if isinstance(value, str) else str(value)
+    if len(text) > MAX_CELL:
         raise DataError(
-            f"{where}: a text has {len(found):,} characters, expected at most {MAX_CELL:,}."
+            f"{where}: a text has {len(text):,} characters, expected at most {MAX_CELL:,}."
         )
-    return found
+    return text
+
+
+def texts_of(values: Iterable[Any], where: str) -> tuple[str, ...]:
+    """Return several texts of a log, such as options.
+
+    Raises
+    ------
+    DataError
+        If a text is too long.
+    """
+    return tuple([checked(value, where) for value in values])
 
 
 def brief(text: Any) -> str:
     """Return a text as it is shown: its first characters, and a mark if it has more of them.
 
+    Examples
+    --------
     >>> brief("B"), brief("x" * 300)[-3:], len(brief("x" * 300))
     ('B', 'xx…', 200)
     """
@@ -323,13 +413,22 @@ def brief(text: Any) -> str:
 
 
 def single(value: Any) -> str:
-    """Return a value as text, of a list of one its one value; "" of None.
+    """Return a value as text, of a list of one its one value.
 
+    Returns
+    -------
+    str
+        The text; "" for None, and JSON for other objects.
+
+    Examples
+    --------
     >>> single(["18"]), single(None), single([1, 2]), single(18)
     ('18', '', '[1, 2]', '18')
     """
     value = value[0] if isinstance(value, list) and len(value) == 1 else value
-    return value if isinstance(value, str) else "" if value is None else json.dumps(value)
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def as_list(value: Any) -> list[Any]:
@@ -338,8 +437,11 @@ def as_list(value: Any) -> list[Any]:
 
 
 def first_of(record: Record, names: Iterable[str]) -> Any:
-    """Return the value of the first field that a record has; None if it has none of them."""
-    return next((record[one] for one in names if one in record), None)
+    """Return the value of the first of these fields that a record has; None if it has none."""
+    for name in names:
+        if name in record:
+            return record[name]
+    return None
 
 
 def messages(given: Any, where: str) -> str:
@@ -352,12 +454,33 @@ def messages(given: Any, where: str) -> str:
 
 
 def place_of(key: str, options: Sequence[str]) -> int | None:
-    """Return the place of the one option with this text; None if no option has it, or several."""
+    """Return the place of the option with a text.
+
+    Returns
+    -------
+    int or None
+        The place; None if no option has the text, or several.
+    """
     return options.index(key) if options.count(key) == 1 else None
 
 
 def field_of(record: Any, path: str, where: str) -> str:
-    """Return the value of a dotted field, as a name. Raises DataError if the field is missing."""
+    """Return the value of a field, as a name.
+
+    Parameters
+    ----------
+    record : Any
+        The record.
+    path : str
+        Name of the field; dots lead to inner objects.
+    where : str
+        Where the record is, for errors.
+
+    Raises
+    ------
+    DataError
+        If the field is missing.
+    """
     value = record
     for part in path.split("."):
         value = value.get(part) if isinstance(value, dict) else None
@@ -374,17 +497,33 @@ def epoch(word: str) -> int:
 
 
 def letter_index(value: Any, n: int) -> int | None:
-    """Return the place of the option that a letter or a number from 0 names; None for other values."""
+    """Return the place of the option that a letter, or a number from 0, names.
+
+    Parameters
+    ----------
+    value : Any
+        The letter or number.
+    n : int
+        Number of options.
+
+    Returns
+    -------
+    int or None
+        The place; None if the value names no option.
+
+    Examples
+    --------
+    >>> letter_index("B", 4), letter_index("1", 4), letter_index("F", 4)
+    (1, 1, None)
+    """
     word = str(value).strip()
+    if word.isdecimal() and len(word) < 3:
+        place = int(word)
     # Other characters, such as the German sharp s, may become two in upper case.
-    letter = len(word) == 1 and word.isascii()
-    place = (
-        int(word)
-        if word.isdecimal() and len(word) < 3
-        else ord(word.upper()) - 65
-        if letter
-        else -1
-    )
+    elif len(word) == 1 and word.isascii():
+        place = ord(word.upper()) - 65
+    else:
+        return None
     return place if 0 <= place < n else None
 
 
@@ -397,7 +536,13 @@ _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, _ZSTD)
 
 
 def parse(data: bytes | str, where: str) -> Any:
-    """Return the value of a JSON text. Raises DataError if it is not JSON."""
+    """Return the value of a JSON text.
+
+    Raises
+    ------
+    DataError
+        If the text is not JSON.
+    """
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -407,8 +552,15 @@ def parse(data: bytes | str, where: str) -> Any:
 
 
 def document(path: Path) -> Any:
-    """Return the document of a JSON file."""
-    if (size := path.stat().st_size) > MAX_DOCUMENT:
+    """Return the document of a JSON file.
+
+    Raises
+    ------
+    DataError
+        If the file is too large, or not JSON.
+    """
+    size = path.stat().st_size
+    if size > MAX_DOCUMENT:
         raise DataError(
             f"{path} has {size:,} bytes; expected at most {MAX_DOCUMENT:,}. Save the log as .eval."
         )
@@ -416,8 +568,26 @@ def document(path: Path) -> Any:
 
 
 def rows_of(path: Path, suffix: str) -> Records:
-    """Yield (where, object) for each row of a file that is .csv, .jsonl, .json or .parquet,
-    whatever its name.
+    """Yield the rows of a file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    suffix : str
+        Its kind, whatever its name: .csv, .jsonl, .json or .parquet.
+
+    Yields
+    ------
+    where : str
+        Where the row is, for errors.
+    row : dict
+        The row.
+
+    Raises
+    ------
+    DataError
+        If the file is not of this kind.
     """
     delimiter = likely_delimiter(path) if suffix == ".csv" else None
     try:
@@ -428,8 +598,12 @@ def rows_of(path: Path, suffix: str) -> Records:
 
 
 def open_zip(path: Path) -> zipfile.ZipFile:
-    """Return an archive whose members are within the bounds of size and number. Raises DataError
-    for others.
+    """Return an archive whose members are within the bounds of size and number.
+
+    Raises
+    ------
+    DataError
+        If the file is no whole zip, or a member is beyond the bounds.
     """
     try:
         check_regular(path, follow=True)
@@ -438,24 +612,20 @@ def open_zip(path: Path) -> zipfile.ZipFile:
         raise DataError(
             f"{path} is not a whole zip ({error}). Expected an .eval log: copy it again."
         ) from error
-    if len(archive.infolist()) > MAX_MEMBERS:
-        raise DataError(
-            f"{path} has {len(archive.infolist()):,} members; expected at most {MAX_MEMBERS:,}."
-        )
+    entries = archive.infolist()
+    if len(entries) > MAX_MEMBERS:
+        raise DataError(f"{path} has {len(entries):,} members; expected at most {MAX_MEMBERS:,}.")
     names = Counter(archive.namelist())
-    for one in archive.infolist():
-        if names[one.filename] > 1:
-            raise DataError(
-                f"{path} has two members {one.filename[:80]!r}; expected one of each name."
-            )
-        if one.compress_type not in _PACKINGS:
-            raise DataError(
-                f"{path} packs {one.filename[:80]!r} by method {one.compress_type}; expected deflate or Zstandard."
-            )
-    unpacked, limit = (
-        sum(one.file_size for one in archive.infolist()),
-        max(MAX_DOCUMENT, _PACKED * path.stat().st_size),
-    )
+    unpacked = 0
+    for entry in entries:
+        name = entry.filename
+        if names[name] > 1:
+            raise DataError(f"{path} has two members {name[:80]!r}; expected one of each name.")
+        if entry.compress_type not in _PACKINGS:
+            method = f"method {entry.compress_type}; expected deflate or Zstandard"
+            raise DataError(f"{path} packs {name[:80]!r} by {method}.")
+        unpacked += entry.file_size
+    limit = max(MAX_DOCUMENT, _PACKED * path.stat().st_size)
     if unpacked > limit:
         raise DataError(
             f"{path} unpacks to {unpacked:,} bytes; expected at most {limit:,}. No log packs that well."
@@ -464,8 +634,21 @@ def open_zip(path: Path) -> zipfile.ZipFile:
 
 
 def member(archive: zipfile.ZipFile, name: str, limit: int = MAX_MEMBER) -> Any:
-    """Return the JSON value of an archive's member. The member is read in memory up to a limit,
-    whatever size it states.
+    """Return the JSON value of an archive's member.
+
+    Parameters
+    ----------
+    archive : ZipFile
+        The archive.
+    name : str
+        Name of the member.
+    limit : int
+        Most bytes to read, whatever size the member states.
+
+    Raises
+    ------
+    DataError
+        If the member is missing, damaged, too large or not JSON.
     """
     where = f"{archive.filename}, {name}"
     try:

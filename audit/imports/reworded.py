@@ -1,5 +1,5 @@
-"""Joined outcomes of original and reworded logs -> the run directory of a perturbation audit, with
-its library."""
+"""Write joined outcomes of original and reworded logs as a run of a perturbation audit, with its
+library."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from audit.config.references import IMPORTED, JOINED_MIN
 from audit.core.errors import DataError
 from audit.core.records import Item
 from audit.imports.join import Joined
-from audit.imports.write import Asked, digest, each_trial, question, row, save
+from audit.imports.write import RunFacts, digest, each_trial, questions_of, row, save
 from audit.perturb.audit import SCHEMA
 from audit.perturb.design import Arm, PerturbThresholds
 from audit.variants.arrow import FILE, write_library
@@ -30,55 +30,71 @@ from audit.variants.record import (
 REWORDED = "reworded: "  # prefix of the benchmark's name in a log of reworded items
 
 
-def write_reworded(run_dir: Path, joined: Joined, asked: Asked) -> None:
+def write_reworded(run_dir: Path, joined: Joined, facts: RunFacts) -> None:
     """Write the run of originals and rewordings. One of several trials is drawn.
 
-    Raises DataError if originals and rewordings cannot be joined.
+    Parameters
+    ----------
+    run_dir : Path
+        Directory of the run.
+    joined : Joined
+        The outcomes of all logs; benchmarks of rewordings begin with `REWORDED`.
+    facts : RunFacts
+        What the run reports.
+
+    Raises
+    ------
+    DataError
+        If originals and rewordings cannot be joined.
     """
     names = sorted(name for name in joined.items if name.startswith(REWORDED))
-    _check(joined, asked.benchmark, names)
+    _check(joined, facts.benchmark, names)
     questions = []
-    for key, entry in joined.items[asked.benchmark].items():
-        published = question(asked.benchmark, key, entry)
+    for published in questions_of(joined, facts.benchmark):
         questions.append(replace(published, order=tuple(range(len(published.options)))))
-    library = _library(joined, asked.benchmark, names, questions)
-    settings: list[tuple[Arm, int]] = [
-        (Arm.ORIGINAL, 0),
-        *((Arm.VARIANT, j) for j in range(1, len(names) + 1)),
-    ]
+    library = _library(joined, facts.benchmark, names, questions)
+    settings = []
+    for level in range(len(names) + 1):
+        settings.append({"arm": _arm(level), "level": level, "replicate": 0})
     save(
         run_dir,
         SCHEMA,
         joined,
-        asked,
+        facts,
         questions=questions,
-        own={"variants": library.sha256, "num_variants": len(names)},
+        audit_options={"variants": library.sha256, "num_variants": len(names)},
         analysis={"thresholds": PerturbThresholds().to_dict()},
-        settings=[{"arm": arm.value, "level": level, "replicate": 0} for arm, level in settings],
-        rows=lambda model: _rows(model, joined, questions, names, asked.seed),
+        settings=settings,
+        rows=lambda model: _rows(model, joined, questions, names, facts.seed),
         also=lambda path: write_library(library, path / FILE),
     )
 
 
+def _arm(level: int) -> str:
+    return (Arm.VARIANT if level else Arm.ORIGINAL).value
+
+
 def _check(joined: Joined, benchmark: str, names: Sequence[str]) -> None:
-    own = joined.items[benchmark].keys()
+    originals = joined.items[benchmark]
+    n = len(originals)
     for (model, name), answers in joined.answers.items():
-        if name in names and len(own & answers.keys()) < JOINED_MIN * len(own):
+        answered = len(originals.keys() & answers.keys())
+        if name in names and answered < JOINED_MIN * n:
             raise DataError(
-                f"{name} has {len(own & answers.keys()):,} of the {len(own):,} items of {benchmark} for {model}; "
+                f"{name} has {answered:,} of the {n:,} items of {benchmark} for {model}; "
                 f"expected {JOINED_MIN:.0%}. Name the field that both logs share, such as --key audit_id."
             )
     for name in names:
         same = with_text = 0
         for key, after in joined.items[name].items():
-            before = joined.items[benchmark][key] if key in own else None
+            before = originals.get(key)
             if before is not None and before.text and after.text:
                 with_text += 1
                 words = text_key(before.text, before.options)
                 same += words == text_key(after.text, after.options)
         if same > PerturbThresholds().noop_share_max * with_text:
-            found = f"{same:,} of the {with_text:,} items of {name} have the words of {benchmark}"
-            raise DataError(f"{found}. Expected a log of the same items, reworded.")
+            share = f"{same:,} of the {with_text:,} items of {name} have the words of {benchmark}"
+            raise DataError(f"{share}. Expected a log of the same items, reworded.")
 
 
 def _library(
@@ -144,9 +160,10 @@ def _rows(
                 rng.choice(each_trial(rng.choice(log[q.id]))) if first and q.id in log else None
             )
             item = joined.items[name].get(q.id)
-            own = {"arm": (Arm.VARIANT if level else Arm.ORIGINAL).value, "variant": level}
-            own |= {
+            columns = {
+                "arm": _arm(level),
+                "variant": level,
                 "wording": (item and item.text) or "",
                 "variant_id": f"{q.id}#{level}" if level else None,
             }
-            yield row(SCHEMA, model, joined.revisions.get(model), q, answer) | own
+            yield row(SCHEMA, model, joined.revisions.get(model), q, answer) | columns

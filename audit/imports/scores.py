@@ -17,9 +17,15 @@ Column = dict[str, Outcome]  # outcomes by item
 
 
 def share(value: Any) -> Outcome | None:
-    """Return a score as an outcome, (None, 1) for NaN, and None for what is no share of right
-    trials.
+    """Return a score as an outcome.
 
+    Returns
+    -------
+    tuple or None
+        (k, n); (None, 1) for NaN, and None for a value that is no share of right trials.
+
+    Examples
+    --------
     >>> share(True), share(0.3), share(float("nan")), share(41.7), share("C")
     ((1, 1), (3, 10), (None, 1), None, None)
     """
@@ -32,12 +38,22 @@ def share(value: Any) -> Outcome | None:
 
 def shares(values: Mapping[str, Any]) -> dict[str, Outcome]:
     """Return the outcomes of the values that are shares of right trials."""
-    read = {name: share(value) for name, value in values.items()}
-    return {name: one for name, one in read.items() if one is not None}
+    outcomes = {}
+    for name, value in values.items():
+        read = share(value)
+        if read is not None:
+            outcomes[name] = read
+    return outcomes
 
 
 def mean_of(outcomes: Iterable[Outcome]) -> Fraction | None:
-    """Return the mean share over the items that have a score, and None if no item has one."""
+    """Return the mean share over the items that have a score.
+
+    Returns
+    -------
+    Fraction or None
+        The mean; None if no item has a score.
+    """
     shares = [Fraction(k, n) for k, n in outcomes if k is not None]
     return sum(shares, Fraction(0)) / len(shares) if shares else None
 
@@ -49,51 +65,88 @@ def pooled(outcomes: Iterable[Outcome]) -> Outcome:
 
 
 def check_total(total: Any, column: Column, score: str, where: str) -> None:
-    """Raise DataError if a log gives another total, as a share, than its items have in the mean."""
+    """Check the total of a log against the mean of its items.
+
+    Parameters
+    ----------
+    total : Any
+        The total as a share; a value that is no number is not checked.
+    column : dict
+        Outcomes by item.
+    score : str
+        Name of the score, for errors.
+    where : str
+        Where the log is, for errors.
+
+    Raises
+    ------
+    DataError
+        If total and mean differ.
+    """
     mean = mean_of(column.values())
     if mean is not None:
         check_means(total, float(mean), score, where)
 
 
 def check_means(total: Any, mean: float, of: str, where: str) -> None:
-    """Raise DataError if a recorded mean, where there is one, is not the mean of the samples."""
+    """Check a recorded mean against the mean of the samples.
+
+    Raises
+    ------
+    DataError
+        If the recorded mean is a number and differs.
+    """
     if isinstance(total, int | float) and abs(total - mean) > _ROUNDED:
         both = f"The total of {where} is {total:.4f} and the mean of {of} is {mean:.4f}"
         raise DataError(f"{both}. Expected one value. Evaluate the samples again.")
 
 
-def choose_score(columns: Mapping[str, Column], asked: str, where: str) -> str:
-    """Return the name of the score to read: the one that is asked for, or the one that all others
-    agree with.
+def choose_score(columns: Mapping[str, Column], metric: str, where: str) -> str:
+    """Return the name of the score to read.
 
-    Raises DataError if there is no such score, or if two scores disagree on an item and none is
-    asked for."""
-    listed = ", ".join(f"{name} {shown(mean_of(one.values()))}" for name, one in columns.items())
-    if asked in columns:
-        return asked
-    if asked or not columns:
-        expected = f"The metric is {asked or 'missing'}. Expected a score of {where}: {listed or 'it has no score'}"
-        raise DataError(f"{expected}. Example: --metric {next(iter(columns), 'acc')}")
-    for one, other in combinations(columns, 2):
-        if _disagree(columns[one], columns[other]):
+    Parameters
+    ----------
+    columns : mapping
+        Outcomes by item, of each score.
+    metric : str
+        The user's choice; "" for the score that all others agree with.
+    where : str
+        Where the log is, for errors.
+
+    Raises
+    ------
+    DataError
+        If the log lacks the score, or two scores disagree on an item and the user chose none.
+    """
+    means = [f"{name} {shown(mean_of(column.values()))}" for name, column in columns.items()]
+    listed = ", ".join(means)
+    if metric in columns:
+        return metric
+    if metric or not columns:
+        expected = f"Expected a score of {where}: {listed or 'it has no score'}"
+        raise DataError(
+            f"The metric is {metric or 'missing'}. {expected}. Example: --metric {next(iter(columns), 'acc')}"
+        )
+    for first, second in combinations(columns, 2):
+        if columns[first] != columns[second]:
             raise DataError(
-                f"The scores of {where} differ: {listed}. Expected one. Example: --metric {one}"
+                f"The scores of {where} differ: {listed}. Expected one. Example: --metric {first}"
             )
     return next(iter(columns))
 
 
-def _disagree(one: Column, other: Column) -> bool:
-    return (
-        any(other[item] != value for item, value in one.items() if item in other)
-        or one.keys() != other.keys()
-    )
+def differ_by_more_than_chance(first: Column, other: Column, alpha: float = 0.05) -> bool:
+    """Return whether two scores of the same items differ significantly.
 
-
-def differ_by_more_than_chance(one: Column, other: Column, alpha: float = 0.05) -> bool:
-    """Return whether two scores of the same items differ: McNemar's exact test, two-sided, of the
-    items that do."""
+    Parameters
+    ----------
+    first, other : dict
+        Outcomes by item.
+    alpha : float
+        Level of McNemar's exact test, two-sided, of the items that differ.
+    """
     better = worse = 0
-    for item, (right, of) in one.items():
+    for item, (right, of) in first.items():
         other_right, other_of = other.get(item, (None, 1))
         if right is not None and other_right is not None:
             better += right * other_of > other_right * of

@@ -1,4 +1,4 @@
-"""An imported run as a reference set: its answers, copied under a name, with what is known of each
+"""Keep an imported run as a reference set: its answers under a name, with what is known of each
 model.
 
 A run of this program is a log too: its answers to items that were asked as published.
@@ -7,7 +7,7 @@ A run of this program is a log too: its answers to items that were asked as publ
 import json
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -36,6 +36,7 @@ from audit.imports.record import Imported, Log, Record, Wanted, rows_of
 from audit.registry.convictions import found_in
 from audit.shards.complete import cell_rows, count_rows, listed_shards
 from audit.shards.manifest import MANIFEST, Manifest
+from audit.shards.schema import RowSchema
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 # Folder with what is known of published sets.
@@ -52,6 +53,11 @@ def build_set(
     ----------
     facts : Path or str
         A csv with the columns model, released and family, or the name of a shipped one.
+
+    Returns
+    -------
+    ReferenceSet
+        The set, in the folder of sets.
 
     Raises
     ------
@@ -73,35 +79,44 @@ def build_set(
         )
     check_logs_passed(run_dir, manifest)
     for model in manifest.models:
-        if said := list(found_in(run_dir, model)):
-            why = f"{model} was itself convicted: {said[0]}"
+        if verdicts := list(found_in(run_dir, model)):
+            why = f"{model} was itself convicted: {verdicts[0]}"
             raise ConfigError(
                 f"{why}. It would hide the same in others: import the logs again without {model}."
             )
     shards = listed_shards(run_dir, manifest)
-    told = facts_of(facts, manifest.models)
-    models = tuple(replace(one, **told[one.name]) for one in _counted(run_dir, manifest))
-    made = sets_folder() / f".{name}.part"
-    shutil.rmtree(made, ignore_errors=True)
-    (made / "shards").mkdir(parents=True)
+    about = facts_of(facts, manifest.models)
+    models = tuple(replace(model, **about[model.name]) for model in _counted(run_dir, manifest))
+    part = sets_folder() / f".{name}.part"
+    shutil.rmtree(part, ignore_errors=True)
+    (part / "shards").mkdir(parents=True)
     for path in (*shards, *run_dir.glob("*.arrow")):
-        shutil.copy2(path, made / path.relative_to(run_dir))
+        shutil.copy2(path, part / path.relative_to(run_dir))
     document = read_json(run_dir / MANIFEST)
     document["analysis"]["judged"] = []
-    (made / MANIFEST).write_text(
+    (part / MANIFEST).write_text(
         json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8"
     )
     benchmark = str(manifest.analysis["benchmark"])
-    found = ReferenceSet(name, made, version_of(manifest), benchmark, source, licence, models)
-    save_about(found)
-    made.rename(sets_folder() / name)
-    return replace(found, path=sets_folder() / name)
+    new = ReferenceSet(name, part, version_of(manifest), benchmark, source, licence, models)
+    save_about(new)
+    part.rename(sets_folder() / name)
+    return replace(new, path=sets_folder() / name)
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What a set adds to an import: its chosen models, their outcomes, and its version for the
-    manifest."""
+    """Hold what a set adds to an import.
+
+    Attributes
+    ----------
+    models : dict
+        Origins of the chosen models.
+    outcomes : iterator of Imported
+        Their outcomes.
+    about : dict
+        Name and version of the set, for the manifest.
+    """
 
     models: dict[str, Origin]
     outcomes: Iterator[Imported]
@@ -120,6 +135,11 @@ def take_set(name: str, family: str, benchmark: str, held_out: str, before: str 
     before : str or None
         As in `choose`.
 
+    Returns
+    -------
+    Taken
+        The chosen models and their outcomes.
+
     Raises
     ------
     ConfigError
@@ -129,20 +149,30 @@ def take_set(name: str, family: str, benchmark: str, held_out: str, before: str 
         raise ConfigError(
             f"set:{name} needs the family of the judged models, whose kin is left out: --family llama."
         )
-    found = load_set(name)
-    told = {one.name: Origin(one.released, one.family) for one in found.models}
-    models = {one: told[one] for one in choose(found.models, [family], before=before)}
-    renamed = {found.benchmark: benchmark, Manifest.load(found.path).analysis["fresh"]: held_out}
-    stored = read_own(found.path, Wanted(key=ITEM_ID)).outcomes
-    ours = (outcome for outcome in stored if outcome.model in models)
-    outcomes = (replace(one, benchmark=renamed.get(one.benchmark) or one.benchmark) for one in ours)
+    stored = load_set(name)
+    origins = {model.name: Origin(model.released, model.family) for model in stored.models}
+    chosen = choose(stored.models, [family], before=before)
+    models = {model: origins[model] for model in chosen}
+    fresh = Manifest.load(stored.path).analysis["fresh"]
+    names = {stored.benchmark: benchmark, fresh: held_out}
     about = {
         "file": f"set:{name}",
-        "sha256": found.version,
+        "sha256": stored.version,
         "tool": "reference set",
-        "version": found.source,
+        "version": stored.source,
     }
-    return Taken(models, outcomes, about)
+    outcomes = read_own(stored.path, Wanted(key=ITEM_ID)).outcomes
+    return Taken(models, _chosen(outcomes, models, names), about)
+
+
+def _chosen(
+    outcomes: Iterator[Imported], models: Container[str], names: Mapping[str, str]
+) -> Iterator[Imported]:
+    """Yield the outcomes of some models, under the names that this import gives the benchmarks."""
+    for outcome in outcomes:
+        if outcome.model in models:
+            benchmark = names.get(outcome.benchmark) or outcome.benchmark
+            yield replace(outcome, benchmark=benchmark)
 
 
 def _counted(run_dir: Path, manifest: Manifest) -> list[SetModel]:
@@ -151,19 +181,39 @@ def _counted(run_dir: Path, manifest: Manifest) -> list[SetModel]:
     """
     joined, benchmark = Joined(), str(manifest.analysis["benchmark"])
     outcomes = read_own(run_dir, Wanted(key=ITEM_ID)).outcomes
-    joined.add(run_dir.name, (one for one in outcomes if one.benchmark == benchmark))
-    return [SetModel(one.model, one.accuracy, one.items, one.unparsed) for one in counts(joined)]
+    joined.add(run_dir.name, (outcome for outcome in outcomes if outcome.benchmark == benchmark))
+    models = []
+    for row in counts(joined):
+        models.append(SetModel(row.model, row.accuracy, row.items, row.unparsed))
+    return models
 
 
 def facts_of(path: Path | None, models: Iterable[str]) -> dict[str, Record]:
-    """Return by model what a csv tells: released, family. ConfigError if it names a model that is
-    not there."""
-    found: dict[str, Record] = {name: {} for name in models}
+    """Return what a csv states of each model.
+
+    Parameters
+    ----------
+    path : Path or None
+        The csv, or the name of a shipped one; None for no facts.
+    models : iterable of str
+        Models of the run.
+
+    Returns
+    -------
+    dict
+        {model: {"released": date, "family": name}}; {model: {}} if the csv lacks it.
+
+    Raises
+    ------
+    ConfigError
+        If the csv does not exist, lacks a column, or names a model that the run lacks.
+    """
+    facts: dict[str, Record] = {name: {} for name in models}
     if path is None:
-        return found
+        return facts
     file = path if path.is_file() else FACTS / f"{path.name}.csv"
     if not file.is_file():
-        known = ", ".join(sorted(one.stem for one in FACTS.glob("*.csv")))
+        known = ", ".join(sorted(csv.stem for csv in FACTS.glob("*.csv")))
         raise ConfigError(
             f"--facts {path} is not here. Expected a csv file, or what is shipped: {known}."
         )
@@ -171,18 +221,29 @@ def facts_of(path: Path | None, models: Iterable[str]) -> dict[str, Record]:
     if not rows or not set(_COLUMNS) <= set(rows[0]):
         raise ConfigError(f"{path}: expected a csv with the columns {', '.join(_COLUMNS)}.")
     for row in rows:
-        if row["model"] not in found:
+        model = row["model"]
+        if model not in facts:
             raise ConfigError(
-                f"{path} names {row['model']}, which is no model of the run: {', '.join(found)}."
+                f"{path} names {model}, which is no model of the run: {', '.join(facts)}."
             )
-        found[row["model"]] = {name: row[name] or None for name in ("released", "family")}
-    return found
+        facts[model] = {"released": row["released"] or None, "family": row["family"] or None}
+    return facts
 
 
 def read_own(path: Path, wanted: Wanted) -> Log:
-    """Return the answers of our own finished run.
+    """Return the answers of a finished run of this program.
 
-    Raises ConfigError if the run is not finished, lacks answers, or asked no published question.
+    Parameters
+    ----------
+    path : Path
+        Directory of the run.
+    wanted : Wanted
+        How to read it.
+
+    Raises
+    ------
+    ConfigError
+        If the run is not finished, lacks answers, or asked no published question.
     """
     manifest = Manifest.load(path)
     if manifest.status != "finished":
@@ -190,20 +251,25 @@ def read_own(path: Path, wanted: Wanted) -> Log:
             f"The run {path} is {manifest.status}. Expected a finished one: type its command again."
         )
     check_logs_passed(path, manifest)
-    for rows in cell_rows(path, count_rows(path, audit_of(path).schema)):
+    schema = audit_of(path).schema
+    for rows in cell_rows(path, count_rows(path, schema)):
         if not rows.complete:
             raise ConfigError(
                 f"The run {path} is {rows.watermark}. Expected a whole one: type its command again."
             )
-    if not any(one["arm"] in AS_PUBLISHED for one in manifest.settings):
+    if not any(setting["arm"] in AS_PUBLISHED for setting in manifest.settings):
         raise ConfigError(
             f"The run {path} asked no item as published. Expected such as a sweep with arm direct."
         )
-    level = audit_of(path).schema.level
-    asked = asked_rows(path, audit_of(path).schema)
-    published = (row for row in asked if row["arm"] in AS_PUBLISHED and row[level] == 0)
-    outcomes = (_read(row, wanted) for row in published)
-    return Log("benchmark-audit", manifest.packages.get("benchmark-audit", ""), outcomes)
+    version = manifest.packages.get("benchmark-audit", "")
+    return Log("benchmark-audit", version, _published(path, schema, wanted))
+
+
+def _published(path: Path, schema: RowSchema, wanted: Wanted) -> Iterator[Imported]:
+    """Yield the answers to items that were asked as published."""
+    for row in asked_rows(path, schema):
+        if row["arm"] in AS_PUBLISHED and row[schema.level] == 0:
+            yield _read(row, wanted)
 
 
 def _read(row: Record, wanted: Wanted) -> Imported:

@@ -26,6 +26,7 @@ from audit.imports.record import (
     is_failure,
     outcome,
     rows_of,
+    texts_of,
     trials,
 )
 from audit.imports.typed import Columns, Typing, cell_of, same_truths, undressed
@@ -69,6 +70,8 @@ def read_table(
 
     Parameters
     ----------
+    path : Path
+        The file.
     kind : str
         csv, jsonl, json or parquet.
     rows : callable or None
@@ -95,11 +98,20 @@ Judge = Callable[
 
 @dataclass(frozen=True)
 class _Table:
-    """What a first pass over the rows tells of a table.
+    """Hold the result of a first pass over the rows of a table.
 
-    columns: {field: column}. typing: of answers and keys. no: "n" in `correct` is a no, and not no
-    answer. blank: rows without an answer are never right, so that they have none, whatever
-    `correct` says."""
+    Attributes
+    ----------
+    columns : dict
+        {field: column}.
+    typing : Typing
+        How answers and keys are read.
+    no : bool
+        Whether "n" in `correct` is a no, and not a missing answer.
+    blank : bool
+        Whether rows without an answer are never right, so that they have no score, whatever
+        `correct` says.
+    """
 
     columns: dict[str, str]
     typing: Typing
@@ -116,24 +128,19 @@ def _outcomes(
     number = unclear = outside = 0
     example = ""
     judge = lru_cache(maxsize=1 << 11)(table.typing.judge)
+    constant = {"options": wanted.columns.get("options")}
+    compared = table.columns.keys().isdisjoint(("correct", "reply"))
     for where, row in rows():
-        found = {name: at(row, column) for name, column in table.columns.items()}
-        one = _outcome(
-            path, {"options": wanted.columns.get("options")} | found, where, wanted, table, judge
-        )
-        if not _in_window(found, one.benchmark, where, wanted):
+        cells = {name: at(row, column) for name, column in table.columns.items()}
+        read = _outcome(path, constant | cells, where, wanted, table, judge)
+        if not _in_window(cells, read.benchmark, where, wanted):
             outside += 1
             continue
         number += 1
-        if (
-            one.right is None
-            and one.answer is not None
-            and "correct" not in found
-            and "reply" not in found
-        ):
+        if compared and read.right is None and read.answer is not None:
             unclear += 1
-            example = example or f"{one.answer[:40]!r} beside {str(found['gold'])[:40]!r}"
-        yield one
+            example = example or f"{read.answer[:40]!r} beside {str(cells['gold'])[:40]!r}"
+        yield read
     if outside and wanted.window is not None:
         notes.append(
             f"{outside} rows of {path.name} are dated outside {wanted.window[1]}: left out"
@@ -145,14 +152,14 @@ def _outcomes(
         )
 
 
-def _in_window(found: Mapping[str, Any], benchmark: str, where: str, wanted: Wanted) -> bool:
+def _in_window(cells: Mapping[str, Any], benchmark: str, where: str, wanted: Wanted) -> bool:
     """Return whether a row is of another benchmark than the window's, undated, or dated inside it.
 
     Raises DataError if a cell of the column of dates holds no date.
     """
-    if wanted.window is None or benchmark != wanted.window[0] or "date" not in found:
+    if wanted.window is None or benchmark != wanted.window[0] or "date" not in cells:
         return True
-    day = str(found["date"])[: len("2023-09-01")]
+    day = str(cells["date"])[: len("2023-09-01")]
     try:
         return within(day, wanted.window[1])
     except ConfigError as error:
@@ -166,19 +173,19 @@ def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table
         return _Table({}, Typing(), no=False, blank=False)
     columns = _columns(path, names, wanted)
     _check_no_wrong(path, columns)
-    cells, marks = Columns(), _Marks()
+    compared, marks = Columns(), _Marks()
     for where, row in rows():
-        found = {name: at(row, column) for name, column in columns.items()}
-        if _failed(found, where):
+        cells = {name: at(row, column) for name, column in columns.items()}
+        if _failed(cells, where):
             continue
-        options = _options(found.get("options", wanted.columns.get("options")), where)
-        if "correct" in found:
-            marks.add(found, where)
+        options = _options(cells.get("options", wanted.columns.get("options")), where)
+        if "correct" in cells:
+            marks.add(cells, where)
         else:
-            cells.add(*_cells(found, where, wanted), options)
+            compared.add(*_answer_and_key(cells, where, wanted), options)
     marks.check_wrong_ones(path)
     _check_no_key(path, marks.answers - {""}, marks.words, columns, wanted)
-    typing = _typed(path, cells, columns, wanted)
+    typing = _typed(path, compared, columns, wanted)
     return _Table(columns, typing, _is_no(path, marks.words), marks.blank and marks.answered)
 
 
@@ -191,18 +198,28 @@ def _named(rows: Callable[[], Records], wanted: Wanted) -> dict[str, Any]:
         if row.keys() - names.keys():
             names |= row
         for column in nested:
-            if column not in names and (value := at(row, column, ABSENT)) is not ABSENT:
+            value = ABSENT if column in names else at(row, column, ABSENT)
+            if value is not ABSENT:
                 names[column] = value
     return names
 
 
 @dataclass
 class _Marks:
-    """What the column `correct` of a table holds, beside its answers.
+    """Collect what the column `correct` of a table holds, beside its answers.
 
-    words: short marks, in lower case. marked, empty: rows with a mark; rows without a mark, answer
-    and count. answers: short answers, "long" for longer ones. answered: whether some row has an
-    answer. blank: whether no row without an answer is right.
+    Attributes
+    ----------
+    words : set of str
+        Short marks, in lower case.
+    answers : set of str
+        Short answers, "long" for longer ones.
+    marked, empty : int
+        Rows with a mark; rows without a mark, an answer and a count.
+    answered : bool
+        Whether some row has an answer.
+    blank : bool
+        Whether no row without an answer is right.
     """
 
     words: set[str] = field(default_factory=set)
@@ -212,22 +229,36 @@ class _Marks:
     answered: bool = False
     blank: bool = True
 
-    def add(self, found: Mapping[str, Any], where: str) -> None:
-        """Add the cells of a row."""
-        mark = _mark(found["correct"])
+    def add(self, cells: Mapping[str, Any], where: str) -> None:
+        """Add the cells of a row.
+
+        Parameters
+        ----------
+        cells : mapping
+            {field: cell}.
+        where : str
+            Where the row is, for errors.
+        """
+        mark = _mark(cells["correct"])
         if mark is not None and len(mark) < _SHORT:
             self.words.add(mark.casefold())
-        counted = "of" in found
+        counted = "of" in cells
         self.marked += mark is not None
-        self.empty += mark is None and "answer" not in found and not counted
-        self.answers.add(_short_answer(found.get("answer")))
-        if "answer" in found and not counted:
-            no_answer = cell_of(found["answer"]) is None
+        self.empty += mark is None and "answer" not in cells and not counted
+        self.answers.add(_short_answer(cells.get("answer")))
+        if "answer" in cells and not counted:
+            no_answer = cell_of(cells["answer"]) is None
             self.answered |= not no_answer
             self.blank &= not (no_answer and outcome(mark, where)[0])
 
     def check_wrong_ones(self, path: Path) -> None:
-        """Raise DataError if right answers alone seem to be marked."""
+        """Check that wrong answers are marked too.
+
+        Raises
+        ------
+        DataError
+            If right answers alone seem to be marked.
+        """
         many = self.empty > max(_EMPTY_MAX * self.marked, _EMPTY_MIN)
         if many and len(self.words) == 1 and outcome(min(self.words), str(path))[0]:
             raise DataError(
@@ -274,7 +305,7 @@ def _check_no_key(
     answers are among."""
     if "correct" in wanted.columns or "gold" in columns or not answers or not marks:
         return
-    lettered = marks == {"c"} and all(len(one) == 1 and one.isalpha() for one in answers)
+    lettered = marks == {"c"} and all(len(word) == 1 and word.isalpha() for word in answers)
     if lettered or same_truths(answers | marks):
         raise DataError(
             f"{path}: the answers are {' and '.join(sorted(answers)[:4])}, and correct is "
@@ -286,45 +317,45 @@ def _check_no_key(
 def _is_no(path: Path, marks: set[str]) -> bool:
     """Return whether "n" in `correct` is a no; Inspect writes C, I, P and, of no answer, N. Raises
     DataError if nothing tells."""
-    yes, ours = bool(marks & {"y", "t", "f"}), bool(marks & {"c", "i", "p"})
-    if NO_ANSWER in marks and yes == ours:
-        found = "and both y and c or i" if yes else "and neither y nor c or i"
+    yes, inspect = bool(marks & {"y", "t", "f"}), bool(marks & {"c", "i", "p"})
+    if NO_ANSWER in marks and yes == inspect:
+        others = "and both y and c or i" if yes else "and neither y nor c or i"
         raise DataError(
-            f"{path}: correct is n in some rows, {found}. Expected yes and no, such as 1 and 0."
+            f"{path}: correct is n in some rows, {others}. Expected yes and no, such as 1 and 0."
         )
     return yes
 
 
-def _cells(found: dict[str, Any], where: str, wanted: Wanted) -> tuple[str | None, str]:
+def _answer_and_key(cells: dict[str, Any], where: str, wanted: Wanted) -> tuple[str | None, str]:
     """Return the cells of answer and key; of a reply, what its last box holds, if it has one.
     Raises DataError if the key is empty."""
-    gold = cell_of(found.get("gold"), literal=wanted.gold_as in ("word", "text"))
+    gold = cell_of(cells.get("gold"), literal=wanted.gold_as in ("word", "text"))
     if gold is None or not gold.strip("# "):
-        value = f"{where}: the key is empty ({found.get('gold')!r:.40})"
+        value = f"{where}: the key is empty ({cells.get('gold')!r:.40})"
         raise DataError(f"{value}. Expected one key in every row, such as B or 42.")
-    if "reply" not in found:
-        return cell_of(found["answer"], literal=wanted.answer_as in ("word", "text")), gold
-    text = _reply(found, where)
+    if "reply" not in cells:
+        return cell_of(cells["answer"], literal=wanted.answer_as in ("word", "text")), gold
+    text = _reply(cells, where)
     return boxed(text) or text.strip() or None, gold
 
 
 def _outcome(
-    path: Path, found: dict[str, Any], where: str, wanted: Wanted, table: _Table, judge: Judge
+    path: Path, cells: dict[str, Any], where: str, wanted: Wanted, table: _Table, judge: Judge
 ) -> Imported:
-    model, item = wanted.model or _word(found, "model", where), _word(found, "item", where)
-    text = None if found.get("text") in (None, "") else checked(found["text"], where)
+    model, item = wanted.model or _word(cells, "model", where), _word(cells, "item", where)
+    text = None if cells.get("text") in (None, "") else checked(cells["text"], where)
     for name, value in (("model", model), ("item", item or text)):
         if not value:
             raise DataError(f"{where}: the {name} is empty; expected a name in every row.")
-    options, error = _options(found.get("options"), where), _failed(found, where) or None
+    options, error = _options(cells.get("options"), where), _failed(cells, where) or None
     right, of, answer, gold = _right(
-        found, options, where, wanted, table, judge, failed=error is not None
+        cells, options, where, wanted, table, judge, failed=error is not None
     )
     by_text = text_key(text or "", options)
     sample = item or by_text
     return Imported(
         model=model,
-        benchmark=wanted.benchmark or _word(found, "benchmark", where) or path.stem,
+        benchmark=wanted.benchmark or _word(cells, "benchmark", where) or path.stem,
         key=by_text if wanted.key == "text" else sample,
         sample=sample,
         right=None if error else right,
@@ -333,39 +364,46 @@ def _outcome(
         options=options,
         gold=gold,
         answer=None if answer is None else answer[:200],
-        epoch=epoch(_word(found, "epoch", where)),
+        epoch=epoch(_word(cells, "epoch", where)),
         error=error,
-        stratum=_word(found, "stratum", where)[:200],
-        target="" if options else (cell_of(found.get("gold")) or "")[:200],
-        counted="of" in found or "/" in str(found.get("correct")),
+        stratum=_word(cells, "stratum", where)[:200],
+        target="" if options else _target(cells),
+        counted="of" in cells or "/" in str(cells.get("correct")),
     )
 
 
-def _word(told: dict[str, Any], name: str, where: str) -> str:
+def _target(cells: dict[str, Any]) -> str:
+    """Return the key of an item whose options are not listed."""
+    return (cell_of(cells.get("gold")) or "")[:200]
+
+
+def _word(cells: dict[str, Any], name: str, where: str) -> str:
     """Return a field as text; "" if it is empty or missing. Raises DataError for an object or a
     list.
     """
-    if name in _WORDS and isinstance(told.get(name), dict | list):
-        found = f"{where}: the {name} is {type(told[name]).__name__}"
-        raise DataError(f"{found}. Expected a text or a number. Example: --map {name}=doc.id")
-    return "" if told.get(name) is None else checked(told[name], where).strip()
+    value = cells.get(name)
+    if name in _WORDS and isinstance(value, dict | list):
+        kind = f"{where}: the {name} is {type(value).__name__}"
+        raise DataError(f"{kind}. Expected a text or a number. Example: --map {name}=doc.id")
+    return "" if value is None else checked(value, where).strip()
 
 
-def _failed(found: dict[str, Any], where: str) -> str:
+def _failed(cells: dict[str, Any], where: str) -> str:
     """Return what went wrong in a row: its error, or a reply that a client or a server wrote; "" if
     nothing did."""
-    told = [
-        _word(found, "error", where),
-        *(str(found.get(one) or "") for one in ("reply", "answer")),
-    ]
-    return next(
-        (one[:200] for place, one in enumerate(told) if one and (not place or is_failure(one))), ""
-    )
+    error = _word(cells, "error", where)
+    if error:
+        return error[:200]
+    for name in ("reply", "answer"):
+        text = str(cells.get(name) or "")
+        if text and is_failure(text):
+            return text[:200]
+    return ""
 
 
 def _letter(word: str, n: int) -> int | None:
-    found = LETTERS[:n].find(word.upper()) if len(word) == 1 else -1
-    return found if found >= 0 else None
+    place = LETTERS[:n].find(word.upper()) if len(word) == 1 else -1
+    return place if place >= 0 else None
 
 
 def _columns(path: Path, row: dict[str, Any], wanted: Wanted) -> dict[str, str]:
@@ -397,15 +435,14 @@ def _columns(path: Path, row: dict[str, Any], wanted: Wanted) -> dict[str, str]:
     return columns
 
 
-def _reply(found: dict[str, Any], where: str) -> str:
-    reply = found["reply"]
-    return checked(
-        "\n".join(map(str, reply)) if isinstance(reply, list) else str(reply or ""), where
-    )
+def _reply(cells: dict[str, Any], where: str) -> str:
+    reply = cells["reply"]
+    text = "\n".join(map(str, reply)) if isinstance(reply, list) else str(reply or "")
+    return checked(text, where)
 
 
 def _right(
-    found: dict[str, Any],
+    cells: dict[str, Any],
     options: tuple[str, ...],
     where: str,
     wanted: Wanted,
@@ -415,22 +452,22 @@ def _right(
     failed: bool,
 ) -> tuple[int | None, int, str | None, int | None]:
     """Return (k, n, the answer, the place of the key) of a row."""
-    if "correct" in found:
-        gold = _letter(_word(found, "gold", where), len(options))
-        answer = None if cell_of(found.get("answer")) is None else str(found["answer"])
-        if "of" in found:
-            return *trials(found["correct"], found["of"], where), answer, gold
-        mark = _mark(found["correct"])
+    if "correct" in cells:
+        gold = _letter(_word(cells, "gold", where), len(options))
+        answer = None if cell_of(cells.get("answer")) is None else str(cells["answer"])
+        if "of" in cells:
+            return *trials(cells["correct"], cells["of"], where), answer, gold
+        mark = _mark(cells["correct"])
         if mark is not None and len(mark) == 1 and table.no:
             mark = "0" if mark.casefold() == NO_ANSWER else mark
         right, of = outcome(mark, where)
         return (None if table.blank and answer is None else right), of, answer, gold
     if failed:
         return None, 1, None, None
-    cell, key = _cells(found, where, wanted)
+    cell, key = _answer_and_key(cells, where, wanted)
     # The reply is read as in this program's own runs of free-form questions.
-    if "reply" in found and not table.typing.pairs:
-        answer, same = read_against_key(_reply(found, where), key.strip("# "), options)
+    if "reply" in cells and not table.typing.pairs:
+        answer, same = read_against_key(_reply(cells, where), key.strip("# "), options)
         return None if same is None else int(same), 1, answer, None
     same, place, gold = judge(cell, key, options)
     answer = cell if place is None else LETTERS[place]
@@ -446,18 +483,18 @@ def _options(value: Any, where: str) -> tuple[str, ...]:
     word = str(value).strip()
     try:
         # In a csv a list is written as text.
-        found = value if isinstance(value, list) else json.loads(word or "[]")
+        options = value if isinstance(value, list) else json.loads(word or "[]")
     except (ValueError, RecursionError):
-        found = None
-    if isinstance(found, list):
-        return tuple(checked(one, where) for one in found)
+        options = None
+    if isinstance(options, list):
+        return texts_of(options, where)
     # In a column with gaps elsewhere, 4 is read as 4.0.
     if (
-        isinstance(found, int | float)
-        and not isinstance(found, bool)
-        and found in range(1, len(LETTERS) + 1)
+        isinstance(options, int | float)
+        and not isinstance(options, bool)
+        and options in range(1, len(LETTERS) + 1)
     ):
-        return tuple(LETTERS[: int(found)])
+        return tuple(LETTERS[: int(options)])
     raise DataError(
         f'{where}: found the options {word[:60]!r}; expected their number, such as 4, or ["cat", "dog"].'
     )

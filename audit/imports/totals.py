@@ -24,33 +24,43 @@ _MARKED = {
 _REPLIES = {"question_id", "answer_id", "choices"}
 
 
-def refuse_numbers(path: Path, found: dict[str, Any]) -> None:
-    """Raise NoOutcomesError if an object that is a whole file holds numbers alone."""
-    kinds = {type(value) for value in found.values()}
+def refuse_numbers(path: Path, content: dict[str, Any]) -> None:
+    """Check that an object that is a whole file holds more than numbers.
+
+    Raises
+    ------
+    NoOutcomesError
+        If it holds numbers alone.
+    """
+    kinds = set(map(type, content.values()))
     if kinds and kinds <= {int, float}:
-        kind = "simple-evals" if any(name.endswith(":std") for name in found) else "an evaluation"
-        advice = (
-            "With OpenCompass, run.py --dump-eval-details writes them. "
-            if "accuracy" in found
-            else ""
-        )
-        totals = (
-            f"{path} holds totals of {kind} alone ({', '.join(list(found)[:4])}): no item is in it"
-        )
+        kind, advice = "an evaluation", ""
+        if any(name.endswith(":std") for name in content):
+            kind = "simple-evals"
+        if "accuracy" in content:
+            advice = "With OpenCompass, run.py --dump-eval-details writes them. "
+        names = ", ".join(list(content)[:4])
         raise NoOutcomesError(
-            f"{totals}. {advice}Example: a table with the columns model, item, correct."
+            f"{path} holds totals of {kind} alone ({names}): no item is in it. "
+            f"{advice}Example: a table with the columns model, item, correct."
         )
 
 
-def refuse_totals(path: Path, found: Any) -> None:
-    """Raise NoOutcomesError if a document, or the first object of a file, is of such a format."""
-    reason = _reason(found) if isinstance(found, dict) and found else ""
+def refuse_totals(path: Path, content: Any) -> None:
+    """Check that a document, or the first object of a file, is of no format without outcomes.
+
+    Raises
+    ------
+    NoOutcomesError
+        If it is of such a format.
+    """
+    reason = _reason(content) if isinstance(content, dict) and content else ""
     if reason:
         raise NoOutcomesError(f"{path} {reason}")
 
 
-def _reason(found: dict[str, Any]) -> str:
-    names = set(found)
+def _reason(content: dict[str, Any]) -> str:
+    names = set(content)
     if {"results", "configs"} <= names:
         return "holds totals alone. Give the samples_*.jsonl beside it: --log_samples writes them."
     if {"results", "config_general"} <= names:

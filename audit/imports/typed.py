@@ -11,12 +11,13 @@ Without options, the keys are taken to name every option once they are many (`RO
 
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Sequence, Set
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from itertools import product
+from itertools import chain, filterfalse, product
+from operator import itemgetter, neg
 from typing import Any
 
 from audit.benchmarks.answers import LETTERS, own_letters
@@ -37,7 +38,7 @@ OPTION = (
 KINDS = (*OPTION, "number", "word")
 # (reading of the answers, reading of the keys).
 PAIRS = (
-    *((a, k) for a in OPTION for k in OPTION),
+    *product(OPTION, OPTION),
     ("number", "number"),
     ("word", "word"),
 )
@@ -63,6 +64,8 @@ MAX_CELL = 2_000  # longest answer in characters; a longer one is compared uncha
 
 _TRUE, _FALSE = ("yes", "true", "y", "t", "1"), ("no", "false", "n", "f", "0")
 _TRUTH = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}
+# Kinds of an answer in a reply, which says more than an option's number.
+_OF_REPLIES = ("letter", "text", "truth")
 _NOUN = r"(?:the )?(?:final |correct |best |right )?(?:answer|option|choice|letter)"
 _SAYS = re.compile(
     rf"{_NOUN}(?: is ?[:=]? ?| ?[:=] ?| (?=\W?(?:[a-z]|\d{{1,2}})\W?$))(?=\S)",
@@ -80,6 +83,7 @@ _WORDS = re.compile(r"[^\W\d_eE]|(?<!\d)[eE]|[eE](?![+-]?\d)")
 _NUMERIC = re.compile(r"[^\w]{0,3}\d", re.ASCII)
 _LETTER_SET = re.compile(r"[a-j](?:[ ,;/&+|、，]{0,3}[a-j]){0,9}")  # such as "AC", and "A, C"
 _LETTERS_OF = re.compile(r"[^a-j]")
+_ASCII_LETTER = re.compile(r"[A-Za-z]")
 _MARKED = re.compile(r"^[(\[]?[a-z][.):\]]{1,2}\s*(?=\S)")  # the letter before a text: "b. paris"
 _MORE_WORDS = 3  # words by which a sentence about an option is longer than its text; a label is not
 _INVISIBLE = dict.fromkeys((0xAD, *range(0x200B, 0x2010), 0x2060, 0xFEFF), None)
@@ -91,9 +95,22 @@ _ALIKE = str.maketrans(
 
 
 def cell_of(value: Any, *, literal: bool = False) -> str | None:
-    """Return a cell as text; None if it holds nothing, a word for it (unless literal), or several
-    values.
+    """Return a cell as text.
 
+    Parameters
+    ----------
+    value : Any
+        The cell as the file has it.
+    literal : bool
+        Whether a word for an empty cell, such as N/A, is a text of its own.
+
+    Returns
+    -------
+    str or None
+        The text; None if the cell is empty or holds several values.
+
+    Examples
+    --------
     >>> cell_of(18.0), cell_of("N/A"), cell_of(float("nan")), cell_of(["B"]), cell_of(True)
     ('18', None, None, 'B', 'true')
     """
@@ -123,11 +140,23 @@ def _cell(value: str, literal: bool) -> str | None:
 
 @lru_cache(maxsize=1 << 11)
 def undressed(text: str) -> str:
-    """Return a text without what only marks it as an answer: boxes, "Answer:", quotes, the closing
-    stop."""
+    """Return a text without what only marks it as an answer.
+
+    Returns
+    -------
+    str
+        The text without boxes, "Answer:", quotes and the closing stop.
+
+    Examples
+    --------
+    >>> undressed("The answer is: Paris."), undressed(r"\\boxed{18}")
+    ('Paris', '18')
+    """
     flat = canonical(text.translate(_INVISIBLE)).replace("\n", " ")
-    while (shorter := _BOX.sub(r"\1", flat)) != flat:
-        flat = shorter
+    # Boxes may hold boxes.
+    before = ""
+    while before != flat:
+        before, flat = flat, _BOX.sub(r"\1", flat)
     flat = _SAYS.sub("", flat, count=1) if _SAYS.match(flat) else flat
     quoted = flat[1:-1] if len(flat) > 2 and flat[0] == flat[-1] == "'" else flat
     return quoted.strip().rstrip(".,;:!").strip() or flat or text.strip()
@@ -139,25 +168,49 @@ def _word(text: str) -> str:
 
 @lru_cache(maxsize=1 << 11)
 def numbers(text: str) -> frozenset[Fraction]:
-    """Return the numbers that a text alone can be: two if a mark is either of thousands or of
-    decimals.
+    """Return the numbers that a text alone can be.
 
-    >>> sorted(map(float, numbers("1.234"))), sorted(map(float, numbers("$18.50"))), numbers("18 or 19")
-    ([1.234, 1234.0], [18.5], frozenset())
+    Returns
+    -------
+    frozenset of Fraction
+        The numbers: two if a mark is either of thousands or of decimals, none for a sentence.
+
+    Examples
+    --------
+    >>> sorted(map(float, numbers("1.234"))), sorted(map(float, numbers("$18.50")))
+    ([1.234, 1234.0], [18.5])
+    >>> numbers("18 or 19")
+    frozenset()
     """
     base = undressed(text) if len(text) < 100 else ""
     if not _DIGIT.search(base) or _WORDS.search(_FRAC.sub("", base)):
         return frozenset()
-    found = values_alone(base)
-    return found | {-one for one in found} if _BRACKETED.fullmatch(base) else found
+    values = values_alone(base)
+    if _BRACKETED.fullmatch(base):
+        return values | frozenset(map(neg, values))
+    return values
 
 
 @lru_cache(maxsize=1 << 11)
 def readings(text: str, options: tuple[str, ...], n: int) -> dict[str, Any]:
-    """Return {kind: value} of a cell: the place of an option, numbers, a truth value, a word.
+    """Return all readings of a cell.
 
-    options: the texts of the row's options, () if they are not known. n: how many there are.
+    Parameters
+    ----------
+    text : str
+        The cell.
+    options : tuple of str
+        Texts of the row's options; () if they are not known.
+    n : int
+        Number of options.
 
+    Returns
+    -------
+    dict
+        {kind: value}: the place of an option, numbers, a truth value, a word.
+
+    Examples
+    --------
     >>> readings("(B)", (), 4)
     {'letter': 1, 'word': '(b)'}
     >>> readings("1.0", ("2", "1"), 2)["from0"], readings("1.0", ("2", "1"), 2)["text"]
@@ -171,12 +224,14 @@ def readings(text: str, options: tuple[str, ...], n: int) -> dict[str, Any]:
         places["text"] = place
     elif not short:
         places |= _longer(text, base, options, n)
-    found: dict[str, Any] = {kind: place for kind, place in places.items() if 0 <= place < n}
+    kinds: dict[str, Any] = {kind: place for kind, place in places.items() if 0 <= place < n}
     if value:
-        found["number"] = value
-    if (truth := _TRUTH.get(base.casefold())) is not None:
-        found["truth"] = _truth(truth, options)
-    return found | {"word": _word(text)}
+        kinds["number"] = value
+    truth = _TRUTH.get(base.casefold())
+    if truth is not None:
+        kinds["truth"] = _truth(truth, options)
+    kinds["word"] = _word(text)
+    return kinds
 
 
 def _code(short: str, value: frozenset[Fraction]) -> dict[str, int]:
@@ -205,7 +260,7 @@ def _longer(text: str, base: str, options: tuple[str, ...], n: int) -> dict[str,
 def _truth(truth: bool, options: tuple[str, ...]) -> bool | int:
     """Return the place of the option with this truth value if the options are yes and no, else the
     value."""
-    facts = [_TRUTH.get(_word(one)) for one in options]
+    facts = [_TRUTH.get(word) for word in map(_word, options)]
     return facts.index(truth) if sorted(map(str, facts)) == ["False", "True"] else truth
 
 
@@ -220,37 +275,37 @@ def _whole(digits: str, value: frozenset[Fraction]) -> int | None:
 
 def _text_place(text: str, base: str, options: tuple[str, ...]) -> int | None:
     """Return the place of the one option with this text, or this number."""
-    value, shown = numbers(text), own_letters(options)[1]
-    words = [{_word(one), _word(bare)} for one, bare in zip(options, shown, strict=True)]
-    hits = [i for i, each in enumerate(words) if base.casefold() in each]
-    if not hits and len(value) == 1:
-        hits = [i for i, one in enumerate(shown) if numbers(one) == value]
-    return hits[0] if len(hits) == 1 else None
+    value, word = numbers(text), base.casefold()
+    unlettered = own_letters(options)[1]
+    places = []
+    for place, (option, bare) in enumerate(zip(options, unlettered, strict=True)):
+        if word in (_word(option), _word(bare)):
+            places.append(place)
+    if not places and len(value) == 1:
+        places = [place for place, bare in enumerate(unlettered) if numbers(bare) == value]
+    return places[0] if len(places) == 1 else None
 
 
 def _longer_letter(text: str, base: str, options: tuple[str, ...], n: int) -> int | None:
     """Return the letter of a longer answer ("B) Paris", "I choose B."); None if its text is another
     option's."""
-    letters = {place: one.upper() for place, one in enumerate(options) if len(one) == 1}
-    if any(LETTERS.find(letter) not in (-1, place) for place, letter in letters.items()):
-        return None  # If the options are blood groups, B is a letter and a text.
+    for place, option in enumerate(options):
+        if len(option) == 1 and LETTERS.find(option.upper()) not in (-1, place):
+            return None  # If the options are blood groups, B is a letter and a text.
     if lettered := _LETTERED.fullmatch(base):
         place = LETTERS.index(lettered[1].upper())
         if options:
-            return (
-                place
-                if _text_place(lettered[3], undressed(lettered[3]), options) == place < n
-                else None
-            )
+            by_text = _text_place(lettered[3], undressed(lettered[3]), options)
+            return place if by_text == place < n else None
         return place if lettered[2] == ")" and len(text) <= MAX_CELL else None
-    return (
-        read_letter(text, FinishReason.STOP, options or ("",) * n).index if len(base) > 1 else None
-    )
+    if len(base) < 2:
+        return None
+    return read_letter(text, FinishReason.STOP, options or ("",) * n).index
 
 
 def _skeleton(word: str) -> str:
     """Return what is left of a word for the eye: Latin letters without accents, and digits."""
-    return "".join(one for one in _without_accents(word) if one.isalnum())
+    return "".join(filter(str.isalnum, _without_accents(word)))
 
 
 def _unlettered(word: str) -> str:
@@ -262,33 +317,49 @@ def _unlettered(word: str) -> str:
 def _without_accents(word: str) -> str:
     """Return a word in lower case, in Latin letters that carry no accents."""
     apart = unicodedata.normalize("NFKD", word.translate(_ALIKE)).casefold()
-    return "".join(one for one in apart if not unicodedata.combining(one))
+    return "".join(filterfalse(unicodedata.combining, apart))
 
 
 def is_code(word: str) -> bool:
-    """Return whether a word may be a number, or the letter of an option."""
+    """Return whether a word may be a number, or the letter of an option.
+
+    Returns
+    -------
+    bool
+        True for one character, a short code, or a text that begins with a number.
+
+    Examples
+    --------
+    >>> is_code("b"), is_code("0.8 apples"), is_code("paris")
+    (True, True, False)
+    """
     return len(word) == 1 or _SHORT.fullmatch(word) is not None or _NUMERIC.match(word) is not None
 
 
 def _letter_set(word: str) -> frozenset[str] | None:
     """Return the letters of options that a word lists, each once; None if it lists something
     else."""
-    found = [one for one in word if one.isascii() and one.isalpha()]
-    return (
-        frozenset(found) if _LETTER_SET.fullmatch(word) and len(set(found)) == len(found) else None
-    )
+    letters = _ASCII_LETTER.findall(word)
+    distinct = frozenset(letters)
+    each_once = len(distinct) == len(letters)
+    return distinct if each_once and _LETTER_SET.fullmatch(word) else None
 
 
 @lru_cache(maxsize=8)
 def _letter_sets(vocabulary: frozenset[str]) -> dict[str, frozenset[str]]:
     """Return {key: its letters} of items with several right options: if every key lists letters in
     their order."""
-    found = {key: letters for key in vocabulary if (letters := _letter_set(key))}
-    ordered = all(
-        "".join(sorted(letters)) == _LETTERS_OF.sub("", key) for key, letters in found.items()
-    )
-    several = any(len(letters) > 1 for letters in found.values())
-    return found if several and ordered and len(found) == len(vocabulary) > 2 else {}
+    if len(vocabulary) < 3:
+        return {}
+    sets: dict[str, frozenset[str]] = {}
+    several = False
+    for key in vocabulary:
+        letters = _letter_set(key)
+        if not letters or "".join(sorted(letters)) != _LETTERS_OF.sub("", key):
+            return {}
+        sets[key] = letters
+        several |= len(letters) > 1
+    return sets if several else {}
 
 
 def _same_word(answer: str, key: str, vocabulary: frozenset[str]) -> bool | None:
@@ -348,16 +419,16 @@ def _rounded(answer: frozenset[Fraction], key: frozenset[Fraction]) -> bool:
     """Return whether one may be the other in fewer decimals, of which it has two or more: 1/7 and
     0.1429."""
     pairs = product(answer, key)
-    return any(_rounds_to(one, other) or _rounds_to(other, one) for one, other in pairs)
+    return any(_rounds_to(first, second) or _rounds_to(second, first) for first, second in pairs)
 
 
 def _rounds_to(exact: Fraction, short: Fraction) -> bool:
-    places = next((n for n in range(2, 11) if (short * 10**n).denominator == 1), 0)
-    return (
-        places > 0
-        and (short * 10 ** (places - 1)).denominator > 1
-        and abs(exact - short) * 2 * 10**places <= 1
-    )
+    """Return whether a number has 2 to 10 decimals, and another one rounds to it."""
+    for decimals in range(2, 11):
+        if (short * 10**decimals).denominator == 1:
+            fewer = (short * 10 ** (decimals - 1)).denominator == 1
+            return not fewer and abs(exact - short) * 2 * 10**decimals <= 1
+    return False
 
 
 def _same(
@@ -375,11 +446,19 @@ def _same(
 
 @dataclass(frozen=True)
 class Typing:
-    """What the columns are: possible pairs of readings, which agree on every row; the first is the
-    most usual.
+    """Hold how the columns can be read.
 
-    n: options, if the rows do not tell. vocabulary: as in `_same_word`. mixed: whether answers name
-    options by letters and in longer words, so that a bare letter may be an option's text.
+    Attributes
+    ----------
+    pairs : tuple
+        Possible pairs of readings, which agree on every row; the most usual pair is the first.
+    n : int
+        Number of options, for rows that list none.
+    vocabulary : frozenset of str
+        All keys if they form a closed list, else nothing.
+    mixed : bool
+        Whether answers name options by letters and in longer words. A bare letter may then be an
+        option's text.
     """
 
     pairs: tuple[tuple[str, str], ...] = ()
@@ -390,35 +469,66 @@ class Typing:
     def judge(
         self, answer: str | None, gold: str | None, options: Sequence[str]
     ) -> tuple[bool | None, int | None, int | None]:
-        """Return (whether an answer is right, places of the answered option and of the key); None
-        if unknown."""
+        """Compare the answer of a row with its key.
+
+        Parameters
+        ----------
+        answer, gold : str or None
+            The cells; None if empty.
+        options : sequence of str
+            Texts of the row's options; () if they are not known.
+
+        Returns
+        -------
+        right : bool or None
+            Whether the answer is right; None if it is unparsed.
+        place, gold_place : int or None
+            Places of the answered option and of the key; None if unknown.
+        """
         texts, n = tuple(options), len(options)
-        found = {} if answer is None else readings(answer, texts, n or self.n)
+        answers = {} if answer is None else readings(answer, texts, n or self.n)
         keys = {} if gold is None else readings(gold, texts, n or self.n)
-        if "initial" in found and len(keys.get("word", "")) == 1:
+        if "initial" in answers and len(keys.get("word", "")) == 1:
             # Beside a key that is a letter, "B. Paris" is the option B, and nobody's initial.
-            found = found | {"letter": found["initial"]}
-        if answer == _NO_OPTION and any("from0" in pair or "from1" in pair for pair in self.pairs):
+            answers = answers | {"letter": answers["initial"]}
+        if answer == _NO_OPTION and self._numbers_options():
             return None, None, None
-        if self.mixed and len({found[kind] for kind in ("letter", "text") if kind in found}) == 2:
+        if self.mixed and _two_options(answers):
             return None, None, None
-        results = set()
-        for first, second in self.pairs:
-            if first in found and second in keys:
-                same = first == second and answer == gold
-                results.add(same or _same(first, found[first], keys[second], self.vocabulary))
-        right = results.pop() if len(results) == 1 else None
+        right = self._right(answers, keys, same_text=answer == gold)
         if not n:
             return right, None, None
-        answer_kinds = {kind for kind, _ in self.pairs}
-        key_kinds = {kind for _, kind in self.pairs}
-        return right, _place(found, answer_kinds), _place(keys, key_kinds)
+        place = _place(answers, map(itemgetter(0), self.pairs))
+        return right, place, _place(keys, map(itemgetter(1), self.pairs))
+
+    def _right(
+        self, answers: dict[str, Any], keys: dict[str, Any], *, same_text: bool
+    ) -> bool | None:
+        """Return whether an answer is its key by every pair of readings; None if pairs disagree, or
+        none reads both."""
+        results = set()
+        for first, second in self.pairs:
+            if first in answers and second in keys:
+                same = same_text and first == second
+                results.add(same or _same(first, answers[first], keys[second], self.vocabulary))
+        return results.pop() if len(results) == 1 else None
+
+    def _numbers_options(self) -> bool:
+        """Return whether a reading of either column counts the options."""
+        return not {"from0", "from1"}.isdisjoint(chain.from_iterable(self.pairs))
 
 
-def _place(found: dict[str, Any], kinds: set[str]) -> int | None:
+def _two_options(kinds: dict[str, Any]) -> bool:
+    """Return whether an answer names one option by its letter, and another one by its text."""
+    return "letter" in kinds and "text" in kinds and kinds["letter"] != kinds["text"]
+
+
+def _place(values: dict[str, Any], kinds: Iterable[str]) -> int | None:
     """Return the place of an option by all readings that name one; None if they name several."""
-    values = {found[kind] for kind in kinds & found.keys() & set(OPTION)}
-    places = {value for value in values if not isinstance(value, bool)}
+    places = set()
+    for kind in kinds:
+        if kind in OPTION and kind in values and not isinstance(values[kind], bool):
+            places.add(values[kind])
     return places.pop() if len(places) == 1 else None
 
 
@@ -432,8 +542,8 @@ class _Column:
     cells: int = 0
     reads: Counter[str] = field(default_factory=Counter)
     only: Counter[str] = field(default_factory=Counter)
-    # Counts of letters and numbers, by kind and place.
-    places: Counter[tuple[str, int]] = field(default_factory=Counter)
+    # Counts of letters and numbers: {kind: {place: cells}}.
+    places: defaultdict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     odd: dict[str, str] = field(default_factory=dict)  # the first cell that each kind does not read
     codes: int = 0  # cells that may be numbers or letters of options
     values: int = 0  # truth values of rows whose options are not yes and no
@@ -442,23 +552,34 @@ class _Column:
     low: Fraction | None = None
     high: Fraction | None = None
 
-    def add(self, text: str, found: dict[str, Any], times: int) -> None:
+    def add(self, text: str, kinds: dict[str, Any], times: int) -> None:
+        """Count a cell that so many rows hold.
+
+        Parameters
+        ----------
+        text : str
+            The cell.
+        kinds : dict
+            Its `readings`.
+        times : int
+            Number of rows that hold it.
+        """
         self.cells += times
         for kind in KINDS:
-            if kind in found:
+            if kind in kinds:
                 self.reads[kind] += times
             else:
                 self.odd.setdefault(kind, text)
-        if ("from0" in found) != ("from1" in found):
-            self.only["from0" if "from0" in found else "from1"] += times
+        if ("from0" in kinds) != ("from1" in kinds):
+            self.only["from0" if "from0" in kinds else "from1"] += times
         for kind in ("letter", "from0", "from1"):
-            if kind in found:
-                self.places[kind, found[kind]] += times
-        self.codes += times * ("letter" in found or is_code(found["word"]))
-        self.values += times * isinstance(found.get("truth"), bool)
-        self.bits += times * ("truth" in found and "number" in found)
-        self.longer += times * ("letter" in found and not _SHORT.fullmatch(found["word"]))
-        if len(value := found.get("number", ())) == 1:
+            if kind in kinds:
+                self.places[kind][kinds[kind]] += times
+        self.codes += times * ("letter" in kinds or is_code(kinds["word"]))
+        self.values += times * isinstance(kinds.get("truth"), bool)
+        self.bits += times * ("truth" in kinds and "number" in kinds)
+        self.longer += times * ("letter" in kinds and not _SHORT.fullmatch(kinds["word"]))
+        if len(value := kinds.get("number", ())) == 1:
             (number,) = value
             self.low = number if self.low is None else min(self.low, number)
             self.high = number if self.high is None else max(self.high, number)
@@ -467,16 +588,20 @@ class _Column:
         """Return how many cells the best reading but `word`, which reads all, reads."""
         return max(self.reads[kind] for kind in KINDS if kind != "word")
 
+    def numbered(self) -> int:
+        """Return how many cells may number an option, from 0 or from 1."""
+        return self.reads["from0"] + self.only["from1"]
+
     def whole(self, value: int) -> int:
         """Return how many cells are this small whole number."""
-        return self.places["from0", value] or self.places["from1", value - 1]
+        return self.places["from0"][value] or self.places["from1"][value - 1]
 
     def range(self) -> str:
         """Return what the column holds, in words."""
         if self.low is not None and self.high is not None and 2 * self.reads["number"] > self.cells:
             return f"{float(self.low):g} to {float(self.high):g}"
-        if letters := sorted(place for kind, place in self.places if kind == "letter"):
-            return f"{LETTERS[letters[0]]} to {LETTERS[letters[-1]]}"
+        if letters := self.places["letter"]:
+            return f"{LETTERS[min(letters)]} to {LETTERS[max(letters)]}"
         return f"such as {self.odd.get('number', '')[:40]!r}"
 
 
@@ -493,7 +618,15 @@ class Columns:
         self._rows: Counter[tuple[str | None, str | None, tuple[str, ...]]] = Counter()
 
     def add(self, answer: str | None, gold: str | None, options: Sequence[str]) -> None:
-        """Add the cells of a row."""
+        """Add the cells of a row.
+
+        Parameters
+        ----------
+        answer, gold : str or None
+            The cells; None if empty.
+        options : sequence of str
+            Texts of the row's options; () if they are not known.
+        """
         self._rows[answer, gold, tuple(options)] += 1
         if len(self._rows) >= _TOGETHER:
             self._take()
@@ -524,6 +657,11 @@ class Columns:
         free : bool
             Whether answers are replies, of which any share may be unreadable.
 
+        Returns
+        -------
+        Typing
+            The pairs of readings, which give every row one score.
+
         Raises
         ------
         ConfigError
@@ -533,10 +671,10 @@ class Columns:
         if not self.answers.cells or not self.keys.cells:
             return Typing()
         n = len(LETTERS) if self.counted else self._options()
-        asked = [one for one in PAIRS if answer_as in ("", one[0]) and gold_as in ("", one[1])]
-        if free:
-            asked = [one for one in asked if one[0] in ("letter", "text", "truth")]
-        fits = [one for one in asked if self._fits(one, n, bool(answer_as), bool(gold_as), free)]
+        fits = []
+        for pair in _candidates(answer_as, gold_as, free):
+            if self._fits(pair, n, bool(answer_as), bool(gold_as), free):
+                fits.append(pair)
         if not (free or answer_as or any(self._usual(pair[0]) for pair in fits)):
             fits = []
         fits = self._preferred(fits)
@@ -558,7 +696,7 @@ class Columns:
     def _options(self) -> int:
         """Return how many options there are if the keys show it, else 26."""
         for kind in ("letter", "from0", "from1"):
-            places = {place for name, place in self.keys.places if name == kind}
+            places = self.keys.places[kind].keys()
             n = len(places)
             whole = self.keys.reads[kind] == self.keys.cells and places == set(range(n))
             spare = kind == "from1"  # Keys from 1 could also count from 0 and never be 0.
@@ -567,23 +705,28 @@ class Columns:
         return len(LETTERS)
 
     def _fits(
-        self, pair: tuple[str, str], n: int, answer_told: bool, gold_told: bool, free: bool
+        self, pair: tuple[str, str], n: int, answer_chosen: bool, gold_chosen: bool, free: bool
     ) -> bool:
         """Return whether a pair of readings is possible.
 
-        `answer_told`, `gold_told`: whether the user chose the reading.
+        `answer_chosen`, `gold_chosen`: whether the user chose the reading.
         """
         answer, gold = pair
-        if self.keys.reads[gold] < self.keys.cells or not self._compared(pair):
+        if self.keys.reads[gold] < self.keys.cells or not any(self._scored(pair)):
             return False
-        if not gold_told and not self._based(self.keys, gold, n):
+        if not gold_chosen and not self._based(self.keys, gold, n):
             return False
-        if answer_told:
+        if answer_chosen:
             return True
         if self.answers.reads[answer] < (0 if free else USUAL_MIN) * self.answers.most():
             return False
         if pair == ("truth", "truth") and self.keys.values:
-            return gold_told or self._truths()
+            return gold_chosen or self._truths()
+        return self._answers_fit(pair, n)
+
+    def _answers_fit(self, pair: tuple[str, str], n: int) -> bool:
+        """Return whether the answers do not exclude a pair of readings."""
+        answer = pair[0]
         if answer == "number" and self.counted:
             return self._values()
         if answer == "word":
@@ -598,30 +741,30 @@ class Columns:
         RTE's published labels are 0 for True and 1 for False, so bits beside words may be labels.
         Numbers such as 2 are no truth values.
         """
-        bits = [one.bits == one.cells for one in (self.answers, self.keys)]
-        return bits[0] == bits[1] and self.answers.reads["number"] <= self.answers.bits
+        answers_are_bits = self.answers.bits == self.answers.cells
+        keys_are_bits = self.keys.bits == self.keys.cells
+        numbers_are_bits = self.answers.reads["number"] <= self.answers.bits
+        return answers_are_bits == keys_are_bits and numbers_are_bits
 
     def _values(self) -> bool:
         """Return whether numbers of rows with options are values, and no numbers of these options.
 
         The keys fit neither range, from 0 or from 1, and neither do most of the answers.
         """
-        numbered = [one.reads["from0"] + one.only["from1"] for one in (self.answers, self.keys)]
         most = USUAL_MIN * self.answers.reads["number"]
-        return numbered[0] < most and numbered[1] < self.keys.cells
+        return self.answers.numbered() < most and self.keys.numbered() < self.keys.cells
 
     def _lettered(self, pair: tuple[str, str]) -> bool:
         """Return whether letters name options: the first of the alphabet, or the same in both
         columns (not Y and N)."""
-        places = [
-            {at for name, at in one.places if name == kind}
-            for kind, one in zip(pair, (self.answers, self.keys), strict=True)
-        ]
-        late = any(
-            kind == "letter" and max(at, default=0) >= USUAL_OPTIONS
-            for kind, at in zip(pair, places, strict=True)
-        )
-        return not late or bool(pair == ("letter", "letter") and places[0] & places[1])
+        answers, keys = self.answers.places[pair[0]], self.keys.places[pair[1]]
+        last = 0
+        for kind, letters in zip(pair, (answers, keys), strict=True):
+            if kind == "letter":
+                last = max(last, max(letters, default=0))
+        if last < USUAL_OPTIONS:
+            return True
+        return pair == ("letter", "letter") and not answers.keys().isdisjoint(keys)
 
     def _based(self, column: _Column, kind: str, n: int) -> bool:
         """Return whether no cell excludes that numbers count from where this reading does."""
@@ -634,55 +777,79 @@ class Columns:
         may be options."""
         if self._closed() and _letter_sets(frozenset(self.words)):
             return True
-        answers, keys = (one.codes / one.cells for one in (self.answers, self.keys))
-        plain = all(self.keys.reads[kind] < self.keys.cells for kind in ("number", "truth"))
-        return plain and keys <= CODES_MAX and answers <= keys + CODES_MAX
+        if self.keys.cells in (self.keys.reads["number"], self.keys.reads["truth"]):
+            return False
+        answers = self.answers.codes / self.answers.cells
+        keys = self.keys.codes / self.keys.cells
+        return keys <= CODES_MAX and answers <= keys + CODES_MAX
 
     def _preferred(self, fits: list[tuple[str, str]]) -> list[tuple[str, str]]:
         """Return pairs without those that another one makes needless."""
         named = [pair for pair in fits if pair[0] in OPTION]
         if self.counted and named:
             return named
-        if any(pair[0] != "word" for pair in fits):
-            fits = [pair for pair in fits if pair[0] != "word"]
+        fits = [pair for pair in fits if pair[0] != "word"] or fits
         same = self.answers.low == self.keys.low and self.answers.high == self.keys.high
         # If keys name every option, another base has another range.
         if same and ("number", "number") in fits:
             fits = [pair for pair in fits if pair[0] == pair[1]]
         return fits
 
-    def _compared(self, pair: tuple[str, str]) -> int:
-        """Return how many rows a pair of readings calls right or wrong."""
+    def _scored(self, pair: tuple[str, str]) -> tuple[int, int]:
+        """Return (rows that a pair of readings calls right, rows that it calls wrong)."""
         bit = 1 << PAIRS.index(pair)
-        return sum(times for (right, wrong), times in self.marks.items() if (right | wrong) & bit)
+        right = wrong = 0
+        for (right_by, wrong_by), times in self.marks.items():
+            if right_by & bit:
+                right += times
+            if wrong_by & bit:
+                wrong += times
+        return right, wrong
 
     def _contradict(self, pairs: list[tuple[str, str]]) -> bool:
-        bits = sum(1 << PAIRS.index(pair) for pair in pairs)
+        """Return whether some row is right by one of these pairs, and wrong by another."""
+        bits = 0
+        for pair in pairs:
+            bits |= 1 << PAIRS.index(pair)
         return any(right & bits and wrong & bits for right, wrong in self.marks)
 
     def _refusal(self, pairs: list[tuple[str, str]]) -> str:
-        found = f"The answers are {self.answers.range()} and the keys (gold) {self.keys.range()}"
+        ranges = f"The answers are {self.answers.range()} and the keys (gold) {self.keys.range()}"
         if pairs:
-            ways = [f"--answer-as {answer} --gold-as {key}" for answer, key in pairs]
-            scores = []
-            for way, pair in zip(ways, pairs, strict=True):
-                scores.append(f"{way} (score {self._score(pair)})")
-            return f"{found}: they can be read in {len(ways)} ways. Expected one of: {'; '.join(scores)}."
-        reads, most = self.keys.reads, self.keys.cells / 2
-        usual = [kind for kind in ("letter", "number", "truth") if reads[kind] > most]
-        odd = [self.keys.odd[kind] for kind in usual if kind in self.keys.odd]
-        why = f"; the key {odd[0][:40]!r} is not like the others" if odd else ""
+            ways = []
+            for answer, key in pairs:
+                score = self._score((answer, key))
+                ways.append(f"--answer-as {answer} --gold-as {key} (score {score})")
+            expected = f"Expected one of: {'; '.join(ways)}."
+            return f"{ranges}: they can be read in {len(ways)} ways. {expected}"
         return (
-            f"{found}{why}: no reading fits both columns. Expected answers in the form of the keys, or the texts of "
-            f"the options. Example: --map options=choices, or --answer-as letter --gold-as from1 (each is one of "
-            f"{', '.join(KINDS)})."
+            f"{ranges}{self._odd_key()}: no reading fits both columns. Expected answers in the form of the keys, "
+            f"or the texts of the options. Example: --map options=choices, or --answer-as letter --gold-as from1 "
+            f"(each is one of {', '.join(KINDS)})."
         )
 
+    def _odd_key(self) -> str:
+        """Return a clause about a key that the usual reading does not read; "" if it reads all."""
+        for kind in ("letter", "number", "truth"):
+            usual = self.keys.reads[kind] > self.keys.cells / 2
+            if usual and kind in self.keys.odd:
+                return f"; the key {self.keys.odd[kind][:40]!r} is not like the others"
+        return ""
+
     def _score(self, pair: tuple[str, str]) -> str:
-        bit = 1 << PAIRS.index(pair)
-        right = sum(count for (yes, _), count in self.marks.items() if yes & bit)
-        read = right + sum(count for (_, no), count in self.marks.items() if no & bit)
-        return f"{right / read:.3f}" if read else "none"
+        right, wrong = self._scored(pair)
+        return f"{right / (right + wrong):.3f}" if right or wrong else "none"
+
+
+def _candidates(answer_as: str, gold_as: str, free: bool) -> list[tuple[str, str]]:
+    """Return the pairs of readings that the user's choice allows; of replies, those that name an
+    option."""
+    pairs = []
+    for answer, gold in PAIRS:
+        chosen = answer_as in ("", answer) and gold_as in ("", gold)
+        if chosen and (not free or answer in _OF_REPLIES):
+            pairs.append((answer, gold))
+    return pairs
 
 
 @lru_cache(maxsize=1 << 11)

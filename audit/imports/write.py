@@ -1,12 +1,13 @@
-"""Joined outcomes -> a run directory: the rows of a memory audit that asked for the score alone,
-and its manifest."""
+"""Write joined outcomes as a run: the rows of a memory audit of the score alone, and its
+manifest."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from audit.config.references import IMPORTED, NOT_OURS
 from audit.core.errors import DataError
 from audit.core.records import NO_OPTION, FinishReason, Item, Reading
 from audit.imports.join import Answered, Joined
-from audit.imports.record import MAX_OF, Imported, Record
+from audit.imports.record import MAX_OF, Record
 from audit.judge.gates import LogCheck
 from audit.memory.audit import SCHEMA
 from audit.memory.design import Arm, MemoryThresholds
@@ -43,7 +44,7 @@ _NO_VALUE = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class RunFacts:
     """State what a run reports.
 
     Attributes
@@ -54,7 +55,7 @@ class Asked:
         Name, sha256, tool and version of each log.
     options : mapping
         How the logs were read, for the manifest.
-    told : mapping
+    origin_facts : mapping
         Result of `check_origin` for the held-out items.
     checks : sequence of LogCheck
         Checks of the logs.
@@ -68,13 +69,18 @@ class Asked:
     files: Sequence[Mapping[str, Any]]
     options: Mapping[str, Any]
     seed: int = 0
-    told: Mapping[str, Sequence[str]] = field(default_factory=lambda: {"held_out": ()})
+    origin_facts: Mapping[str, Sequence[str]] = field(default_factory=lambda: {"held_out": ()})
     checks: Sequence[LogCheck] = ()
     origins: Mapping[str, Origin] = field(default_factory=dict)
 
 
-def write_run(run_dir: Path, joined: Joined, asked: Asked) -> int:
-    """Write a run of the score alone, and return the number of its rows.
+def write_run(run_dir: Path, joined: Joined, facts: RunFacts) -> int:
+    """Write a run of the score alone.
+
+    Returns
+    -------
+    int
+        Number of its rows.
 
     Raises
     ------
@@ -87,49 +93,57 @@ def write_run(run_dir: Path, joined: Joined, asked: Asked) -> int:
     -----
     An interrupted run stays `running`, which no gate passes. The same command starts it again.
     """
-    names = [asked.benchmark, *([asked.held_out] if asked.held_out else [])]
-    every: list[Sequence[Answered]] = []
-    for (_, name), answers in joined.answers.items():
-        if name in names:
-            every += answers.values()
-    # Rows that each item needs.
-    trials = max(sum(one.of for one in pooled(epochs)) for epochs in every)
-    models = joined.models
-    total = len(models) * sum(len(joined.items[name]) for name in names) * trials
-    if total > MAX_ROWS:
-        found = f"{len(models)} models, {trials} trials an item: {total:,} rows, expected at most {MAX_ROWS:,}"
-        raise DataError(f"{found}. Import fewer models, or counts k of n with a smaller n.")
+    names = [facts.benchmark]
+    if facts.held_out:
+        names.append(facts.held_out)
+    trials = _trials(joined, names)
     questions: list[Item] = []
     for name in names:
-        questions += (question(name, key, entry) for key, entry in joined.items[name].items())
-    own = {"shard_items": 2, "orders": 0, "option_orders": 0}
+        questions += questions_of(joined, name)
+    models = joined.models
+    total = len(models) * len(questions) * trials
+    if total > MAX_ROWS:
+        size = f"{len(models)} models, {trials} trials an item: {total:,} rows"
+        raise DataError(
+            f"{size}, expected at most {MAX_ROWS:,}. Import fewer models, or counts k of n with a smaller n."
+        )
+    audit_options = {"shard_items": 2, "orders": 0, "option_orders": 0}
     analysis = {
         "thresholds": MemoryThresholds().to_dict(),
-        "benchmark": asked.benchmark,
-        "fresh": asked.held_out,
+        "benchmark": facts.benchmark,
+        "fresh": facts.held_out,
     }
     settings = [{"arm": Arm.SCORE.value, "level": 0, "replicate": k} for k in range(trials)]
     save(
         run_dir,
         SCHEMA,
         joined,
-        asked,
-        own=own,
+        facts,
+        audit_options=audit_options,
         analysis=analysis,
         questions=questions,
         settings=settings,
-        rows=lambda model: (row for q in questions for row in _rows(model, q, joined, trials)),
+        rows=partial(_rows, questions=questions, joined=joined, trials=trials),
     )
     return total
+
+
+def _trials(joined: Joined, names: Sequence[str]) -> int:
+    """Return the most trials of an item, which are the rows that each item needs."""
+    most = 0
+    for (_, name), answers in joined.answers.items():
+        for epochs in answers.values() if name in names else ():
+            most = max(most, sum(epoch.of for epoch in pooled(epochs)))
+    return most
 
 
 def save(
     run_dir: Path,
     schema: RowSchema,
     joined: Joined,
-    asked: Asked,
+    facts: RunFacts,
     *,
-    own: Mapping[str, Any],
+    audit_options: Mapping[str, Any],
     analysis: Mapping[str, Any],
     questions: Sequence[Item],
     settings: Sequence[Mapping[str, Any]],
@@ -140,7 +154,7 @@ def save(
 
     Parameters
     ----------
-    own, analysis : mapping
+    audit_options, analysis : mapping
         Facts of the audit, for the configuration and for its judgement.
     rows : callable
         Yields the rows of a model.
@@ -148,37 +162,35 @@ def save(
         Writes other files of the run.
     """
     ids: dict[str, list[str]] = {}
-    for one in sorted(questions, key=lambda q: q.id):
-        ids.setdefault(one.benchmark, []).append(one.id)
+    for item in sorted(questions, key=attrgetter("id")):
+        ids.setdefault(item.benchmark, []).append(item.id)
     config = {
         "provenance": IMPORTED,
-        "logs": list(asked.files),
-        "read_by": dict(asked.options),
+        "logs": list(facts.files),
+        "read_by": dict(facts.options),
         "models": joined.models,
-        "benchmark": asked.benchmark,
-        "control_benchmark": asked.held_out,
+        "benchmark": facts.benchmark,
+        "control_benchmark": facts.held_out,
         "n": "all",
-        "seed": asked.seed,
-        **own,
+        "seed": facts.seed,
+        **audit_options,
     }
-    facts = {}
+    engines = {}
     for name in joined.models:
-        facts[name] = {"revision": joined.revisions.get(name), "engine": IMPORTED}
-    origins = {name: asdict(one) for name, one in asked.origins.items()}
+        engines[name] = {"revision": joined.revisions.get(name), "engine": IMPORTED}
     common = {
-        "seed": asked.seed,
-        "judged": list(asked.judged),
+        "seed": facts.seed,
+        "judged": list(facts.judged),
         "references": [],
-        "origins": origins,
+        "origins": {name: asdict(origin) for name, origin in facts.origins.items()},
         **analysis,
+        "log_checks": list(map(asdict, facts.checks)),
+        "partial": _partial(joined, facts.benchmark),
+        **facts.origin_facts,
+        "held_out": [*facts.origin_facts["held_out"], NOT_OURS],
     }
-    common |= {
-        "log_checks": [asdict(one) for one in asked.checks],
-        "partial": _partial(joined, asked.benchmark),
-    }
-    common |= {**asked.told, "held_out": [*asked.told["held_out"], NOT_OURS]}
     with open_run_dir(
-        run_dir, schema, fingerprint(config, schema, ids=ids), config, facts, common
+        run_dir, schema, fingerprint(config, schema, ids=ids), config, engines, common
     ) as run:
         about = {name: {"revision": digest(of), "n": len(of)} for name, of in ids.items()}
         run.update(benchmark=about, settings=list(settings), sampled_ids=ids)
@@ -186,57 +198,87 @@ def save(
         also(run.path)
         shards = []
         for model in joined.models:
-            left = rows(model)
-            while step := list(islice(left, _SHARD_ROWS)):
-                shards.append(
-                    write_shard(run.path, rows_to_table(step, schema), schema, attempt=run.attempt)
-                )
-        whole = not any(one.get("unfinished") for one in asked.files)
+            for batch in _batches(rows(model)):
+                table = rows_to_table(batch, schema)
+                shards.append(write_shard(run.path, table, schema, attempt=run.attempt).record())
+        unfinished = any(file.get("unfinished") for file in facts.files)
         run.update(
-            status="finished" if whole else "stopped",
+            status="stopped" if unfinished else "finished",
             ended=now(),
-            shards=[one.record() for one in shards],
+            shards=shards,
             tables=table_hashes(run.path),
         )
 
 
+def _batches(rows: Iterator[Record]) -> Iterator[list[Record]]:
+    """Yield the rows of each shard."""
+    batch = list(islice(rows, _SHARD_ROWS))
+    while batch:
+        yield batch
+        batch = list(islice(rows, _SHARD_ROWS))
+
+
 def _partial(joined: Joined, benchmark: str) -> dict[str, str]:
     """Return what unfinished logs hold of the benchmark, by model."""
-    return {model: found for (model, name), found in joined.partial.items() if name == benchmark}
+    return {model: lack for (model, name), lack in joined.partial.items() if name == benchmark}
 
 
-def question(benchmark: str, key: str, one: Imported) -> Item:
-    return Item(
-        key,
-        benchmark,
-        one.text or "",
-        one.options,
-        NO_OPTION if one.gold is None else one.gold,
-        key,
-    )
+def questions_of(joined: Joined, benchmark: str) -> list[Item]:
+    """Return the questions of a benchmark.
+
+    Parameters
+    ----------
+    joined : Joined
+        The outcomes of all logs.
+    benchmark : str
+        Name of the benchmark.
+
+    Returns
+    -------
+    list of Item
+        The questions, each under the key of its item.
+    """
+    questions = []
+    for key, item in joined.items[benchmark].items():
+        gold = NO_OPTION if item.gold is None else item.gold
+        questions.append(Item(key, benchmark, item.text or "", item.options, gold, key))
+    return questions
 
 
-def _rows(model: str, item: Item, joined: Joined, trials: int) -> Iterator[Record]:
+def _rows(
+    model: str, *, questions: Sequence[Item], joined: Joined, trials: int
+) -> Iterator[Record]:
     """Yield one row for each trial, right ones first. Trials that the log lacks count as not asked."""
-    epochs = joined.answers.get((model, item.benchmark), {}).get(item.id, [])
-    outcomes: list[Answered | None] = []
-    for epoch in pooled(epochs):
-        outcomes += each_trial(epoch)
-    outcomes += [None] * (trials - len(outcomes))
-    for replicate, one in enumerate(outcomes):
-        yield (
-            row(SCHEMA, model, joined.revisions.get(model), item, one)
-            | _SETTING
-            | {"replicate": replicate}
-        )
+    revision = joined.revisions.get(model)
+    for item in questions:
+        epochs = joined.answers.get((model, item.benchmark), {}).get(item.id, [])
+        outcomes: list[Answered | None] = []
+        for epoch in pooled(epochs):
+            outcomes += each_trial(epoch)
+        outcomes += [None] * (trials - len(outcomes))
+        for replicate, outcome in enumerate(outcomes):
+            setting = _SETTING | {"replicate": replicate}
+            yield row(SCHEMA, model, revision, item, outcome) | setting
 
 
 def row(
-    schema: RowSchema, model: str, revision: str | None, item: Item, one: Answered | None
+    schema: RowSchema, model: str, revision: str | None, item: Item, outcome: Answered | None
 ) -> Record:
-    """Return the columns of one outcome that all audits share. `one` is None if the log lacks it."""
-    right = None if one is None or one.right is None else bool(one.right)
-    error = NOT_IN_LOG if one is None else one.error
+    """Return the columns of an outcome that all audits share.
+
+    Parameters
+    ----------
+    schema : RowSchema
+        Columns of the audit; those that only an engine fills are empty.
+    model, revision : str
+        The model, and the revision of its weights if the log states it.
+    item : Item
+        The question.
+    outcome : Answered or None
+        The outcome; None if the log lacks it.
+    """
+    right = None if outcome is None or outcome.right is None else bool(outcome.right)
+    error = NOT_IN_LOG if outcome is None else outcome.error
     options = list(item.options)
     return _empty_row(schema) | {
         "model": model,
@@ -250,31 +292,53 @@ def row(
         "question": item.text,
         "options": options,
         "gold": item.gold,
-        "response": (one.answer if one else None) or "",
+        "response": (outcome.answer if outcome else None) or "",
         "correct": right,
         "parsed": right is not None,
         "answer_form": "none" if right is None else IMPORTED,
         "finish_reason": _STOP if error is None else _ERROR,
         "engine_id": IMPORTED,
         "error": error,
-        "asked": one is not None,
+        "asked": outcome is not None,
     }
 
 
 def pooled(epochs: Sequence[Answered]) -> list[Answered]:
-    """Return the epochs of an item so that each weighs the same. If they have different numbers of
-    trials, one outcome has their mean share.
+    """Return the epochs of an item so that each weighs the same.
+
+    Returns
+    -------
+    list of Answered
+        The epochs. If they have different numbers of trials, one outcome has their mean share.
+
+    Examples
+    --------
+    >>> pooled([Answered(1, 2, "B", None), Answered(3, 4, "B", None)])
+    [Answered(right=5, of=8, answer='B', error=None)]
     """
-    if len({one.of for one in epochs if one.right is not None}) < 2:
+    if len(epochs) < 2:
         return list(epochs)
-    read = [(Fraction(one.right, one.of), one) for one in epochs if one.right is not None]
-    mean = (sum(share for share, _ in read) / Fraction(len(read))).limit_denominator(MAX_OF)
-    unread = [one for one in epochs if one.right is None]
-    return [Answered(mean.numerator, mean.denominator, read[0][1].answer, None), *unread]
+    read, unread, shares = [], [], []
+    for epoch in epochs:
+        if epoch.right is None:
+            unread.append(epoch)
+        else:
+            read.append(epoch)
+            shares.append(Fraction(epoch.right, epoch.of))
+    if len({epoch.of for epoch in read}) < 2:
+        return list(epochs)
+    mean = (sum(shares, Fraction(0)) / len(shares)).limit_denominator(MAX_OF)
+    return [Answered(mean.numerator, mean.denominator, read[0].answer, None), *unread]
 
 
 def each_trial(epoch: Answered) -> list[Answered]:
-    """Return an outcome of k right trials of n as n outcomes."""
+    """Return an outcome of k right trials of n as n outcomes.
+
+    Examples
+    --------
+    >>> [outcome.right for outcome in each_trial(Answered(2, 3, "B", None))]
+    [1, 1, 0]
+    """
     if epoch.right is None or (epoch.of == 1 and epoch.error is None):
         return [epoch]
     return [Answered(int(k < epoch.right), 1, epoch.answer, None) for k in range(epoch.of)]

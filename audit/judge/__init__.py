@@ -1,1 +1,1 @@
-"""Judge the cells of a panel, and build the report. All audits share this code."""
+"""Judge the cells of a panel and build the report, in the same way for all audits."""

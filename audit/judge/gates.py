@@ -1,4 +1,4 @@
-"""Define checks of the data that several audits share, with one rule and one wording (pure)."""
+"""Define the checks (gates) of the data that several audits share, with one rule for each."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from audit.shards.keys import RequestCounts
 from audit.statistics.chance import upper_limit
 from audit.statistics.paired import CellOutcomes, FloatArray, State
 
-# An accuracy of exactly 1 withholds the verdict if its probability over all conditions is smaller.
+# An accuracy of exactly 1 withholds the verdict if its probability, over all conditions, is lower.
 IMPLAUSIBLE = 1e-3
-# Agreement may be below the expected value by this number of standard errors at any threshold.
+# At any threshold, agreement may be this number of standard errors below its expected value.
 _MARGIN = 3.5
-_LIMIT_MIN = 1.5  # With a lower limit, one broken order in ten or more would pass.
+_LIMIT_MIN = 1.5  # With a lower limit, more than one in ten wrong item orders would pass.
 READ_ADVICE = (
     "Read some unparsed replies: raise max_tokens if they are cut off, correct the prompt, or read "
     "answers by letter_logprob or option_text."
@@ -35,7 +35,7 @@ CHANCE_SOURCE = "mean of 1/k over the questions; conf/verdict: above_chance_stan
 
 @dataclass(frozen=True)
 class LogCheck:
-    """Hold a check of the logs of an import. `detail` states the result as a sentence."""
+    """Hold a check of imported logs; `detail` states the result in a sentence."""
 
     name: str
     passed: bool
@@ -43,12 +43,12 @@ class LogCheck:
 
 
 def checks_of(analysis: Mapping[str, Any]) -> tuple[LogCheck, ...]:
-    """Return the checks in a manifest's `analysis`. Only an imported run has checks."""
+    """Return the checks in a manifest's `analysis`; only imported runs have checks."""
     return tuple(LogCheck(**check) for check in analysis.get("log_checks", ()))
 
 
 def log_checks(checks: Iterable[LogCheck]) -> tuple[Gate, ...]:
-    """Return the checks of an import as gates. Each failed check withholds the verdict."""
+    """Return the checks of an import as gates; a failed check withholds the verdict."""
     gates = []
     for check in checks:
         rule = Rule(check.name, 0.0, "the imported logs")
@@ -65,20 +65,20 @@ def above_chance(
     Parameters
     ----------
     shown : str
-        The accuracy as text.
+        Accuracy as text.
     z : float
-        The difference in standard errors. It is the number of the gate.
+        Distance of the accuracy from chance, in standard errors. It is the number of the gate.
     chance : float
-        The accuracy of guessing (0-1).
+        Accuracy of guessing (0-1).
     limit : float
-        The required z.
+        Smallest z that passes.
     numbers : mapping
         Further numbers of the gate.
 
     Returns
     -------
     Gate
-        The check.
+        Result of the check.
     """
     above = "above" if z > limit else "not above"
     detail = f"Accuracy ({shown}) is {above} guessing ({chance:.3f}) by {limit:g} standard errors."
@@ -96,14 +96,14 @@ def parsed(cell: CellOutcomes, least: float) -> Gate:
     Parameters
     ----------
     cell : CellOutcomes
-        The answers.
+        Answers of the cell.
     least : float
-        The smallest share of parsed answers (0-1).
+        Smallest share of parsed answers (0-1) that passes.
 
     Returns
     -------
     Gate
-        The check. Its number is the share of parsed answers.
+        Result of the check. Its number is the share of parsed answers.
     """
     unparsed = cell.state < State.WRONG
     share = float(1 - unparsed.mean())
@@ -121,33 +121,33 @@ def exact_values(
     advice: str,
     numbers: Mapping[str, float | None] | None = None,
 ) -> Gate:
-    """Check for values that real data rarely give: an accuracy of exactly 0 or 1.
+    """Check for values that are rare in real data: an accuracy of exactly 0 or 1.
 
     Parameters
     ----------
     rows : sequence of (str, array)
-        Condition and outcomes. NaN means no outcome.
+        Name of each condition with its outcomes. NaN means no outcome.
     everything : array
-        All outcomes.
+        Outcomes of all conditions.
     unmoved : str
-        The text of a further alarm, or "".
+        Text of a further alarm, or "".
     otherwise : str
-        The sentence if no such value occurs.
+        Sentence to use if no exact value occurs.
     advice : str
-        The advice if a value is implausible.
+        Advice to give if a value is implausible.
     numbers : mapping or None
         Further numbers of the gate.
 
     Returns
     -------
     Gate
-        The check. Its number is the number of exact values.
+        Result of the check. Its number is the number of exact values.
 
     Notes
     -----
-    A strong model is sometimes right on all of 50 questions. So an accuracy of exactly 1 is
-    harmless if the overall accuracy makes it likely enough (1 in 1,000 over the rows). The gate
-    then mentions it and does not withhold the verdict.
+    A strong model is sometimes right on all of 50 questions. An accuracy of exactly 1 is therefore
+    accepted if the overall accuracy makes it likely enough (a probability of 1 in 1,000 over all
+    conditions). The gate then mentions it, and does not withhold the verdict.
     """
     pooled = float(np.nanmean(everything)) if np.any(~np.isnan(everything)) else float("nan")
     alarms: list[str] = []
@@ -166,7 +166,7 @@ def exact_values(
     exact = [*alarms, *harmless]
     sentence = "Found " + "; ".join(exact[:5]) + "."
     if not alarms:
-        sentence += " At this overall accuracy such values are likely enough."
+        sentence += " At this overall accuracy, such values are plausible."
     source = "eight cells of song2026's Table 2 are exactly 0.00, worse than guessing"
     return Rule("exact_values", 0.0, source).checked(
         not exact,
@@ -184,7 +184,7 @@ def read_limits(read: int, asked: int) -> tuple[float, float]:
     Parameters
     ----------
     read, asked : int
-        Number of parsed answers, and of all answers.
+        Number of parsed answers, and number of all answers.
 
     Returns
     -------
@@ -204,29 +204,29 @@ def reached_model(
     nothing: str,
     must: bool,
 ) -> Gate:
-    """Check that requests differ, because a request that equals another one tests nothing.
+    """Check that requests of two conditions differ, because equal requests test nothing.
 
     Parameters
     ----------
     name : str
-        The name of the gate.
+        Name of the gate.
     counts : iterable of RequestCounts
-        The counts of compared requests.
+        Counts of compared, equal and repeated requests.
     limit : float
-        The largest share of equal requests. This share is the number of the gate.
+        Largest share of equal requests that passes. The observed share is the number of the gate.
     sentence : str
-        A template with {compared}, {same} and {repeated}.
+        Template of the detail, with the fields {compared}, {same} and {repeated}.
     advice : str
-        The advice.
+        Advice to give after a failure.
     nothing : str
-        The sentence if no request was compared.
+        Sentence to use if no requests were compared.
     must : bool
-        True withholds the verdict if no request was compared.
+        True if the verdict is withheld when no requests were compared.
 
     Returns
     -------
     Gate
-        The check.
+        Result of the check.
     """
     counts = list(counts)
     compared = sum(c.compared for c in counts)
@@ -259,11 +259,11 @@ class Agreement:
     Parameters
     ----------
     z : float
-        The correlation of the rows, times sqrt(n - 1).
+        Correlation of the rows, multiplied by sqrt(n - 1).
     expected : float
-        The z that the agreement within each side predicts.
+        z that follows from the agreement within each side.
     limit : float
-        The smallest z of rows that belong to the same items.
+        Smallest z that is accepted for rows of the same items in the same order.
     """
 
     z: float
@@ -272,28 +272,28 @@ class Agreement:
 
 
 def agreement(x: FloatArray, y: FloatArray, correlation: float, z_min: float) -> Agreement | None:
-    """Measure the agreement of two sides on the same items.
+    """Return the agreement between two sides that should hold the same items in the same order.
 
     Parameters
     ----------
     x, y : (n,) array
-        The outcomes.
+        Outcomes of each side.
     correlation : float
-        The expected correlation.
+        Expected correlation.
     z_min : float
-        The largest value of the limit.
+        Largest value of the limit.
 
     Returns
     -------
     Agreement or None
-        The agreement. None if a side is constant, or the expected correlation is too small.
+        The agreement. None if a side is constant, or if the expected correlation is too small.
     """
     if x.std() == 0 or y.std() == 0:
         return None
     root = float(np.sqrt(x.size - 1))
-    # The spread is the standard error of z. It is 1 without agreement, and larger if few items are
-    # wrong, because a few coincidences then decide. For standardised 0/1 values x and y,
-    # E[x^2 y^2] = 1 + skew(x) skew(y) corr(x, y).
+    # `spread` is the standard error of z. It is 1 without agreement. It is larger if few items are
+    # wrong, because a few coincidences then have a large effect. For standardised 0/1 values x and
+    # y, E[x^2 y^2] = 1 + skew(x) skew(y) corr(x, y).
     spread = float(np.sqrt(max(1 + scipy.stats.skew(x) * scipy.stats.skew(y) * correlation, 1.0)))
     limit = min(z_min, correlation * root - _MARGIN * spread)
     if not limit >= _LIMIT_MIN:

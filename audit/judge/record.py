@@ -1,4 +1,4 @@
-"""Judge the cells of an audit in one loop. A record holds the steps of the audit (pure).
+"""Judge the cells of an audit in one loop; a record holds the audit's own functions for each step.
 
 cells -> evidence -> p-values corrected over the panel -> gates -> decision -> result
 """
@@ -23,9 +23,9 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Settings(Generic[Chosen]):
-    """Hold the thresholds, the seed and the calibration by which cells are judged.
+    """Hold the thresholds, the seed and the calibration with which cells are judged.
 
-    `table` is the audit's calibration. Without a table no error rate is quoted.
+    `table` is the calibration of the audit. Without a table, no error rate is quoted.
     """
 
     thresholds: Chosen
@@ -36,22 +36,22 @@ class Settings(Generic[Chosen]):
 
 @dataclass(frozen=True)
 class Case(Generic[Cell, Evidence, Panel]):
-    """Hold one cell on its way to a verdict.
+    """Hold one cell and the results of the steps that have been run on it.
 
     Parameters
     ----------
     cell : Cell
-        The data.
+        Data of the cell.
     settings : Settings
-        The thresholds and the seed.
+        Thresholds and seed.
     rng : Generator
-        The cell's random numbers, after those that `measure` used.
+        Random numbers of the cell, continued after those that `measure` used.
     evidence : Evidence
-        The result of `measure`.
+        Result of the step `measure`.
     panel : Panel
-        The entry of the cell in the result of `over_panel`.
+        Entry of the cell in the result of the step `over_panel`.
     gates : tuple of Gate
-        The checks.
+        Results of the checks.
     """
 
     cell: Cell
@@ -64,22 +64,25 @@ class Case(Generic[Cell, Evidence, Panel]):
 
 @dataclass(frozen=True)
 class Judge(Generic[Cell, Evidence, Panel, Result]):
-    """Hold the steps that judge a cell.
+    """Hold an audit's functions for the steps that judge a cell.
 
     Parameters
     ----------
     name : callable
-        Returns texts that name the cell. These texts and the seed determine its random numbers.
+        Function from a cell to texts that name it. These texts and the seed determine the random
+        numbers of the cell.
     measure : callable
-        Returns all numbers of a cell.
+        Function from (cell, settings, random generator) to all numbers of the cell.
     over_panel : callable
-        Applies Holm's correction to the evidence of all cells, and returns an entry for each cell.
+        Function from the evidence of all cells to an entry for each cell. It applies Holm's
+        correction.
     gates : callable
-        Returns the checks of a case.
+        Function from a case to the results of its checks.
     result : callable
-        Decides, and writes all sentences.
+        Function from a case to its decision, with all sentences.
     shipped : str
-        The file in `audit/data` with the audit's error rates, or "" if no rates were simulated.
+        Name of the file in `audit/data` with the audit's error rates; "" if no rates were
+        simulated.
     """
 
     name: Callable[[Cell], Sequence[str]]
@@ -98,17 +101,17 @@ def judge_cells(
     Parameters
     ----------
     judge : Judge
-        The steps.
+        The audit's functions.
     cells : sequence of Cell
-        The data.
+        Cells of the panel.
     settings : Settings
-        The thresholds and the seed.
+        Thresholds and seed.
 
     Returns
     -------
     tuple of Result
-        The results in the order of the cells. A cell's random numbers depend on the seed and the
-        cell's name, not on the other cells.
+        Result of each cell, in the order of the cells. A cell's random numbers depend on the seed
+        and on the cell's name, not on other cells.
     """
     streams = [cell_rng(settings.seed, *judge.name(cell)) for cell in cells]
     evidence = []
@@ -128,30 +131,30 @@ def cell_rng(seed: int, *names: str) -> np.random.Generator:
     Parameters
     ----------
     seed : int
-        The seed of the run.
+        Seed of the run.
     *names : str
-        The texts that name the cell.
+        Texts that name the cell.
 
     Returns
     -------
     Generator
-        The same generator for the same arguments.
+        A generator in the same state whenever the arguments are the same.
     """
     return np.random.default_rng([seed, zlib.crc32("\0".join(names).encode())])
 
 
 def holm_rows(rows: Sequence[Sequence[float | None]]) -> list[list[float | None]]:
-    """Correct p-values by Holm over all cells.
+    """Return p-values corrected by Holm's procedure over all cells together.
 
     Parameters
     ----------
     rows : sequence of sequence of float or None
-        p-values by cell. None and NaN stand for tests that were not made.
+        p-values of each cell. None and NaN stand for tests that were not made.
 
     Returns
     -------
     list of list of float or None
-        The adjusted p-values. None stands for a test that was not made.
+        Adjusted p-values in the same arrangement. None stands for a test that was not made.
     """
     flat: list[float] = []
     for row in rows:

@@ -1,7 +1,7 @@
 """Build the report of the runs of one audit: page, verdict.json, tables and figures.
 
-The report is built from the run directories alone. Each file is written completely or not at all,
-and verdict.json is written last.
+The report is built from the run directories alone. Each file is either written completely or not at
+all, and verdict.json is written last.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,16 +31,16 @@ Result = TypeVar("Result", bound=CellResult)
 
 @dataclass(frozen=True)
 class Report(Generic[Verdict, Behind]):
-    """Hold the functions that make a report from the runs of one audit.
+    """Hold the functions that build the report of an audit from its runs.
 
     Parameters
     ----------
     judge : callable
-        Returns the verdict of some run directories, and further data for the audit's `page.py`.
+        Function from run directories to their verdict and further data for the audit's `page.py`.
     takes : tuple of str
-        The options of `audit report` for this audit.
+        Options of `audit report` that this audit accepts.
     options : callable
-        Returns the keywords of `judge` for run directories and these options.
+        Function from run directories and these options to the keyword arguments of `judge`.
     """
 
     judge: Callable[..., tuple[Verdict, Behind]]
@@ -55,58 +55,58 @@ class Report(Generic[Verdict, Behind]):
         Parameters
         ----------
         run_dirs : sequence of Path
-            The runs.
+            Directories of the runs.
         out : Path
-            The folder to write.
+            Directory for the report.
         **keywords : Any
-            Keywords of `judge`.
+            Keyword arguments of `judge`.
 
         Returns
         -------
         ReportPaths
-            The files.
+            Paths of the written files.
         """
         verdict, behind = self.judge(list(map(Path, run_dirs)), **keywords)
         if has_part(verdict.audit, "page"):
             page = part_of(verdict.audit, "page").page
         else:
-            from audit.report.plain import page  # This import loads matplotlib.
+            from audit.report.plain import page  # Imported here because it loads matplotlib.
         return write_report(Path(out), verdict, page(verdict, behind))
 
     def of_runs(self, run_dirs: Sequence[Path], out: Path, typed: Mapping[str, Any]) -> ReportPaths:
-        """Build the report for `audit report`.
+        """Build the report for the command `audit report`.
 
         Parameters
         ----------
         run_dirs : sequence of Path
-            The runs.
+            Directories of the runs.
         out : Path
-            The folder to write.
+            Directory for the report.
         typed : mapping
-            The typed options. They take precedence over the manifests.
+            Options that the user typed. They take precedence over the options in the manifests.
 
         Returns
         -------
         ReportPaths
-            The files.
+            Paths of the written files.
 
         Raises
         ------
         ConfigError
-            If an option belongs to another audit.
+            If an option is one of another audit.
         """
         for name, value in typed.items():
             if value is not None and name not in self.takes:
                 option = f"--{name.replace('_', '-')}"
                 known = ", ".join(f"--{known.replace('_', '-')}" for known in self.takes)
-                raise ConfigError(f"{option} does not belong to this audit. Expected {known}.")
+                raise ConfigError(f"Option {option} is not one of this audit. Expected {known}.")
         given = {name: typed.get(name) for name in self.takes}
         return self.build(run_dirs, out, **self.options(run_dirs, given))
 
     def verdict_of(self, run_dirs: Sequence[Path]) -> dict[str, Any]:
         """Return the content of verdict.json for some runs, without writing a file.
 
-        The options are those of the manifests.
+        The options are those in the manifests of the runs.
         """
         options = self.options(run_dirs, dict.fromkeys(self.takes))
         verdict, _ = self.judge(list(map(Path, run_dirs)), **options)
@@ -123,17 +123,16 @@ def report_of_answers(
     audit : Audit
         The audit.
     judge : Judge
-        The steps that judge a cell.
+        The audit's functions that judge a cell.
     verdict : type
-        A subclass of `JudgedRun` whose only fields are those of the head, the cells and the
-        results.
+        Subclass of `JudgedRun` that adds no fields.
     limits : type
-        The class of the thresholds.
+        Class of the audit's thresholds.
 
     Returns
     -------
     Report
-        The report.
+        Functions that build the report.
     """
 
     def judged(run_dirs: Sequence[Path], *, seed: int | None = None) -> tuple[Verdict, Path]:
@@ -151,14 +150,14 @@ def report_of_answers(
 
 
 def only(run_dirs: Sequence[Path], audit: str) -> Path:
-    """Return the only run directory of an audit that judges one run at a time.
+    """Return the single run directory of an audit that judges one run at a time.
 
     Parameters
     ----------
     run_dirs : sequence of Path
-        The run directories.
+        Run directories.
     audit : str
-        The name of the audit, for the message.
+        Name of the audit, for the error message.
 
     Returns
     -------
@@ -172,7 +171,7 @@ def only(run_dirs: Sequence[Path], audit: str) -> Path:
     """
     if len(run_dirs) != 1:
         raise DataError(
-            f"Number of runs of audit {audit} is {len(run_dirs)}. Expected 1. To judge several "
+            f"The number of runs of audit {audit} is {len(run_dirs)}. Expected 1. To judge several "
             "models together, run them in one job. Example: 'model=[llama3_8b,qwen3_8b]'"
         )
     return Path(run_dirs[0])
@@ -181,21 +180,21 @@ def only(run_dirs: Sequence[Path], audit: str) -> Path:
 def head_of(
     settings: Settings[Any], seen: Sequence[Seen], rows: Sequence[CellRows]
 ) -> dict[str, Any]:
-    """Return the first fields of a `JudgedRun`.
+    """Return the first fields of a `JudgedRun` as keyword arguments.
 
     Parameters
     ----------
     settings : Settings
-        The thresholds and the seed.
+        Thresholds and seed.
     seen : sequence of Seen
-        The counted rows of each run.
+        Rows that were counted in each run.
     rows : sequence of CellRows
-        The numbers of existing and of expected rows.
+        Numbers of existing and of expected rows.
 
     Returns
     -------
     dict
-        Keyword arguments of the `JudgedRun`.
+        Keyword arguments of `JudgedRun`.
     """
     return {
         "seed": settings.seed,
@@ -214,27 +213,28 @@ def with_reservations(
     design: Field,
     judged: set[str] | None = None,
 ) -> Result:
-    """Add reservations about the references to a result, and the measured sensitivity of the audit.
+    """Return a result with reservations about its references and the sensitivity of its audit.
 
     Parameters
     ----------
     result : Result
-        The result.
+        Result of a cell.
     audit : str
-        The audit.
+        Name of the audit.
     analysis : mapping
         The manifest's `analysis`.
     sensitivity : mapping
-        The table that `load_sensitivity` returns.
+        Measured sensitivities, as returned by `load_sensitivity`.
     design : Field
-        The run's design.
+        Design of the run.
     judged : set of str or None
-        The indicators that were judged. The sensitivity of other indicators is not quoted.
+        Names of the indicators that were judged; None for all. The sensitivity of other indicators
+        is not quoted.
 
     Returns
     -------
     Result
-        The result with these sentences.
+        The result with these sentences added.
     """
     quoted = quote(sensitivity, audit, result.model, result.benchmark, design, judged)
     return replace(

@@ -1,2 +1,4 @@
-"""Grade contrasts in the same way for every audit, and hold the verdict as a typed document
-(pure)."""
+"""Grade the contrasts of every audit in the same way, and define verdict.json as a typed model.
+
+The package does no I/O except for reading verdict.json.
+"""

@@ -1,4 +1,4 @@
-"""Rule on a verdict.json: pass, review, block or no decision, with the exit code."""
+"""Turn a verdict.json into a ruling: pass, review, block or no decision, with the exit code."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -18,10 +18,10 @@ from audit.judging.result import Status
 from audit.judging.together import Document, Entry, JointVerdict, SuiteRules, parse, parts_of
 from audit.judging.vocabulary import VerdictWord, subtitle
 
-# Of a panel. Something that settles nothing is worse than something a person can weigh: an approval
-# must not carry it.
+# Order of decisions in a panel, the worst first. "No decision" is worse than "review": an approval
+# by a person must not let an audit pass that settled nothing.
 WORST_FIRST = (Decision.BLOCK, Decision.NO_DECISION, Decision.REVIEW, Decision.PASS)
-# As a page shows them; what each means for a job that asks the gate.
+# Display of each decision on a page, with its meaning for a job that calls the gate.
 SHOWN: dict[Decision, VerdictWord] = {
     Decision.BLOCK: VerdictWord(
         "Block",
@@ -53,8 +53,9 @@ SHOWN: dict[Decision, VerdictWord] = {
 class CellRuling:
     """Hold the ruling on one model and benchmark.
 
-    failed_gates: (name, detail). not_run: controls. plain: the verdict in plain words. context: set
-    if the benchmark has several.
+    failed_gates: pairs (name of the gate, its detail). not_run: controls that were not run. plain:
+    the verdict in plain words. context: name of the context, if the benchmark has several;
+    otherwise "".
     """
 
     audit: str
@@ -74,7 +75,8 @@ class CellRuling:
 
 @dataclass(frozen=True)
 class Changed:
-    """Hold a field in which a run differs from its seal; None if one side lacks it."""
+    """Hold a field that differs between a run and its seal; None for a side that lacks the
+    field."""
 
     field: str
     sealed: Any
@@ -83,10 +85,11 @@ class Changed:
 
 @dataclass(frozen=True)
 class Seal:
-    """Hold what was signed before a run of this audit (`governance.sealed`).
+    """Hold the seal of an audit, a plan that was signed before the run (`governance.sealed`).
 
-    signer: None if no signature was checked. detects: the smallest effect that the design detects,
-    for each model and benchmark.
+    signer: identity of the signer, or None if no signature was checked. sealed: time of sealing.
+    changed: fields in which the run differs from the plan. detects: the smallest effect that the
+    design detects, for each model and benchmark.
     """
 
     audit: str
@@ -98,8 +101,10 @@ class Seal:
 
 @dataclass(frozen=True)
 class Try:
-    """Hold an earlier run of the same audit, model and benchmark. `decision` is "" without a
-    verdict.
+    """Hold an earlier run of the same audit, model and benchmark.
+
+    decision: decision of that run, or "" if it has no verdict. differs: fields of the configuration
+    that differ from this run's.
     """
 
     run: str
@@ -109,7 +114,7 @@ class Try:
 
     @property
     def same_design(self) -> bool:
-        """Return whether no more than the drawn questions differ."""
+        """Return whether the two runs differ in nothing but the drawn questions."""
         return set(self.differs) <= {"questions"}
 
 
@@ -120,34 +125,34 @@ class Ruling:
     Parameters
     ----------
     run : str
-        The run.
+        Name of the run.
     decision, exit_code
-        The ruling, with people's decisions.
+        Final decision and its exit code, in which people's decisions are included.
     verdict_decision : Decision
-        The ruling by the verdict alone.
+        Decision by the verdict alone.
     problem : str
-        Why there is no verdict to rule by.
+        Reason why there is no verdict to decide by; "" if there is a verdict.
     incomplete : tuple of CellRows
         Cells with missing answers.
     cells : tuple of CellRuling
-        The rulings on cells.
+        Ruling on each cell.
     together : tuple of str
         Joint statements of several audits.
     rules : tuple of str
-        What the source's thresholds of a suite state beside our verdict, and which of them gates;
-        then thresholds that are not the shipped ones.
+        Sentences on the rules that were applied: the decision by the source's thresholds of a
+        suite, which thresholds decide, and thresholds that differ from the shipped ones.
     scope : str
-        The forms of contamination that a pass of several audits covers.
+        Forms of contamination that a pass of several audits covers.
     decided : tuple of str
-        People's decisions, a sentence each.
+        Decisions of people, one sentence each.
     overridden : bool
-        Whether the run passes because of them.
+        True if the run passes because of a person's decision.
     own_thresholds : tuple of str
-        The thresholds that are not the shipped ones.
+        Sentences on thresholds that differ from the shipped ones.
     seals : tuple of Seal
-        The plan of each sealed run.
+        Sealed plan of each sealed run.
     tries : tuple of Try
-        The earlier runs that are known.
+        Earlier runs of the same audit, as far as they are known.
     """
 
     run: str
@@ -168,12 +173,12 @@ class Ruling:
 
 
 def words() -> dict[str, VerdictWord]:
-    """Return the verdicts of all audits.
+    """Return the display words of the verdicts of all audits.
 
     Returns
     -------
     dict
-        {word in verdict.json: words of the verdict}.
+        {code of the verdict in verdict.json: its display words}.
     """
     by_verdict: dict[str, VerdictWord] = {}
     for name in every_audit():
@@ -182,7 +187,7 @@ def words() -> dict[str, VerdictWord]:
 
 
 def words_of(audit: str) -> Mapping[str, VerdictWord]:
-    """Return the verdicts of an audit.
+    """Return the display words of the verdicts of one audit.
 
     Parameters
     ----------
@@ -192,13 +197,13 @@ def words_of(audit: str) -> Mapping[str, VerdictWord]:
     Returns
     -------
     mapping
-        {word in verdict.json: words of the verdict}.
+        {code of the verdict in verdict.json: its display words}.
     """
     verdicts: Mapping[str, VerdictWord] = part_of(audit, "vocabulary").VERDICTS
     return verdicts
 
 
-# Codes and rates that an earlier version wrote, and what this one says of the same data.
+# Names of codes and rates in files of earlier versions, with their present names.
 _EARLIER = {"brittle": "no_excess_detected", "brittle_cause_unknown": "drop_cause_unknown"}
 _EARLIER_RATES = {"clean_brittle": "clean_unknown", "memorised_brittle": "memorised_unknown"}
 
@@ -208,18 +213,26 @@ def document_of(plain: Any, what: str = "verdict.json") -> Document:
 
     Parameters
     ----------
+    plain : object
+        The JSON value.
     what : str
-        Name of the file, for messages.
+        Name of the file in error messages.
+
+    Returns
+    -------
+    Document
+        The verdict of one audit, or of several audits.
 
     Raises
     ------
     ConfigError
-        If a field is missing or has a wrong type, or a verdict is unknown. The message names the field.
+        If a field is missing or has a wrong type, or if a verdict is unknown. The message names the
+        field.
 
     Notes
     -----
-    A cell that an earlier version wrote gets the field names of this version, and the grade of its
-    verdict if it has none.
+    Cells of earlier versions are converted: their fields get the present names, and a cell without
+    a grade gets the grade of its verdict.
     """
     document = parse(
         _renamed(plain), lambda audit: part_of(audit, "vocabulary").INSTRUMENT.cell, what
@@ -230,7 +243,8 @@ def document_of(plain: Any, what: str = "verdict.json") -> Document:
             if cell.verdict not in known:
                 expected = ", ".join(map(str, known))
                 raise ConfigError(
-                    f"{what}: verdict of cells[{k}] ({audit}) is {cell.verdict!r}. Expected {expected}."
+                    f"{what}: the verdict of cells[{k}] ({audit}) is {cell.verdict!r}. Expected "
+                    f"one of {expected}."
                 )
     return document
 
@@ -241,9 +255,9 @@ def verdict_of(plain: Any, what: str = "verdict.json") -> AuditVerdict[Any]:
     Parameters
     ----------
     plain : object
-        The JSON value, such as `JudgedRun.to_dict` returns it.
+        The JSON value, as returned by `JudgedRun.to_dict`.
     what : str
-        Name of the file, for messages.
+        Name of the file in error messages.
 
     Returns
     -------
@@ -253,12 +267,13 @@ def verdict_of(plain: Any, what: str = "verdict.json") -> AuditVerdict[Any]:
     Raises
     ------
     ConfigError
-        As `document_of`, and if the value is a verdict of several audits.
+        If the value is not valid (see `document_of`), or is a verdict of several audits.
     """
     document = document_of(plain, what)
     if isinstance(document, JointVerdict):
         raise ConfigError(
-            f"{what} is of {len(document.audits)} audits. Expected one. Example: audit report RUN"
+            f"{what} has the verdicts of {len(document.audits)} audits. Expected one. Example: "
+            "audit report RUN"
         )
     return document
 
@@ -274,14 +289,14 @@ def read_document(path: Path) -> Document:
     Returns
     -------
     Document
-        The verdict of one audit or of several.
+            The verdict of one audit, or of several audits.
 
     Raises
     ------
     OSError
         If the file cannot be read.
     ConfigError
-        As `document_of`.
+        If the file is not a valid verdict.json (see `document_of`).
     """
     return document_of(_json(path), str(path))
 
@@ -304,7 +319,8 @@ def read_verdict(path: Path) -> AuditVerdict[Any]:
     OSError
         If the file cannot be read.
     ConfigError
-        As `document_of`, and if the file is a verdict of several audits.
+        If the file is not a valid verdict.json (see `document_of`), or is a verdict of several
+        audits.
     """
     return verdict_of(_json(path), str(path))
 
@@ -319,8 +335,8 @@ def _json(path: Path) -> Any:
 
 
 def _renamed(plain: Any) -> Any:
-    """Return the value with the names of this version in every cell, and a grade if an earlier
-    version wrote none."""
+    """Return the JSON value with present names in every cell, and with a grade if a cell has
+    none."""
     if not isinstance(plain, dict):
         return plain
     if isinstance(plain.get("audits"), dict):
@@ -361,13 +377,12 @@ def rule(document: Document, run: str = "") -> Ruling:
     document : Document
         The verdict.
     run : str
-        Name of the run, for the ruling.
+        Name of the run, which the ruling states.
 
     Returns
     -------
     Ruling
-        The worst cell decides. The ruling is a failed one if rows are missing, or an audit measured
-        nothing.
+        Decision of the worst cell; "no decision" if rows are missing or an audit measured nothing.
     """
     parts = parts_of(document)
     joint, suite = (
@@ -413,7 +428,7 @@ def rule(document: Document, run: str = "") -> Ruling:
 
 
 def shipped_alone(ruling: Ruling) -> Ruling:
-    """Return a ruling that holds only with the shipped thresholds.
+    """Return a ruling that is valid only if the shipped thresholds were used.
 
     Parameters
     ----------
@@ -423,20 +438,23 @@ def shipped_alone(ruling: Ruling) -> Ruling:
     Returns
     -------
     Ruling
-        The same, or a failed one if it was reached with other thresholds.
+        The ruling itself; a failed ruling if other thresholds were used.
     """
     if ruling.problem or not ruling.own_thresholds:
         return ruling
     thresholds = " ".join(ruling.own_thresholds)
     return failed(
         ruling.run,
-        f"{thresholds} Expected those that ship, as --rule shipped asks. Build the report with them.",
+        f"{thresholds} Expected the shipped thresholds, because of --rule shipped. Build the "
+        "report with them.",
     )
 
 
 def _thresholds(parts: Iterable[tuple[str, AuditVerdict[Any]]]) -> Iterator[str]:
-    """Yield a sentence on the thresholds of each audit that are not the shipped ones: larger ones
-    may let anything pass."""
+    """Yield a sentence for each audit whose thresholds differ from the shipped ones.
+
+    With large enough thresholds, any model would pass.
+    """
     for audit, part in parts:
         if audit not in AUDITS:
             continue
@@ -447,20 +465,27 @@ def _thresholds(parts: Iterable[tuple[str, AuditVerdict[Any]]]) -> Iterator[str]
             if shipped.get(name, value) != value:
                 other.append(f"{name} {value} ({shipped[name]})")
         if other:
-            yield f"{audit}: these thresholds are not those that ship (in brackets): {', '.join(other)}."
+            yield (
+                f"{audit}: these thresholds differ from the shipped ones (in brackets): "
+                f"{', '.join(other)}."
+            )
 
 
 def _suite_rule(suite: SuiteRules | None) -> Iterator[str]:
-    """Yield that the numbers of a suite decide in place of our verdict, if they do."""
+    """Yield a sentence if the thresholds of a suite's source decide instead of our verdict."""
     if suite is not None and suite.gate == "source":
-        yield "The suite's own numbers decide here (gate: source)."
+        yield "The thresholds of the suite's source decide here (gate: source)."
 
 
 def _scoped(
     worst: Decision, joint: Iterable[Entry], suite: SuiteRules | None
 ) -> tuple[Decision, tuple[str, ...], str]:
-    """Return the decision by the worst cell, the forms that a pass had to examine and did not, and
-    the forms that it covers."""
+    """Return the decision, the problem of a pass with unexamined forms, and the forms that it
+    covers.
+
+    Forms are forms of contamination. A pass of the worst cell becomes "no decision" if a form that
+    the suite requires was not examined.
+    """
     if worst != Decision.PASS:
         return worst, (), ""
     scopes = []
@@ -473,24 +498,24 @@ def _scoped(
 
 
 def gated(cell: CellRuling, suite: SuiteRules | None) -> CellRuling:
-    """Return a cell as the gate of the suite rules it.
+    """Return a cell with the decision that applies in its suite.
 
     Parameters
     ----------
     cell : CellRuling
-        The ruling by our thresholds.
+        Ruling by our thresholds.
     suite : SuiteRules or None
-        The suite, if the run belongs to one.
+        The suite; None if the run belongs to no suite.
 
     Returns
     -------
     CellRuling
-        The ruling by the suite's thresholds.
+        The cell; if `gate` of the suite is "source", with the decision of the source's thresholds.
 
     Notes
     -----
-    If `gate` is "source", the source's thresholds decide. They pass no withheld cell: their score of a
-    model without a right answer is 0.
+    The source's thresholds cannot pass a cell whose verdict is withheld. Otherwise they would pass
+    a model without any right answer, whose contamination score is 0.
     """
     if suite is None or suite.gate != "source":
         return cell
@@ -502,24 +527,24 @@ def gated(cell: CellRuling, suite: SuiteRules | None) -> CellRuling:
     measured = cell.grade not in (Grade.CHECK_FAILED, Grade.NOT_IDENTIFIED)
     if not ruled or (ruled[0] == Decision.PASS and not measured):
         return cell
-    reason = f"decided by the source's thresholds; our verdict says {cell.decision}"
+    reason = f"decided by the source's thresholds; our own verdict means {cell.decision}"
     return replace(cell, decision=ruled[0], reasons=(reason, *cell.reasons))
 
 
 def failed(run: str, problem: str) -> Ruling:
-    """Return the ruling on a run without a verdict. People's decisions cannot make it a pass.
+    """Return the ruling on a run without a verdict; people's decisions cannot make it a pass.
 
     Parameters
     ----------
     run : str
         Name of the run.
     problem : str
-        Why there is no verdict.
+        Reason why there is no verdict.
 
     Returns
     -------
     Ruling
-        A failed ruling.
+        A ruling of "no decision".
     """
     return Ruling(run, Decision.NO_DECISION, FAILED, Decision.NO_DECISION, problem=problem)
 

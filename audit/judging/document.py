@@ -1,7 +1,7 @@
-"""Define verdict.json of one audit as a typed model; `together` defines that of several.
+"""Define verdict.json of one audit as a typed model; `together` defines that of several audits.
 
-Every reader (gate, pages, registry, export, terminal) reads this model. Keys beyond the fields are
-the audit's own figures; an audit names those that others read in a subclass of `Cell`.
+Every reader (gate, pages, registry, export, terminal) uses this model. Keys that are not fields are
+figures of one audit. An audit declares those that other modules read in a subclass of `Cell`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from audit.judging.result import Calibration, Gate
 
 
 class Section(BaseModel):
-    """A part of verdict.json: no value is converted, and no number is NaN or infinite."""
+    """Hold a part of verdict.json. Values are not converted, and numbers are neither NaN nor
+    infinite."""
 
     model_config = ConfigDict(
         frozen=True, strict=True, extra="allow", allow_inf_nan=False, populate_by_name=True
@@ -26,13 +27,15 @@ class Section(BaseModel):
 
     @property
     def figures(self) -> dict[str, JsonValue]:
-        """Return the values of the section beyond its fields, by name."""
+        """Return the values of keys that are not fields of the section, by key."""
         return self.__pydantic_extra__
 
 
 class Coded(Section):
-    """A reason or an advice: the code of its sentence, and the numbers in it (0-1 for shares and
-    differences).
+    """Hold a reason or a piece of advice: the code of its sentence, and the numbers in the
+    sentence.
+
+    Shares and differences are 0-1.
     """
 
     code: str
@@ -40,7 +43,7 @@ class Coded(Section):
 
 
 class Interval(Section):
-    """An estimate with its 95 % interval; None if it was not computed."""
+    """Hold an estimate with its 95 % interval; a number that was not computed is None."""
 
     estimate: float | None
     low: float | None
@@ -48,7 +51,7 @@ class Interval(Section):
 
 
 class Difference(Section):
-    """A difference with its 95 % interval; None if it was not computed."""
+    """Hold a difference with its 95 % interval; a number that was not computed is None."""
 
     difference: float | None
     low: float | None
@@ -56,24 +59,25 @@ class Difference(Section):
 
 
 class Without(Section):
-    """An estimate of the score without memory, 0-1."""
+    """Hold the score without memory as a number, 0-1."""
 
     without: Interval
 
 
 class WithoutMemory(Section):
-    """The score without memory: in a sentence, and the estimate if there is one."""
+    """Hold the score without memory as a sentence, and as an estimate if one was computed."""
 
     sentence: str
     estimate: Without | None
 
 
 class Cell(Section):
-    """One model on one benchmark, or on a context of it. Fields with a default exist only in some
-    audits.
+    """Hold one model on one benchmark, or on one context of it. Fields with a default exist only in
+    some audits.
 
-    watermark: such as "incomplete, 512 of 1,000 answers"; empty if no row is missing. sensitivity:
-    a sentence. n_questions, n_fresh: published and held-out items that were asked.
+    watermark: a note such as "incomplete, 512 of 1,000 answers"; empty if no row is missing.
+    sensitivity: the sensitivity of the audit, as a sentence. n_questions, n_fresh: number of
+    published and of held-out items that were asked.
     """
 
     model: str
@@ -99,29 +103,28 @@ class Cell(Section):
 
     @property
     def archetype(self) -> str | None:
-        """Return the kind of item that the word of a verdict depends on; None if it depends on
-        none.
-        """
+        """Return the kind of item on which the words of the verdict depend; None if they depend on
+        none."""
         return None
 
     @property
     def judged(self) -> bool:
-        """Return whether a test of the cell could be judged at all."""
+        """Return whether at least one test of the cell was possible."""
         return True
 
     @property
     def rates(self) -> Mapping[str, float | None]:
-        """Return the error rates of the nearest calibrated design; empty if none is near."""
+        """Return the error rates of the nearest calibrated design; empty if no design is near."""
         return self.calibration.rates if self.calibration else {}
 
     @property
     def sound(self) -> bool:
-        """Return whether no check failed that withholds the verdict."""
+        """Return whether every check passed that could withhold the verdict."""
         return not any(gate.status == "fail" and gate.withholds for gate in self.gates)
 
 
 class Answered(Section):
-    """A model, benchmark and revision of a run, with its number of rows."""
+    """Hold one model on one revision of a benchmark, with the number of its rows in a run."""
 
     model: str
     benchmark: str
@@ -130,18 +133,19 @@ class Answered(Section):
 
 
 class Run(Section):
-    """A run that a verdict is made from."""
+    """Hold a run on which a verdict is based."""
 
     models: tuple[Answered, ...]
 
     @property
     def held(self) -> list[dict[str, Any]]:
-        """Return the answers as `shards.complete.contents` lists those of a run."""
+        """Return the answers in the format in which `shards.complete.contents` lists those of a
+        run."""
         return [answered.model_dump() for answered in self.models]
 
 
 class Library(Section):
-    """The library of variants that a verdict rests on."""
+    """Hold the library of variants on which a verdict is based."""
 
     name: str
     sha256: str
@@ -151,10 +155,10 @@ OfAudit = TypeVar("OfAudit", bound=Cell)
 
 
 class AuditVerdict(Section, Generic[OfAudit]):
-    """verdict.json of one audit: its head and one cell for each judged model.
+    """verdict.json of one audit: its head, and one cell for each judged model and benchmark.
 
-    thresholds: by name, as in `conf/verdict`. rows: for every model and benchmark that the runs
-    asked for, those without a row too.
+    thresholds: value of each threshold in `conf/verdict`, by name. rows: row counts of every model
+    and benchmark that the runs asked for, including those without any row.
     """
 
     kind: str = Field(alias="schema")
@@ -171,10 +175,10 @@ class AuditVerdict(Section, Generic[OfAudit]):
 
     @property
     def plain(self) -> dict[str, Any]:
-        """Return the JSON value that was read."""
+        """Return the JSON value from which this model was read."""
         return self._source
 
     @property
     def block_at(self) -> str:
-        """Return the weakest finding that blocks."""
+        """Return the weakest kind of finding that blocks, "strong" or "suggestive"."""
         return str(self.thresholds.get("block_at", "strong"))

@@ -1,11 +1,11 @@
-"""Determine which forms of contamination a suite's pass covers, at which dose, and the suite's
-error rates.
+"""Determine which forms of contamination a suite's pass covers, and the error rates of the suite.
 
-The table is that of `audit calibrate audit=suite`. By design and world, it counts the simulated
-models with each combination of outcomes of the audits. A form is passed under two conditions. An
-audit that looks for it cleared the model. In a design no larger than this run's, the audit found
-that form at that dose in at least LIKELY of the simulated models. Otherwise the form is not
-examined. Pure.
+The error rates are counted in the table of `audit calibrate audit=suite`. For each design and
+world, the table counts the simulated models by the combination of outcomes of the audits. A pass
+covers a form at a dose (a share of learnt items) under two conditions. First, an audit that looks
+for this form cleared the model. Second, in a simulated design no larger than this run's, the audit
+found this form at this dose in at least LIKELY of the models. Otherwise the form was not examined.
+The module does no I/O.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,15 +18,16 @@ import scipy
 from audit.judging.document import Cell
 from audit.judging.ladder import FINDINGS, Grade
 
-# Audits in the order of a key's letters; validity makes no claim about memory.
+# Audits in the order of the letters in a key of the table; validity makes no statement about
+# memory.
 AUDITS = (
     "sweep",
     "perturb",
     "memory",
 )
 FORMS = ("answers", "wording", "text")
-DOSES = (0.15, 0.5)  # doses: shares of the published items that were learnt
-LETTERS = {  # letter for the outcome of one audit of one model
+DOSES = (0.15, 0.5)  # shares of the published items that were learnt
+LETTERS = {  # letter in a key of the table for the outcome of one audit
     Grade.FOUND_STRONG: "F",
     Grade.FOUND_SUGGESTIVE: "S",
     Grade.CAUSE_UNKNOWN: "R",
@@ -36,15 +37,15 @@ LETTERS = {  # letter for the outcome of one audit of one model
     Grade.CLEARED: "C",
 }
 LIKELY = 0.8  # the conventional power (Cohen 1988)
-# Largest distance of a design that counts as near, about that of three times the questions.
+# Largest distance at which a design is near. It corresponds to about three times as many questions.
 NEAR = 1.1
-_SLACK = 1.1  # factor by which a run may have fewer items than its design, as a few are left out
+_SLACK = 1.1  # A design may have up to 1.1 times the run's items, since runs leave out a few items.
 _PLUS = {"references": 1}
 
 
 @dataclass(frozen=True)
 class Rate:
-    """A share of simulated models with its exact 95 % interval, 0-1."""
+    """Hold a share of simulated models with its exact 95 % interval, 0-1."""
 
     share: float
     low: float
@@ -57,7 +58,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Share:
-    """A share, count of total, with the exact 95 % interval of Clopper & Pearson (0-1)."""
+    """Hold a share, count / total, with the exact 95 % interval of Clopper & Pearson (0-1)."""
 
     count: int
     total: int
@@ -96,10 +97,10 @@ class Share:
 
 @dataclass(frozen=True)
 class Passed:
-    """A form that an audit excludes at a dose (a share of the published items).
+    """Hold a form that an audit excludes at a dose (a share of the published items).
 
-    found: simulated models in which the audit finds it. passes: simulated models with the form that
-    all audits pass.
+    found: share of simulated models with this form in which the audit finds it. passes: share of
+    simulated models with this form that pass all audits.
     """
 
     form: str
@@ -111,10 +112,11 @@ class Passed:
 
 @dataclass(frozen=True)
 class SuiteError:
-    """Error rates of all audits together, in the nearest design that was simulated.
+    """Hold error rates of all audits together, in the nearest design that was simulated.
 
-    any_finding: clean models with any finding, by world. passes: contaminated models that pass, by
-    form and dose.
+    any_finding: for each world, share of clean models in which any audit finds something.
+    clean_passes: share of clean models that pass. passes: for each form and dose, share of
+    contaminated models that pass.
     """
 
     design: Mapping[str, Any]
@@ -126,8 +128,10 @@ class SuiteError:
 
 @dataclass(frozen=True)
 class Scope:
-    """Hold the forms of contamination that a pass covers. `error` is None if no simulated design is
-    near.
+    """Hold the forms of contamination that a pass covers, and those that it does not cover.
+
+    found: forms that an audit found. error: error rates of all audits, or None if no simulated
+    design is near.
     """
 
     passed: tuple[Passed, ...]
@@ -138,10 +142,10 @@ class Scope:
 
 @dataclass(frozen=True)
 class Judged:
-    """One audit of a model and benchmark.
+    """Hold one audit of a model and benchmark.
 
-    cell: its cell of the verdict. sees: the kinds that it detects (`instrument.KINDS`). thresholds:
-    those of its run.
+    cell: cell of the audit's verdict. sees: kinds of contamination that the audit detects
+    (`instrument.KINDS`). thresholds: thresholds of the audit's run.
     """
 
     audit: str
@@ -156,19 +160,19 @@ class Judged:
 
 
 def world_of(form: str, dose: float) -> str:
-    """Return the table's name of a world.
+    """Return the name of a form and dose in the table of simulated worlds.
 
     Parameters
     ----------
     form : str
-        One of FORMS.
+        Form of contamination, one of FORMS.
     dose : float
-        Share of the published items.
+        Share of the published items that were learnt.
 
     Returns
     -------
     str
-        Such as "text_15".
+        Name of the world, such as "text_15".
 
     Examples
     --------
@@ -179,20 +183,21 @@ def world_of(form: str, dose: float) -> str:
 
 
 def any_found(counts: Mapping[str, int], audits: Sequence[str]) -> Share:
-    """Return the share of models in which at least one of these audits has a finding, strong or
-    suggestive.
+    """Return the share of simulated models in which at least one of the audits has a finding.
+
+    Strong and suggestive findings both count.
 
     Parameters
     ----------
     counts : mapping
-        Number of models by outcomes of the audits.
+        Number of simulated models by the combination of outcomes of the audits.
     audits : sequence of str
         Names of the audits.
 
     Returns
     -------
     Share
-        Of all models.
+        The models with a finding, as a share of all models.
     """
     return Share(
         sum(n for key, n in counts.items() if _letters(key, audits) & {"F", "S"}),
@@ -201,19 +206,19 @@ def any_found(counts: Mapping[str, int], audits: Sequence[str]) -> Share:
 
 
 def all_cleared(counts: Mapping[str, int], audits: Sequence[str]) -> Share:
-    """Return the share of models that all of these audits clear, so that the suite passes.
+    """Return the share of simulated models that pass the suite because all the audits clear them.
 
     Parameters
     ----------
     counts : mapping
-        Number of models by outcomes of the audits.
+        Number of simulated models by the combination of outcomes of the audits.
     audits : sequence of str
         Names of the audits.
 
     Returns
     -------
     Share
-        Of all models.
+        The models that pass, as a share of all models.
     """
     return Share(
         sum(n for key, n in counts.items() if {"C"} == _letters(key, audits)), sum(counts.values())
@@ -225,7 +230,7 @@ def _letters(key: str, audits: Sequence[str]) -> set[str]:
 
 
 def nearest(table: Mapping[str, Any] | None, judged: Sequence[Judged]) -> Mapping[str, Any] | None:
-    """Return the largest simulated design that is no larger than the run and near it.
+    """Return the largest simulated design that is near the run and not larger than it.
 
     Parameters
     ----------
@@ -237,12 +242,13 @@ def nearest(table: Mapping[str, Any] | None, judged: Sequence[Judged]) -> Mappin
     Returns
     -------
     mapping or None
-        None without a near design, or if the run has another alpha or clears up to a larger effect
-        than the table's models had.
+        Entry of the design in the table. None if no design is near, if the run's alpha differs from
+        the table's, or if the run's smallest effect that matters is larger than the table's.
 
     Notes
     -----
-    The distance is the sum of |log| ratios of items, held-out items and 1 + references.
+    The distance is the sum of |log| of the ratios of three sizes: items, held-out items and 1 +
+    references.
     """
     if table is None:
         return None
@@ -284,7 +290,7 @@ def _sizes(judged: Sequence[Judged]) -> dict[str, int]:
 
 
 def scope(judged: Sequence[Judged], table: Mapping[str, Any] | None) -> Scope | None:
-    """Return the conclusion of all audits of one model and benchmark on each form.
+    """Return which forms of contamination all audits of one model and benchmark exclude together.
 
     Parameters
     ----------
@@ -296,37 +302,32 @@ def scope(judged: Sequence[Judged], table: Mapping[str, Any] | None) -> Scope | 
     Returns
     -------
     Scope or None
-        With the error of all audits together; None if no audit makes a claim about memory.
+        The forms, with the error rates of all audits together. None if no audit makes a statement
+        about memory.
     """
     if not judged:
         return None
     names = {audit.audit for audit in judged}
-    audits = []
-    for name in AUDITS:
-        if name in names:
-            audits.append(name)
+    audits = [name for name in AUDITS if name in names]
     entry = nearest(table, judged)
     seen_forms: set[str] = set()
     for audit in judged:
         if audit.grade in FINDINGS:
             seen_forms |= audit.sees
-    seen = tuple(form for form in FORMS if form in seen_forms)
+    seen: list[str] = []
     passed: list[Passed] = []
-    if entry is not None:
-        for form in FORMS:
-            passed += _passed(form, audits, judged, entry)[:1]
-    settled = {*seen, *(form_passed.form for form_passed in passed)}
-    unseen = []
-    for form_passed in passed:
-        if form_passed.form not in seen:
-            unseen.append(form_passed)
-    not_examined = []
+    not_examined: list[str] = []
     for form in FORMS:
-        if form not in settled:
+        doses = [] if entry is None else _passed(form, audits, judged, entry)
+        if form in seen_forms:
+            seen.append(form)
+        elif doses:
+            passed.append(doses[0])
+        else:
             not_examined.append(form)
     return Scope(
-        passed=tuple(unseen),
-        found=seen,
+        passed=tuple(passed),
+        found=tuple(seen),
         not_examined=tuple(not_examined),
         error=None if entry is None else _error(entry, audits),
     )
@@ -335,9 +336,8 @@ def scope(judged: Sequence[Judged], table: Mapping[str, Any] | None) -> Scope | 
 def _passed(
     form: str, audits: Sequence[str], judged: Sequence[Judged], entry: Mapping[str, Any]
 ) -> list[Passed]:
-    """Return an entry for each dose that a clearing audit finds often enough, the smallest dose
-    first.
-    """
+    """Return an entry for each dose at which a clearing audit has enough sensitivity, smallest
+    first."""
     passed = []
     for dose in DOSES:
         counts = entry["counts"][world_of(form, dose)]
@@ -375,17 +375,17 @@ def _error(entry: Mapping[str, Any], audits: Sequence[str]) -> SuiteError:
 
 
 def words(scopes: Sequence[Scope]) -> str:
-    """Return the forms that a pass covers in every scope.
+    """Return a phrase that names the forms that a pass covers in every scope.
 
     Parameters
     ----------
     scopes : sequence of Scope
-        One for each model and benchmark.
+        Scope of each model and benchmark.
 
     Returns
     -------
     str
-        Such as "wording (15 %); not examined: answers, text".
+        A phrase such as "wording (15 %); not examined: answers, text".
     """
     covered, not_examined = [], []
     for form in FORMS:
@@ -399,19 +399,19 @@ def words(scopes: Sequence[Scope]) -> str:
 
 
 def unmet(scopes: Sequence[Scope], required: Mapping[str, float]) -> str:
-    """Return why a pass does not meet a suite's required forms and doses; empty if it does.
+    """Return why a pass does not cover the forms and doses that a suite requires.
 
     Parameters
     ----------
     scopes : sequence of Scope
-        One for each model and benchmark.
+        Scope of each model and benchmark.
     required : mapping
-        Dose by form.
+        Required dose of each form.
 
     Returns
     -------
     str
-        Names the forms that were not examined, and what to add.
+        Message with the forms that were not examined, and what to add; "" if all are covered.
     """
     missing = []
     for form, dose in required.items():
@@ -425,9 +425,8 @@ def unmet(scopes: Sequence[Scope], required: Mapping[str, float]) -> str:
 
 
 def _dose(scopes: Sequence[Scope], form: str) -> float | None:
-    """Return the smallest dose at which a form is passed in every scope; None if a scope does not
-    pass it.
-    """
+    """Return the smallest dose at which every scope covers a form; None if a scope does not cover
+    it."""
     largest = None
     for scope in scopes:
         doses = []
@@ -441,34 +440,35 @@ def _dose(scopes: Sequence[Scope], form: str) -> float | None:
 
 
 def sentences(scope: Scope) -> tuple[str, ...]:
-    """Return a scope in sentences, for the page and the gate.
+    """Return sentences that describe a scope, for the page and the gate.
 
     Parameters
     ----------
     scope : Scope
-        The scope of one model and benchmark.
+        Scope of one model and benchmark.
 
     Returns
     -------
     tuple of str
-        The passed forms, the others, and the error rates.
+        Sentences on the covered forms, on the other forms, and on the error rates.
     """
     lines = []
     for passed in scope.passed:
         lines.append(
-            f"Passed: {passed.form}, {100 * passed.dose:.0f} % of the items; the {passed.audit} audit finds that in "
-            f"{passed.found} of simulated models, and {passed.passes} of them pass everything."
+            f"Passed: {passed.form}, {100 * passed.dose:.0f} % of the items. The {passed.audit} "
+            f"audit finds it in {passed.found} of simulated models with it; {passed.passes} of "
+            "them pass all audits."
         )
     if scope.not_examined:
         lines.append(
-            f"Not cleared: {', '.join(scope.not_examined)}. No audit here excludes it with a measured sensitivity of "
-            f"{100 * LIKELY:.0f} %."
+            f"Not cleared: {', '.join(scope.not_examined)}. No audit excludes these forms here "
+            f"with a simulated sensitivity of at least {100 * LIKELY:.0f} %."
         )
     error = scope.error
     if error is None:
         return (
             *lines,
-            "The error of these audits together was not simulated for a design near this one.",
+            "The error rates of these audits together were not simulated for a similar design.",
         )
     d = error.design
     accused = "; ".join(f"{_WORLDS[name]} {rate}" for name, rate in error.any_finding.items())
@@ -477,15 +477,18 @@ def sentences(scope: Scope) -> tuple[str, ...]:
         doses[name] = name.replace("all_", "all three forms_").replace("_", " ")
     passes = ", ".join(f"{doses[name]} % {rate}" for name, rate in error.passes.items())
     lines.append(
-        f"All audits together ({', '.join(error.audits)}), simulated with {d['n']:,} items, {d['fresh']:,} held-out "
-        f"items and {d['references']} references: something is found in this share of clean models: {accused}."
+        f"All audits together ({', '.join(error.audits)}) were simulated with {d['n']:,} items, "
+        f"{d['fresh']:,} held-out items and {d['references']} references. Share of clean models "
+        f"with a finding: {accused}."
     )
-    lines.append(f"A clean model passes in {error.clean_passes}; a contaminated one: {passes}.")
+    lines.append(
+        f"Share of models that pass: {error.clean_passes} if clean; if contaminated, {passes}."
+    )
     return tuple(lines)
 
 
 _WORLDS = {
-    "clean": "references of like ability",
-    "clean_abler_references": "references that are abler",
-    "clean_larger": "a larger model than its references",
+    "clean": "references as able as the model",
+    "clean_abler_references": "references abler than the model",
+    "clean_larger": "references smaller than the model",
 }

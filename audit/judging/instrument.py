@@ -1,8 +1,8 @@
-"""Define what each audit's instrument can see, and combine the statements of several (pure).
+"""Define what each audit can detect, and combine the statements of several audits.
 
-An instrument makes statements about what it sees and about nothing else. A finding stands although
-an instrument that is blind to it finds nothing. No instrument clears a model of what it does not
-see.
+Each audit is an instrument that makes statements only about the kinds of effect that it can detect.
+A finding stands even if an instrument that is blind to it finds nothing. No instrument clears a
+model of an effect that it cannot detect. The module does no I/O.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,10 +18,10 @@ from audit.judging.vocabulary import VerdictWord
 
 @dataclass(frozen=True)
 class Indicator:
-    """A figure with its 95 % interval, all 0-1; None if not computed.
+    """Hold a figure with its 95 % interval, all 0-1; a number that was not computed is None.
 
-    against: names of the reference models of the figure; with other references it is another
-    figure.
+    against: names of the reference models with which the figure was computed. With other references
+    it is a different figure.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Indicator:
     against: tuple[str, ...] = ()
 
 
-# A score may rest on these besides ability. No instrument sees all of them.
+# Effects on which a score may rest, besides ability. No instrument detects all of them.
 KINDS: Mapping[str, str] = {
     "noise": "a score that rises when the question is damaged, by more than repeating it whole explains",
     "wording": "memory of the published wording",
@@ -52,8 +52,9 @@ TITLES: Mapping[str, str] = {
 
 
 class Seen(StrEnum):
-    """The statement of an instrument on one kind; among several statements the first in this order
-    counts.
+    """Hold the statement of an instrument on one kind of effect.
+
+    Of several statements, the first in the order of this enum counts.
     """
 
     SEEN = "seen"
@@ -78,10 +79,10 @@ _SEEN = {
 
 @dataclass(frozen=True)
 class Measured:
-    """The figure behind a finding.
+    """Hold the figure on which a finding rests.
 
-    estimate, low, high: 0-1, None if not computed. false_alarms: share of clean models that this
-    procedure accuses in the nearest calibrated design; None without a near design.
+    estimate, low, high: 0-1, or None if not computed. false_alarms: share of clean models with a
+    finding by this procedure, in the nearest calibrated design; None if no design is near.
     """
 
     what: str
@@ -91,10 +92,9 @@ class Measured:
     false_alarms: float | None
 
     def __str__(self) -> str:
-        """Return such as 'largest gain under noise: +1.1 points [−7.2, +8.9]'; empty if not
-        computed.
+        """Return a text such as 'largest gain under noise: +1.1 points [−7.2, +8.9]'.
 
-        A drop is written without a sign.
+        The text is empty if the figure was not computed. A drop is written without a sign.
         """
         if self.estimate is None:
             return ""
@@ -104,7 +104,7 @@ class Measured:
         return f"{self.what}: {figure}{bracket}{ends}"
 
     def supports(self, grade: Grade) -> bool:
-        """Return whether the figure is evidence of a grade.
+        """Return whether the figure is evidence for a grade.
 
         Parameters
         ----------
@@ -114,8 +114,8 @@ class Measured:
         Returns
         -------
         bool
-            False if a contrast speaks and this interval includes 0: the verdict rests on another
-            figure.
+            False if the grade is that of a significant contrast although this interval includes 0.
+            The verdict then rests on another figure.
 
         Examples
         --------
@@ -130,12 +130,13 @@ class Measured:
 
 @dataclass(frozen=True)
 class Instrument:
-    """An audit as a row of the table.
+    """Hold an audit as a row of the table of instruments.
 
-    sees: some of KINDS. cell: type of its cells of verdict.json. measured: returns the figure of a
-    cell. tracked: returns the figures of a cell that a registry follows over versions of a model.
-    of_cell: returns what it sees, if that depends on the cell. by_kind: returns the grade of each
-    kind from (cell, alpha), if a finding does not cover all that it sees.
+    sees: the KINDS that the audit detects. cell: type of its cells of verdict.json. measured:
+    function from a cell to its main figure. tracked: function from a cell to the figures that a
+    registry follows over versions of a model. of_cell: function from a cell to the kinds detected
+    there, if they depend on the cell. by_kind: function from (cell, alpha) to the grade of each
+    kind, if a finding does not apply to all kinds alike.
     """
 
     audit: str
@@ -150,10 +151,11 @@ class Instrument:
 
 @dataclass(frozen=True)
 class Finding:
-    """The statement of one instrument on a model and benchmark.
+    """Hold the statement of one instrument on a model and benchmark.
 
-    kinds: by each kind that it sees. sensitivity: in words, "not measured" if it was not. context:
-    that of the cell, if a benchmark has several.
+    kinds: statement on each kind that the instrument detects. sensitivity: its sensitivity in
+    words, or "not measured". context: context of the cell, if a benchmark has several; otherwise
+    "".
     """
 
     audit: str
@@ -171,23 +173,23 @@ class Finding:
 
 
 def finding(instrument: Instrument, cell: Cell, word: VerdictWord, alpha: float = 0.05) -> Finding:
-    """Return the row of an instrument from a cell of its verdict.
+    """Return the statement of an instrument, from a cell of its verdict.
 
     Parameters
     ----------
     instrument : Instrument
-        The audit.
+        The instrument (audit).
     cell : Cell
-        A cell of its verdict.json.
+        A cell of the audit's verdict.json.
     word : VerdictWord
-        The words of its verdict.
+        Display words of the cell's verdict.
     alpha : float
-        Level of its run.
+        Significance level of the audit's run.
 
     Returns
     -------
     Finding
-        The row.
+        The statement, as a row of the table.
     """
     sees = instrument.of_cell(cell) if instrument.of_cell else instrument.sees
     grades = instrument.by_kind(cell, alpha) if instrument.by_kind else {}
@@ -213,18 +215,18 @@ def finding(instrument: Instrument, cell: Cell, word: VerdictWord, alpha: float 
 
 
 def looked_for(findings: Sequence[Finding]) -> dict[str, tuple[Seen, ...]]:
-    """Return the statements on each kind.
+    """Return the statements of all instruments on each kind of effect.
 
     Parameters
     ----------
     findings : sequence of Finding
-        One for each instrument.
+        Statement of each instrument.
 
     Returns
     -------
     dict of tuple of Seen
-        By kind: one for each instrument, and last their combination. It is NOT_RUN if every
-        instrument is blind to the kind.
+        For each kind, the statement of each instrument, followed by their combination. The
+        combination is NOT_RUN if every instrument is blind to the kind.
     """
     table = {}
     for kind in KINDS:
@@ -238,27 +240,28 @@ def looked_for(findings: Sequence[Finding]) -> dict[str, tuple[Seen, ...]]:
 
 
 _LINES = {
-    Seen.SEEN: "Seen: {}. An audit that is blind to it does not take it back.",
-    Seen.SUGGESTED: "Suggested, and another stated cause makes the same data: {}.",
+    Seen.SEEN: "Seen: {}. An audit that is blind to it does not contradict this.",
+    Seen.SUGGESTED: "Suggested, but another stated cause would give the same data: {}.",
     Seen.CAUSE_UNKNOWN: "Seen, cause unknown: {}.",
     Seen.NOT_SEEN: "Not seen, up to the limit that the audit states: {}.",
     Seen.COULD_NOT_TELL: "Could not tell: {}.",
-    Seen.NOT_RUN: "Not looked for: {}. No audit that could see it was run, so nothing here clears the model of it.",
+    Seen.NOT_RUN: "Not looked for: {}. No audit that could detect it was run, so the model is not "
+    "cleared of it.",
 }
 
 
 def synthesis(findings: Sequence[Finding]) -> tuple[str, ...]:
-    """Return the combined statements on one model and benchmark.
+    """Return sentences that combine the statements on one model and benchmark.
 
     Parameters
     ----------
     findings : sequence of Finding
-        One for each instrument.
+        Statement of each instrument.
 
     Returns
     -------
     tuple of str
-        A sentence for each state, with its kinds and instruments.
+        One sentence for each state, with the kinds and instruments to which it applies.
     """
     by_state: dict[Seen, list[str]] = {state: [] for state in _LINES}
     for kind, row in looked_for(findings).items():

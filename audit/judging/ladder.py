@@ -1,14 +1,14 @@
-"""Grade the contrasts of a cell: the ladder of every audit, its decisions and exit codes (pure).
+"""Grade the contrasts of a cell by the ladder of grades that all audits share.
 
-| grade | when | decision, exit |
-|---|---|---|
-| `check_failed` | a check of the measurement failed; it is named | no decision, 5 |
-| `not_identified` | these data cannot answer the question; what is missing is named | no decision, 5 |
-| `found_strong` | a contrast and all its guards speak | block, 3 |
-| `found_suggestive` | a contrast speaks, and a stated other explanation makes the same data | review, 4 |
-| `cause_unknown` | a contrast speaks, and another explanation is not excluded | review, 4 |
-| `cleared` | every bounded contrast excludes the smallest effect that matters | pass, 0 |
-| `undecided` | neither | no decision, 5 |
+| grade | when | decision, exit code | |---|---|---| | `check_failed` | a check of the measurement
+failed; it is named | no decision, 5 | | `not_identified` | these data cannot answer the question;
+what is missing is named | no decision, 5 | | `found_strong` | a contrast is significant, and all
+its guards exclude another cause | block, 3 | | `found_suggestive` | a contrast is significant, but
+a stated cause gives the same data | review, 4 | | `cause_unknown` | a contrast is significant, and
+another cause is not excluded | review, 4 | | `cleared` | every bounded contrast excludes the
+smallest effect that matters | pass, 0 | | `undecided` | no other grade applies | no decision, 5 |
+
+The module does no I/O.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from enum import StrEnum
 
 
 class Decision(StrEnum):
-    """Name the decisions of a gate. The exit code of a decision tells a job."""
+    """Name the decisions of a gate; each has an exit code for the calling job."""
 
     PASS = "pass"  # noqa: S105 - a decision, not a password
     REVIEW = "review"
@@ -40,11 +40,11 @@ _EXIT_CODES = {Decision.PASS: 0, Decision.BLOCK: 3, Decision.REVIEW: 4, Decision
 
 
 class Grade(StrEnum):
-    """Name the grades of a verdict, in the order of a page.
+    """Name the grades of a verdict, in the order in which a page shows them.
 
     Notes
     -----
-    The module's table states when each grade applies.
+    The table in the docstring of the module states when each grade applies.
     """
 
     FOUND_STRONG = "found_strong"
@@ -56,12 +56,12 @@ class Grade(StrEnum):
     CLEARED = "cleared"
 
     def decision(self, block_at: str = "strong") -> Decision:
-        """Return the decision of a gate on this grade.
+        """Return the decision of a gate for this grade.
 
         Parameters
         ----------
         block_at : {"strong", "suggestive"}
-            The weakest finding that blocks.
+            Weakest kind of finding that blocks.
 
         Returns
         -------
@@ -91,24 +91,24 @@ _DECISIONS = {
 }
 BLOCK_AT = ("strong", "suggestive")
 FINDINGS = (Grade.FOUND_STRONG, Grade.FOUND_SUGGESTIVE)
-SPEAKING = (*FINDINGS, Grade.CAUSE_UNKNOWN)  # a contrast speaks
-DECIDED = (*SPEAKING, Grade.CLEARED)  # more of the same data would not change the answer
-NO_ROOM = "no_room"  # code for a score that leaves no room for an effect that matters
+SPEAKING = (*FINDINGS, Grade.CAUSE_UNKNOWN)  # grades with a significant contrast
+DECIDED = (*SPEAKING, Grade.CLEARED)  # grades that more data of the same kind would not change
+NO_ROOM = "no_room"  # code for a score at which no effect that matters is possible
 
 
 @dataclass(frozen=True)
 class Guard:
-    """Hold another explanation of a contrast.
+    """Hold another explanation of a contrast, and whether the data exclude it.
 
     Attributes
     ----------
     code : str
         Code of the explanation in the audit's texts.
     excluded : bool
-        True if the data of this run exclude it.
+        True if the data of this run exclude the explanation.
     stated : bool
-        True if it makes the same data as the effect that the audit tests for, and the verdict
-        states it.
+        True if the explanation gives the same data as the effect that the audit tests for. The
+        verdict then states it.
     """
 
     code: str
@@ -118,14 +118,14 @@ class Guard:
 
 @dataclass(frozen=True)
 class Bound:
-    """Hold the upper limit of a contrast.
+    """Report whether the upper limit of a contrast excludes an effect that matters.
 
     Attributes
     ----------
     excluded : bool
         True if the smallest effect that matters lies above the one-sided 95 % upper limit.
     room : bool
-        True if a score like this one leaves room for such an effect at all.
+        True if an effect of this size is possible at all at a score like this one.
     """
 
     excluded: bool
@@ -134,22 +134,22 @@ class Bound:
 
 @dataclass(frozen=True)
 class Contrast:
-    """Hold a comparison that an audit makes, measured.
+    """Hold the result of one comparison that an audit makes.
 
     Attributes
     ----------
     name : str
         Name of the contrast.
     speaks : bool
-        True if it is more than chance after correction, with an interval above zero.
+        True if the contrast is significant after correction and its interval lies above zero.
     guards : tuple of Guard
-        Other explanations.
+        Other explanations of the contrast.
     bound : Bound or None
-        Upper limit; None if the contrast can clear nobody.
+        Upper limit; None if the contrast cannot clear a model.
     failed : tuple of str
         Codes of checks of this contrast that failed.
     missing : tuple of str
-        Codes of what this run lacks for it.
+        Codes of data that this contrast needs and the run lacks.
     """
 
     name: str
@@ -172,28 +172,28 @@ class Contrast:
 
     @property
     def open(self) -> tuple[Guard, ...]:
-        """Return the guards that are not excluded.
+        """Return the guards whose explanation is not excluded.
 
         Returns
         -------
         tuple of Guard
-            In the order of `guards`.
+            The open guards, in the order of `guards`.
         """
         return tuple(guard for guard in self.guards if not guard.excluded)
 
 
 @dataclass(frozen=True)
 class Graded:
-    """Hold a grade and its reasons.
+    """Hold a grade with the contrasts and codes that explain it.
 
     Attributes
     ----------
     grade : Grade
         The grade.
     by : tuple of str
-        Names of the contrasts that it rests on.
+        Names of the contrasts on which the grade rests.
     codes : tuple of str
-        Codes of failed checks, of what is missing, or of open guards.
+        Codes of failed checks, of missing data, or of open guards.
     """
 
     grade: Grade
@@ -202,29 +202,29 @@ class Graded:
 
 
 def grade(contrasts: Sequence[Contrast], failed: Sequence[str] = ()) -> Graded:
-    """Return the first grade of the ladder that applies.
+    """Return the first grade of the ladder that applies to a cell.
 
     Parameters
     ----------
     contrasts : sequence of Contrast
-        Contrasts of one cell.
+        Contrasts of the cell.
     failed : sequence of str
-        Codes of checks of the whole measurement that failed.
+        Codes of failed checks of the whole measurement.
 
     Returns
     -------
     Graded
-        The grade and its reasons.
+        The grade, with the contrasts and codes that explain it.
 
     Notes
     -----
-    A failed check of the whole measurement comes first. Findings come before the failed check of
-    one contrast, and that before clearing.
+    A failed check of the whole measurement precedes findings. Findings precede a failed check of a
+    single contrast, which precedes clearing.
 
     Examples
     --------
-    A contrast that speaks is a strong finding if nothing else explains it, and only suggestive if a
-    stated explanation is open.
+    A significant contrast is a strong finding if no other explanation is open. It is only
+    suggestive if a stated explanation is open.
 
     >>> open_guard = Guard("harder_wordings", excluded=False, stated=True)
     >>> grade([Contrast("gap", speaks=True)]).grade.value
@@ -257,7 +257,8 @@ def grade(contrasts: Sequence[Contrast], failed: Sequence[str] = ()) -> Graded:
 
 
 def _finding(speaking: Sequence[Contrast]) -> Graded | None:
-    """Return the strongest finding of the contrasts that speak; None if none speaks."""
+    """Return the strongest finding of the significant contrasts; None if no contrast is
+    significant."""
     strong = tuple(contrast.name for contrast in speaking if not contrast.open)
     if strong:
         return Graded(Grade.FOUND_STRONG, strong)
@@ -278,7 +279,7 @@ def _finding(speaking: Sequence[Contrast]) -> Graded | None:
 
 
 def _bounded(judged: Sequence[Contrast], missing: tuple[str, ...]) -> Graded:
-    """Return the grade that limits support if no contrast is a finding.
+    """Return the grade that the upper limits support if no contrast is a finding.
 
     `missing` holds the codes of contrasts that were not judged.
     """

@@ -1,7 +1,6 @@
-"""Define the parts of every audit's verdict: gates, reasons, the nearest calibration, printed
-numbers.
+"""Define the parts of every audit's verdict: gates, reasons, the nearest calibration, numbers.
 
-A number that could not be computed is null in verdict.json, never 0.
+In verdict.json, a number that could not be computed is null, never 0.
 """
 
 import json
@@ -16,14 +15,14 @@ from audit.core.json_types import plain
 from audit.core.number_text import listed, percent, points, pvalue, signed_points
 
 SIGNIFICANT_DIGITS = (
-    6  # digits of every float in verdict.json, fixed so that equal shards give equal bytes
+    6  # Significant digits of every float in verdict.json, so that equal shards give equal bytes.
 )
 
-MAX_ITEMS = 50  # most ids listed for a gate; `item_count` is the full number
+MAX_ITEMS = 50  # largest number of ids listed for a gate; `item_count` is their full number
 
 
 class Status(StrEnum):
-    """The result of a gate."""
+    """Hold the result of a gate: it passed, failed, or does not apply."""
 
     PASS = "pass"  # noqa: S105 - a gate's status, not a password
     FAIL = "fail"
@@ -32,12 +31,13 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Gate:
-    """One check of whether the measurement can carry a verdict.
+    """Hold the result of one check (gate) of whether a measurement can support a verdict.
 
-    number is compared with threshold. detail states the result in one sentence, advice what to do
-    after a failure. withholds: a failure withholds the verdict (a failure that does not is still
-    printed). items: ids of the questions behind it (the first MAX_ITEMS, sorted); item_count: their
-    full number. numbers: further figures of the gate, by name.
+    number is compared with threshold. source: where the threshold comes from. detail: the result in
+    one sentence. advice: what to do after a failure. withholds: True if a failure withholds the
+    verdict; otherwise the failure is only reported. items: ids of the questions that caused the
+    result (the first MAX_ITEMS, sorted); item_count: their full number. numbers: further figures of
+    the gate, by name.
     """
 
     name: str
@@ -55,7 +55,8 @@ class Gate:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The nearest calibrated design, and the error rates of this very procedure there."""
+    """Hold the nearest calibrated design, and the error rates of the same procedure in that
+    design."""
 
     design: dict[str, bool | float | int | str]
     rates: dict[str, float | None]
@@ -63,7 +64,7 @@ class Calibration:
 
 
 def rounded(value: float) -> float | None:
-    """Return a float as verdict.json prints it.
+    """Return a float rounded as in verdict.json.
 
     Parameters
     ----------
@@ -73,13 +74,14 @@ def rounded(value: float) -> float | None:
     Returns
     -------
     float or None
-        The value with SIGNIFICANT_DIGITS digits and no negative zero; None if it is not finite.
+        The value with SIGNIFICANT_DIGITS digits and without a negative zero; None if it is not
+        finite.
     """
     return plain(float(value), SIGNIFICANT_DIGITS)
 
 
 def finite(value: float) -> float | None:
-    """Return a float if it is finite.
+    """Return a float, or None if it is not finite.
 
     Parameters
     ----------
@@ -89,29 +91,29 @@ def finite(value: float) -> float | None:
     Returns
     -------
     float or None
-        None for NaN or infinity.
+        The value; None for NaN or infinity.
     """
     return float(value) if math.isfinite(value) else None
 
 
 def json_text(value: Any) -> str:
-    """Return JSON types as the text of a file.
+    """Return a JSON value as the text of a file.
 
     Parameters
     ----------
     value : object
-        JSON types.
+        A JSON value.
 
     Returns
     -------
     str
-        Sorted keys, an indent of two spaces, a final newline.
+        JSON with sorted keys, an indent of two spaces and a final newline.
     """
     return json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def json_ready(value: Any) -> Any:
-    """Return a value as JSON types.
+    """Convert a value to JSON types.
 
     Parameters
     ----------
@@ -121,17 +123,18 @@ def json_ready(value: Any) -> Any:
     Returns
     -------
     object
-        The value with floats as verdict.json prints them.
+        The JSON value; floats are rounded as in verdict.json.
     """
     return plain(value, SIGNIFICANT_DIGITS)
 
 
 @dataclass(frozen=True)
 class Reason:
-    """A statement by code.
+    """Hold a reason or a piece of advice, stored as a code with numbers.
 
-    code: key of its sentence in an audit's texts. numbers: its figures by name; shares and
-    differences are 0-1. said: the whole sentence, if a gate has made it.
+    code: key of its sentence in an audit's texts. numbers: the numbers in the sentence by name;
+    shares and differences are 0-1. said: the whole sentence, if a gate has already written it;
+    otherwise "".
     """
 
     code: str
@@ -139,7 +142,7 @@ class Reason:
     said: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return code and numbers, as in verdict.json."""
+        """Return the code and the numbers as in verdict.json."""
         return {"code": self.code, "numbers": dict(self.numbers)}
 
 
@@ -147,37 +150,38 @@ Texts = Mapping[str, str | Callable[..., str]]
 
 
 def because(code: str, **numbers: Any) -> Reason:
-    """Return a reason from its code and numbers.
+    """Return a reason with a code and numbers.
 
     Parameters
     ----------
     code : str
-        Key of its sentence.
+        Key of its sentence in an audit's texts.
     **numbers
-        Its figures.
+        Numbers in the sentence, by name.
 
     Returns
     -------
     Reason
-        Without a sentence of its own.
+        The reason; its sentence is written later, by `sentence`.
     """
     return Reason(code, numbers)
 
 
 def sentence(reason: Reason, texts: Texts) -> str:
-    """Return a reason in words.
+    """Return the sentence of a reason.
 
     Parameters
     ----------
     reason : Reason
         Code and numbers.
     texts : mapping
-        By code, a template with `{gain:points}` and the other formats of `_FORMATS`, or a function
-        of the numbers.
+        For each code, a template with fields such as `{gain:points}` (formats: `_FORMATS`), or a
+        function from the numbers to a sentence.
 
     Returns
     -------
     str
+        The sentence.
         The sentence.
 
     Raises
@@ -199,19 +203,19 @@ def sentence(reason: Reason, texts: Texts) -> str:
 
 
 def sentences(reasons: Iterable[Reason], texts: Texts) -> tuple[str, ...]:
-    """Return several reasons in words.
+    """Return the sentences of several reasons.
 
     Parameters
     ----------
     reasons : iterable of Reason
         Codes and numbers.
     texts : mapping
-        As for `sentence`.
+        Templates or functions by code, as for `sentence`.
 
     Returns
     -------
     tuple of str
-        In their order.
+        The sentences, in the order of the reasons.
     """
     return tuple(sentence(reason, texts) for reason in reasons)
 
@@ -227,7 +231,7 @@ def advice_of(gates: Sequence[Gate]) -> tuple[Reason, ...]:
     Returns
     -------
     tuple of Reason
-        The advice, each once.
+        The advice, without repetitions.
     """
     advice = []
     for g in gates:
@@ -239,7 +243,7 @@ def advice_of(gates: Sequence[Gate]) -> tuple[Reason, ...]:
 _FORMATS: Mapping[str, Callable[[Any], str]] = {
     "points": points,
     "signed": signed_points,
-    # The limit of an interval, in points.
+    # Format for the limit of an interval, in points.
     "bare": lambda share: f"{100 * share:.1f}".replace("-", "−"),
     "percent": percent,
     "p": pvalue,
@@ -254,26 +258,29 @@ class _Formatter(string.Formatter):
 
 
 def sizes(questions: int, needed: int | None) -> dict[str, float | None]:
-    """Return the numbers of `enough_data` on the size of a design.
+    """Return the numbers that describe the size of a design, for the gate `enough_data`.
 
     Parameters
     ----------
     questions : int
-        Questions asked.
+        Number of questions that were asked.
     needed : int or None
-        Questions that the plan needs; None if no number is enough.
+        Number of questions that the plan needs; None if no number is enough.
 
     Returns
     -------
     dict
-        `audit.judging.vocabulary.subtitle` reads it.
+        Numbers by name, as `audit.judging.vocabulary.subtitle` reads them.
     """
     return {"asked": float(questions), "needed": None if needed is None else float(needed)}
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The name of a gate, its threshold, and the source of the threshold."""
+    """Hold the definition of a gate: its name, its threshold, and the source of the threshold.
+
+    always_items: True if the ids of questions are kept even if the gate passed.
+    """
 
     name: str
     threshold: float
@@ -291,27 +298,28 @@ class Rule:
         items: Sequence[str] = (),
         numbers: Mapping[str, float | None] | None = None,
     ) -> Gate:
-        """Return a gate that was checked.
+        """Return the result of the gate.
 
         Parameters
         ----------
         passed : bool
-            The result.
+            True if the gate passed.
         number : float
-            The figure that is compared with the threshold.
+            Number that is compared with the threshold.
         detail, advice : str
             The result in one sentence, and what to do after a failure.
         withholds : bool
-            Whether a failure withholds the verdict.
+            True if a failure withholds the verdict.
         items : sequence of str
-            Ids of the questions behind it.
+            Ids of the questions that caused the result.
         numbers : mapping, optional
-            Further figures.
+            Further figures by name.
 
         Returns
         -------
         Gate
-            Advice and items are dropped if it passed; items are kept with `always_items`.
+            The result. If the gate passed, the advice is dropped, and so are the items unless
+            `always_items` is True.
         """
         shown = () if passed and not self.always_items else tuple(sorted(items))
         return Gate(
@@ -329,19 +337,19 @@ class Rule:
         )
 
     def absent(self, detail: str, *, withholds: bool = True) -> Gate:
-        """Return a gate that does not apply to these data.
+        """Return the result of the gate for data to which it does not apply.
 
         Parameters
         ----------
         detail : str
-            The reason.
+            Reason why the gate does not apply.
         withholds : bool
-            Whether the gate would withhold the verdict if it failed.
+            True if a failure of the gate would withhold the verdict.
 
         Returns
         -------
         Gate
-            A gate without a result.
+            A result with neither pass nor fail.
         """
         status = Status.NOT_APPLICABLE
         return Gate(
@@ -360,24 +368,24 @@ def failed(gates: Sequence[Gate]) -> tuple[Gate, ...]:
     Returns
     -------
     tuple of Gate
-        The failed ones.
+        The failed gates whose failure withholds the verdict.
     """
     return tuple(g for g in gates if g.status == Status.FAIL and g.withholds)
 
 
 def ids_where(ids: Sequence[str], hit: Iterable[bool]) -> tuple[str, ...]:
-    """Return the ids whose entry is true.
+    """Return the ids that a mask selects.
 
     Parameters
     ----------
     ids : sequence of str
-        The ids.
+        All ids.
     hit : iterable of bool
-        One for each id.
+        One value for each id; True selects it.
 
     Returns
     -------
     tuple of str
-        In their order.
+        The selected ids, in the order of `ids`.
     """
     return tuple(id_ for id_, included in zip(ids, hit, strict=True) if included)

@@ -1,24 +1,25 @@
-"""Define what the verdicts of all audits share: the head of verdict.json and of each cell in it."""
+"""Define what the verdicts of all audits share: the head of verdict.json and of each of its
+cells."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from audit.core.json_types import attributes
 from audit.core.records import CellRows
-from audit.judging.ladder import DECIDED, Grade
-from audit.judging.result import Calibration, Gate, Reason, Texts, json_ready, sentences
-from audit.judging.vocabulary import COMPLETE_IT
+from audit.judging.ladder import DECIDED, Grade, grade
+from audit.judging.result import Calibration, Gate, Reason, Texts, advice_of, json_ready, sentences
+from audit.judging.vocabulary import COMPLETE_IT, GateWord, Word, gate_reasons
 
-Word = TypeVar("Word", bound=StrEnum)
 Cell = TypeVar("Cell")
 Result = TypeVar("Result", bound="CellResult")
 
 
 @dataclass(frozen=True)
 class Decided(Generic[Word]):
-    """A verdict with its grade, its reasons and the advice. An audit names its own verdicts, and
-    may add fields.
+    """Hold a verdict with its grade, its reasons and its advice.
+
+    Each audit has its own type of verdict, and may add fields in a subclass.
     """
 
     verdict: Word
@@ -26,14 +27,36 @@ class Decided(Generic[Word]):
     reasons: tuple[Reason, ...]
     what_to_do: tuple[Reason, ...] = ()
 
+    @classmethod
+    def withheld(cls, verdict: Word, failed: Sequence[Gate], words: Mapping[str, GateWord]) -> Self:
+        """Return the decision on a measurement that failed checks.
+
+        Parameters
+        ----------
+        verdict : Word
+            The audit's verdict for it.
+        failed : sequence of Gate
+            The failed gates.
+        words : mapping
+            Words by gate.
+
+        Returns
+        -------
+        Decided
+            Its reasons and advice are those of the gates.
+        """
+        graded = grade((), [gate.name for gate in failed])
+        return cls(verdict, graded.grade, gate_reasons(failed, words), advice_of(failed))
+
 
 @dataclass(frozen=True, kw_only=True)
 class CellResult:
-    """The result of one cell.
+    """Hold the result of one cell (one model on one benchmark).
 
-    texts: the audit's sentences by code. decision: the audit's own `Decided`. calibration: the
-    nearest calibrated design; None without one. sensitivity: the measured sensitivity of the audit,
-    in a sentence. watermark: "incomplete, 512 of 1,000 answers" if the verdict covers a part.
+    texts: the audit's sentences by code. decision: the audit's own `Decided`. calibration: nearest
+    calibrated design, or None if there is none. sensitivity: measured sensitivity of the audit, as
+    a sentence. watermark: note such as "incomplete, 512 of 1,000 answers" if answers are missing;
+    otherwise "".
     """
 
     texts: ClassVar[Texts] = {}
@@ -44,7 +67,7 @@ class CellResult:
     headline: str
     cannot_exclude: tuple[str, ...]
     gates: tuple[Gate, ...]
-    calibration: Calibration | None
+    calibration: Calibration | None = None
     sensitivity: str | None = None
     watermark: str = ""
 
@@ -60,21 +83,22 @@ class CellResult:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Return the reasons in words."""
+        """Return the reasons as sentences."""
         return sentences(self.decision.reasons, self.texts)
 
     @property
     def what_to_do(self) -> tuple[str, ...]:
-        """Return the advice in words."""
+        """Return the advice as sentences."""
         return sentences(self.decision.what_to_do, self.texts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedRun(Generic[Cell, Result]):
-    """All judged cells of a run, or of several merged into one panel, without times and paths.
+    """All judged cells of a run, or of several runs that are merged into one panel.
 
-    runs: the models of each run. rows: for every model and benchmark that the runs asked for, those
-    without a row too. cells, results: in the same order.
+    The record has no times and no paths. runs: models of each run. rows: row counts of every model
+    and benchmark that the runs asked for, including those without any row. cells, results: measured
+    cells and their results, in the same order.
     """
 
     audit: ClassVar[str]
@@ -90,7 +114,7 @@ class JudgedRun(Generic[Cell, Result]):
 
     @property
     def marks(self) -> dict[tuple[str, str], str]:
-        """Return watermarks by model and benchmark."""
+        """Return the watermark of each (model, benchmark)."""
         return {(r.model, r.benchmark): r.watermark for r in self.rows}
 
     def mark(self, cell: Cell, result: Result) -> str:
@@ -101,18 +125,18 @@ class JudgedRun(Generic[Cell, Result]):
         cell : Cell
             The measured cell.
         result : Result
-            Names its model and benchmark.
+            Result of this cell, which names the model and the benchmark.
 
         Returns
         -------
         str
-            Empty if no row is missing.
+            The watermark; empty if no row is missing.
         """
         return self.marks.get((result.model, result.benchmark), "")
 
     @property
     def marked(self) -> tuple[Result, ...]:
-        """Return the results, with watermarks of the cells that lack rows."""
+        """Return the results, with a watermark on each cell that lacks rows."""
         marked = []
         for cell, result in zip(self.cells, self.results, strict=True):
             marked.append(_marked(result, self.mark(cell, result)))
@@ -120,33 +144,34 @@ class JudgedRun(Generic[Cell, Result]):
 
     @property
     def decided(self) -> bool:
-        """Return whether every cell has an answer that more questions would not change."""
+        """Return whether every cell has a verdict that more questions would not change."""
         return all(result.grade in DECIDED for result in self.results)
 
     def own(self) -> dict[str, Any]:
-        """Return the fields that the audit adds to a run in verdict.json."""
+        """Return the fields of verdict.json that only this audit has."""
         return {}
 
     def own_of_cell(self, cell: Cell, result: Result) -> dict[str, Any]:
-        """Return the fields that the audit adds to a cell in verdict.json.
+        """Return the fields of a cell in verdict.json that only this audit has.
 
         Parameters
         ----------
         cell : Cell
             The measured cell.
         result : Result
-            Its verdict.
+            Result of this cell.
 
         Returns
         -------
         dict
-            Added to `cell_head`.
+            Fields that are added to those of `cell_head`.
         """
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
-        """Return verdict.json as JSON types: enums as strings, floats rounded, NaN and infinities
-        as null.
+        """Return verdict.json as JSON types.
+
+        Enums become strings, floats are rounded, and NaN and infinity become null.
 
         Returns
         -------
@@ -166,7 +191,7 @@ class JudgedRun(Generic[Cell, Result]):
         return plain
 
     def found_first(self) -> Self:
-        """Return the run with its cells in the order of their grades, as on a page."""
+        """Return the run with its cells sorted by grade, as on a page."""
         grades = [list(Grade).index(result.decision.grade) for result in self.results]
         order = sorted(range(len(grades)), key=grades.__getitem__)
         results = tuple(self.results[k] for k in order)
@@ -180,12 +205,12 @@ class JudgedRun(Generic[Cell, Result]):
         question : str
             The audit's question.
         joined : str
-            Word between models and benchmarks.
+            Word between the models and the benchmarks.
 
         Returns
         -------
         str
-            Marked if rows are missing.
+            The title; it begins with a mark if rows are missing.
         """
         models = sorted({r.model for r in self.results})
         benchmarks = sorted({r.benchmark for r in self.results})

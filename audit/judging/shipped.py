@@ -1,5 +1,4 @@
-"""The measured tables that ship with the package, and the calibrated design that is nearest to a
-run."""
+"""Find the calibrated design nearest to a run in the measured tables that ship with the package."""
 
 from collections.abc import Callable, Mapping, Sequence
 from math import log
@@ -17,28 +16,28 @@ def nearest_design(
     none_near: str,
     thresholds: Mapping[str, float] | None = None,
 ) -> Calibration | None:
-    """Return the calibrated design that is nearest to a run, with its rates.
+    """Return the calibrated design that is nearest to a run, with its error rates.
 
     Parameters
     ----------
     table : mapping or None
-        A shipped calibration.
+        A shipped calibration table.
     distance : callable
-        Returns the distance of a design to the run; infinite if they cannot be compared.
+        Function from a design to its distance from the run; infinite if the two cannot be compared.
     near : float
-        Largest distance of which rates are quoted.
+        Largest distance at which error rates are quoted.
     sentence : callable
-        Returns the rates of an entry in words.
+        Function from an entry of the table to a sentence with its rates.
     none_near : str
-        The sentence if no design is within `near`.
+        Sentence to use if no design is within `near`.
     thresholds : mapping or None
-        Thresholds of the run. The sentence names those that differ from the table's.
+        Thresholds of the run. Those that differ from the table's are named in the sentence.
 
     Returns
     -------
     Calibration or None
-        Without design and rates if none is within `near`. None if there is no table, or no design can
-        be compared with the run.
+        Design, rates and sentence; design and rates are empty if no design is within `near`. None
+        if there is no table, or if no design can be compared with the run.
     """
     designs: Sequence[Mapping[str, Any]] = (table or {}).get("designs", ())
     far, index = min(
@@ -58,18 +57,18 @@ def nearest_design(
 
 
 def apart(one: float, other: float, least: float = 1) -> float:
-    """Return the distance of two sizes on a log scale.
+    """Return the distance between two sizes on a log scale.
 
     Parameters
     ----------
     one, other : float
-        The sizes.
+        The two sizes.
     least : float
-        A smaller size counts as this one.
+        Smallest size; a smaller one is replaced by it.
 
     Returns
     -------
     float
-        |log| of their ratio.
+        |log(one / other)|.
     """
     return abs(log(max(one, least) / max(other, least)))

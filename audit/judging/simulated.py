@@ -1,7 +1,6 @@
-"""The calibration of every audit: models of known truth in, the shares of wrong and right verdicts
-out.
+"""Calibrate any audit: simulate models of known truth, and count wrong and right verdicts.
 
-An audit hands in `Procedure` records, from the function `procedures` of its module `calibrate`.
+The function `procedures` in an audit's module `calibrate` returns its `Procedure` records.
 """
 
 import argparse
@@ -23,18 +22,18 @@ from audit.core.number_text import percent
 from audit.judging.result import rounded
 
 SEED = 42
-CHUNK = 25  # models that are drawn from one seed
-PANEL = 12  # models of the panel in which each simulated model is judged, besides alone
+CHUNK = 25  # number of models that are drawn from one seed
+PANEL = 12  # Each simulated model is judged alone, and also in a panel of this many models.
 
 Rates = Mapping[str, float | None]
 Entry = dict[str, Any]
 Entries = Sequence[Mapping[str, Any]]
-# The seed of a generator, and how many models are drawn from it.
+# The seed of a random generator, and the number of models that are drawn from it.
 Stream = tuple[tuple[int, ...], int]
 
 
 class Case(NamedTuple):
-    """A design in a world, and where its models are drawn from."""
+    """Hold a design in a world, with the random streams of its simulated models."""
 
     design: Any
     name: str  # name of the world
@@ -51,17 +50,19 @@ class Procedure:
     cases : sequence of Case
         Cases in the order of the table.
     judge : callable
-        Given design, world and generator, returns what is counted of one model. Other processes can
-        import it.
+        Function from design, world and generator to the counts of one simulated model. It must be
+        importable by other processes.
     entries : callable
-        Given a case and its counts by stream, returns parts of entries. Parts of one design and name
-        are merged.
+        Function from a case and its counts (by stream) to parts of table entries. Parts with the
+        same design and name are merged.
     table : callable
-        Returns the markdown of entries, which is printed as designs are done.
+        Function from entries to a markdown table, which is printed after each design.
     closing : sequence of callable
-        Return texts that are printed at the end.
+        Functions from entries to texts that are printed at the end.
+    section : str
+        Key of the section in the table.
     head : mapping
-        Keys of the table beside its sections.
+        Further keys of the table, beside its sections.
     """
 
     cases: Sequence[Case]
@@ -81,18 +82,18 @@ def seed_of(seed: int, case: Any) -> tuple[int, int]:
     seed : int
         Seed of the calibration.
     case : object
-        What is simulated, with a `repr` that identifies it.
+        The simulated case; its `repr` identifies it.
 
     Returns
     -------
     tuple of int
-        A seed that depends on the two arguments alone.
+        A seed that depends only on the two arguments.
     """
     return seed, zlib.crc32(repr(case).encode())
 
 
 def streams(seed: int, design: Any, name: str, models: int) -> list[Stream]:
-    """Return the streams of the simulated models of a world.
+    """Return the random streams of the simulated models of a world.
 
     Parameters
     ----------
@@ -103,20 +104,21 @@ def streams(seed: int, design: Any, name: str, models: int) -> list[Stream]:
     name : str
         Name of the world.
     models : int
-        Number of models.
+        Number of models to simulate.
 
     Returns
     -------
     list of Stream
-        A seed for every CHUNK models, and their number.
+        Streams of at most CHUNK models, each with its seed and its number of models.
     """
     key = seed_of(seed, (design, name))
     return [((*key, k), min(CHUNK, models - at)) for k, at in enumerate(range(0, models, CHUNK))]
 
 
 def _models(task: tuple[Callable[..., Any], Any, Any, tuple[int, ...], int]) -> list[Any]:
-    """Return what is counted of each model of a stream. The function is at top level so that a
-    process pool can run it.
+    """Return the counts of each model of a stream.
+
+    The function is at the top level of the module so that a process pool can run it.
     """
     judge, design, world, key, count = task
     rng = np.random.default_rng(list(key))
@@ -126,19 +128,19 @@ def _models(task: tuple[Callable[..., Any], Any, Any, tuple[int, ...], int]) -> 
 def calibrate(
     procedure: Procedure, run: Callable[..., Any] = map
 ) -> Iterator[tuple[list[Entry], bool]]:
-    """Yield the entries of one design after another, after each world.
+    """Yield the entries of each design, updated after each of its worlds.
 
     Parameters
     ----------
     procedure : Procedure
         A section of the table.
     run : callable
-        `map`, or the map of a process pool. The results do not depend on it.
+        `map`, or the map of a process pool. The results do not depend on this choice.
 
     Yields
     ------
     tuple of list and bool
-        The entries of a design so far, and whether they are complete.
+        The entries of a design so far, and True if the design is complete.
     """
     for _, group in groupby(procedure.cases, key=lambda case: case.design):
         cases, entries = list(group), list[Entry]()
@@ -171,9 +173,9 @@ def rate(name: str, values: NDArray[np.float64]) -> dict[str, float | None]:
 
     Notes
     -----
-    Models are independent, but the counts within a model are not. Therefore the error comes from the
-    spread over models. For a rate of exactly 0 or 1 it is the error with one more model of the other
-    outcome.
+    Models are independent, but the counts within a model are not. The error is therefore computed
+    from the spread over models. For a rate of exactly 0 or 1, one more model with the other outcome
+    is added to compute the error.
     """
     n, mean = values.size, float(values.mean())
     spread = (
@@ -183,7 +185,7 @@ def rate(name: str, values: NDArray[np.float64]) -> dict[str, float | None]:
 
 
 def rates(names: Sequence[str], streams: Sequence[Sequence[Any]]) -> dict[str, float | None]:
-    """Return the `rate` of each name over all models.
+    """Return the rate of each named count over all simulated models (`rate`).
 
     Parameters
     ----------
@@ -195,7 +197,8 @@ def rates(names: Sequence[str], streams: Sequence[Sequence[Any]]) -> dict[str, f
     Returns
     -------
     dict
-        Rates with their standard errors. Names that are undefined (NaN) in this world are left out.
+        Rates with their standard errors. Counts that are undefined (NaN) in this world are left
+        out.
     """
     found: dict[str, float | None] = {}
     for name, values in zip(
@@ -207,7 +210,7 @@ def rates(names: Sequence[str], streams: Sequence[Sequence[Any]]) -> dict[str, f
 
 
 def by_world(names: Sequence[str]) -> Callable[[Case, Sequence[Sequence[Any]]], list[Entry]]:
-    """Return the function that makes one entry for each design.
+    """Return a function that makes one table entry for each design.
 
     Parameters
     ----------
@@ -217,8 +220,8 @@ def by_world(names: Sequence[str]) -> Callable[[Case, Sequence[Sequence[Any]]], 
     Returns
     -------
     callable
-        The `entries` of a `Procedure`. A rate is named by world and count, such as "clean_found", and
-        WORLD_simulations is the number of models.
+        Function for `Procedure.entries`. Its rates are named by world and count, such as
+        "clean_found". WORLD_simulations is the number of simulated models.
     """
 
     def entries(case: Case, streams: Sequence[Sequence[Any]]) -> list[Entry]:
@@ -230,7 +233,7 @@ def by_world(names: Sequence[str]) -> Callable[[Case, Sequence[Sequence[Any]]], 
 
 
 def by_name(names: Sequence[str]) -> Callable[[Case, Sequence[Sequence[Any]]], list[Entry]]:
-    """Return the function that makes one entry for each world, with a design of its own.
+    """Return a function that makes one table entry for each world, together with its design.
 
     Parameters
     ----------
@@ -240,7 +243,7 @@ def by_name(names: Sequence[str]) -> Callable[[Case, Sequence[Sequence[Any]]], l
     Returns
     -------
     callable
-        The `entries` of a `Procedure`.
+        Function for `Procedure.entries`.
     """
 
     def entries(case: Case, streams: Sequence[Sequence[Any]]) -> list[Entry]:
@@ -252,38 +255,38 @@ def by_name(names: Sequence[str]) -> Callable[[Case, Sequence[Sequence[Any]]], l
 
 
 def shown(rates: Rates, name: str) -> str:
-    """Return a rate for a table.
+    """Return a rate as a cell of a table.
 
     Parameters
     ----------
     rates : mapping
-        Rates of an entry.
+        Rates of a table entry.
     name : str
         Name of the rate.
 
     Returns
     -------
     str
-        Per cent with its standard error; "-" if the rate was not measured.
+        The rate and its standard error in per cent; "-" if the rate was not measured.
     """
     value, error = rates.get(name), rates.get(f"{name}_se")
     return "-" if value is None or error is None else f"{100 * value:.1f} ± {100 * error:.1f}"
 
 
 def rate_text(rates: Rates, name: str) -> str:
-    """Return a rate for a sentence.
+    """Return a rate as part of a sentence.
 
     Parameters
     ----------
     rates : mapping
-        Rates of an entry.
+        Rates of a table entry.
     name : str
         Name of the rate.
 
     Returns
     -------
     str
-        Per cent, with the standard error in brackets if it is known.
+        The rate in per cent, with its standard error in brackets if that is known.
     """
     value, error = rates.get(name), rates.get(f"{name}_se")
     if value is None:
@@ -299,12 +302,12 @@ def table_text(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     head : sequence of str
         Names of the columns.
     rows : sequence of sequence of str
-        The cells.
+        Cells of each row.
 
     Returns
     -------
     str
-        One line for each row, below the head.
+        The markdown: the head, and one line for each row.
     """
     lines = [" | ".join(head), " | ".join(["---"] * len(head)), *(" | ".join(row) for row in rows)]
     return "\n".join(f"| {line} |" for line in lines) + "\n"
@@ -318,18 +321,19 @@ def add_arguments(parser: argparse.ArgumentParser, audit: Any) -> None:
     parser : argparse.ArgumentParser
         The parser.
     audit : module
-        The audit's module `calibrate`. Its function `add_options`, if it has one, adds more.
+            The audit's module `calibrate`. If it has a function `add_options`, this function adds
+            more options.
     """
     parser.description = audit.__doc__.split("\n")[0]
     parser.add_argument(
-        "--simulations", type=int, help="clean models a design (default: the audit's own)"
+        "--simulations", type=int, help="clean models per design (default: set by the audit)"
     )
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument(
         "--jobs",
         type=int,
         default=1,
-        help="processes (default 1); the result does not depend on it",
+        help="number of processes (default 1); the result does not depend on it",
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the table as json")
     if hasattr(audit, "add_options"):
@@ -337,21 +341,21 @@ def add_arguments(parser: argparse.ArgumentParser, audit: Any) -> None:
 
 
 def run_calibration(audit: Any, options: argparse.Namespace, **own: Any) -> int:
-    """Simulate an audit's procedures, and print each design when it is done.
+    """Simulate the procedures of an audit, and print each design when it is complete.
 
     Parameters
     ----------
     audit : module
-        The audit's module `calibrate`, with `procedures`.
+        The audit's module `calibrate`, with its function `procedures`.
     options : argparse.Namespace
-        Options as `add_arguments` defines them.
+        Options as defined by `add_arguments`.
     **own
         Arguments of `procedures` that replace the shipped ones.
 
     Returns
     -------
     int
-        The exit code.
+        Exit code.
 
     Raises
     ------
@@ -361,7 +365,7 @@ def run_calibration(audit: Any, options: argparse.Namespace, **own: Any) -> int:
     for name in ("simulations", "worlds", "jobs"):
         value = getattr(options, name, None)
         if value is not None and value < 1:
-            raise UsageError(f"--{name} {value}: expected at least 1")
+            raise UsageError(f"--{name} is {value}. Expected at least 1.")
     try:
         procedures = audit.procedures(options, **own)
     except ValueError as error:
@@ -378,8 +382,9 @@ def run_calibration(audit: Any, options: argparse.Namespace, **own: Any) -> int:
 def _fill(
     table: dict[str, Any], procedure: Procedure, out: Path | None, run: Callable[..., Any]
 ) -> None:
-    """Add a procedure's entries to the table. The file is written after each world, so that an
-    interrupted calibration keeps its results.
+    """Add the entries of a procedure to the table.
+
+    The file is written after each world, so that an interrupted calibration keeps its results.
     """
     done: list[Entry] = []
     head: list[str] = []

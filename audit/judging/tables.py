@@ -14,19 +14,19 @@ _NUMBER = re.compile(r"-[0-9.]+(e[+-]?[0-9]+)?")
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Return a csv document.
+    """Return a csv document in which no text is run as a formula by a spreadsheet.
 
     Parameters
     ----------
     header : sequence of str
         Names of the columns.
     rows : iterable of iterable
-        Their values; None is an empty field.
+        Values of each row; None becomes an empty field.
 
     Returns
     -------
     str
-        A spreadsheet runs none of its texts as a formula.
+        The csv document.
     """
     return "".join(csv_pieces(header, rows))
 
@@ -39,12 +39,12 @@ def csv_pieces(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> Iterator
     header : sequence of str
         Names of the columns.
     rows : iterable of iterable
-        The cells; see `csv_text`.
+        Values of each row, as for `csv_text`.
 
     Yields
     ------
     str
-        A piece of the document.
+        The next piece of the document.
     """
     rest = chain((header,), rows)
     lines = list(islice(rest, _LINES_AT_ONCE))
@@ -58,22 +58,23 @@ def csv_pieces(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> Iterator
 
 
 def columns(rows: Iterable[Any], *names: str, plain: Callable[[Any], Any] | None = None) -> str:
-    """Return a csv of attributes of each row.
+    """Return a csv document with chosen attributes of each row.
 
     Parameters
     ----------
     rows : iterable
         Objects or mappings.
     *names : str
-        Columns, under the attribute's own name or as "name=path". A path goes by dots through
-        attributes and mappings; the field is empty if the path ends before.
+        Columns. "name" is a column with the attribute of this name. "name=path" is a column with
+        the value at a path of attributes and keys separated by dots. The field is empty if the path
+        leads nowhere.
     plain : callable, optional
-        Writes a value.
+        Function from a value to the text that is written.
 
     Returns
     -------
     str
-        csv.
+        The csv document.
     """
     paths = [name.rpartition("=")[2].split(".") for name in names]
     write = plain or _plain
@@ -110,7 +111,7 @@ def safe(text: str) -> str:
     Returns
     -------
     str
-        The text with a quotation mark before it, if it could be a formula. Numbers stay numbers.
+        The text; if it could be a formula, with an apostrophe before it. Numbers are not changed.
 
     Examples
     --------
@@ -123,7 +124,7 @@ def safe(text: str) -> str:
 
 
 def digits(value: float | None) -> str:
-    """Return a number for a csv cell.
+    """Return a number as a field of a csv document.
 
     Parameters
     ----------
@@ -133,6 +134,6 @@ def digits(value: float | None) -> str:
     Returns
     -------
     str
-        Six significant digits; empty if the number was not computed.
+        The number with six significant digits; "" for None.
     """
     return "" if value is None or not math.isfinite(value) else f"{value:.6g}"

@@ -1,4 +1,4 @@
-"""Define what the thresholds of all audits share; `conf/verdict` sets them."""
+"""Define the thresholds that all audits share; `conf/verdict` sets their values."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -6,14 +6,15 @@ from typing import Any, Self
 
 from audit.core.errors import ConfigError, check_known
 
-_LARGEST = 1_000_000  # far beyond every use, and its square is a number
-_EARLIER = {"brittle_drop_min": "fall_noted"}  # earlier names of thresholds in stored runs
+_LARGEST = 1_000_000  # A threshold is never larger, and the square of this number is finite.
+_EARLIER = {"brittle_drop_min": "fall_noted"}  # names of thresholds in runs of earlier versions
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Thresholds of an audit: shares, accuracies and effects, 0-1. Raises ConfigError for a value
-    out of range.
+    """Hold thresholds of an audit (shares, accuracies and effects are 0-1).
+
+    A value that is out of range raises ConfigError.
     """
 
     alpha: float = 0.05
@@ -21,40 +22,42 @@ class Limits:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            # The audit itself checks a threshold that is a word.
+            # A threshold that is a word is checked by its audit.
             if isinstance(field.default, str):
                 continue
             number = isinstance(value, int | float) and not isinstance(value, bool)
-            # The comparison is false for NaN, with which no measurement would miss a threshold.
+            # This form of the comparison also refuses NaN, against which every measurement would
+            # pass.
             if not (number and 0 <= value <= _LARGEST):
                 raise ConfigError(
-                    f"Threshold {field.name} is {value!r}; expected a number from 0 to {_LARGEST:,}, such as "
-                    f"{field.default}."
+                    f"Threshold {field.name} is {value!r}. Expected a number from 0 to "
+                    f"{_LARGEST:,}. Example: {field.default}."
                 )
         for name in ("alpha", "power", "effect_of_interest"):
             if hasattr(self, name) and not 0 < getattr(self, name) < 1:
                 raise ConfigError(
-                    f"Threshold {name} is {getattr(self, name)}; expected 0 < {name} < 1, such as 0.05."
+                    f"Threshold {name} is {getattr(self, name)}. Expected 0 < {name} < 1. Example: "
+                    "0.05."
                 )
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
-        """Return the thresholds of a config group.
+        """Return the thresholds with the values of a mapping.
 
         Parameters
         ----------
         values : mapping
-            Values by name.
+            Value of each threshold by name, as in a config group.
 
         Returns
         -------
         Limits
-            The defaults for names that are not given.
+            The thresholds; a threshold that the mapping lacks has its default value.
 
         Raises
         ------
         ConfigError
-            If a name is not a threshold, or a value is out of range.
+            If a name is not that of a threshold, or if a value is out of range.
         """
         known = {f.name for f in fields(cls)}
         values = {_EARLIER.get(name, name): value for name, value in values.items()}
@@ -63,13 +66,14 @@ class Limits:
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every threshold by name."""
+        """Return the value of every threshold by its name."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Thresholds(Limits):
-    """Thresholds of an audit that looks for an effect of some size."""
+    """Hold thresholds of an audit that looks for an effect of some size."""
 
     power: float = 0.8
     effect_of_interest: float = 0.05
+    answered_share_min: float = 0.95

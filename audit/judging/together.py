@@ -1,5 +1,6 @@
-"""Define verdict.json of several audits as a typed model, and read either kind of verdict.json
-(pure).
+"""Define verdict.json of several audits as a typed model, and read any verdict.json.
+
+The module does no I/O.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from audit.judging.ladder import Decision
 
 
 class Entry(Section):
-    """One model and benchmark: a finding of each instrument, and their combination.
+    """Hold the statements on one model and benchmark: one of each instrument, and their
+    combination.
 
-    forms: the forms of contamination that a pass covers; None if no audit makes a claim about
+    forms: forms of contamination that a pass covers; None if no audit makes a statement about
     memory.
     """
 
@@ -32,7 +34,8 @@ class Entry(Section):
 
 
 class SourceRuling(Section):
-    """The decision of the source's thresholds on one cell, beside our verdict."""
+    """Hold the decision by the source's thresholds on one cell, which is reported beside our
+    verdict."""
 
     audit: str
     model: str
@@ -41,8 +44,10 @@ class SourceRuling(Section):
 
 
 class CheckedModel(Section):
-    """The audited model of a suite. `claimed`: whether its version is what the endpoint's operator
-    states.
+    """Hold the audited model of a suite.
+
+    stated: version that the operator of the endpoint states. found: version that the runs found.
+    claimed: True if the version is known only from the operator's statement.
     """
 
     name: str
@@ -52,9 +57,10 @@ class CheckedModel(Section):
 
 
 class SuiteRules(Section):
-    """The decision of a suite on the verdicts.
+    """Hold the rules of a suite, with which its verdicts were judged.
 
-    `gate` names whose thresholds decide. `forms_required` holds doses by form.
+    gate: whose thresholds decide, "ours" or "source". forms_required: required dose of each form of
+    contamination. source: decisions by the source's thresholds.
     """
 
     audit_suite_id: str
@@ -68,7 +74,7 @@ class SuiteRules(Section):
 
 
 class JointVerdict(Section):
-    """verdict.json of several audits; `audits` holds the verdict of each."""
+    """verdict.json of several audits; `audits` holds the verdict of each by its name."""
 
     kind: str = Field(alias="schema")
     schema_version: str
@@ -79,7 +85,7 @@ class JointVerdict(Section):
 
     @property
     def plain(self) -> dict[str, Any]:
-        """Return the JSON value that was read."""
+        """Return the JSON value from which this model was read."""
         return self._source
 
 
@@ -88,17 +94,17 @@ Kind = TypeVar("Kind", bound=Section)
 
 
 def parts_of(document: Document) -> list[tuple[str, AuditVerdict[Any]]]:
-    """Return (audit, its verdict) of every audit in a verdict.json.
+    """Return the verdict of every audit in a verdict.json, as pairs (audit, verdict).
 
     Parameters
     ----------
     document : Document
-        A verdict.json of one audit or of several.
+        A verdict.json of one audit or of several audits.
 
     Returns
     -------
     list of (str, AuditVerdict)
-        In the order of the file.
+        Name and verdict of each audit, in the order of the file.
     """
     return (
         list(document.audits.items())
@@ -108,7 +114,7 @@ def parts_of(document: Document) -> list[tuple[str, AuditVerdict[Any]]]:
 
 
 def suite_of(document: Document) -> SuiteRules | None:
-    """Return the suite's decision on the verdicts.
+    """Return the rules of the suite with which the verdicts were judged.
 
     Parameters
     ----------
@@ -118,7 +124,7 @@ def suite_of(document: Document) -> SuiteRules | None:
     Returns
     -------
     SuiteRules or None
-        None if the run belongs to no suite.
+        The rules; None if the run belongs to no suite.
     """
     return document.suite if isinstance(document, JointVerdict) else None
 
@@ -131,19 +137,20 @@ def parse(plain: Any, cell_of: Callable[[str], type[Cell]], what: str) -> Docume
     plain : object
         The JSON value.
     cell_of : callable
-        Returns the type of cells by the name of an audit; raises ConfigError for an unknown audit.
+        Function from the name of an audit to the type of its cells. It raises ConfigError for an
+        unknown audit.
     what : str
-        The file, as messages name it.
+        Name of the file in error messages.
 
     Returns
     -------
     Document
-        Of one audit, or of several.
+        The verdict of one audit, or of several audits.
 
     Raises
     ------
     ConfigError
-        If a field is missing or has another kind of value; the message names the field.
+        If a field is missing or has a wrong type. The message names the field.
     """
     if not isinstance(plain, dict):
         raise ConfigError(f"{what} is {_short(plain)}. Expected an object. {_AGAIN}")
@@ -167,7 +174,7 @@ def parse(plain: Any, cell_of: Callable[[str], type[Cell]], what: str) -> Docume
     return whole
 
 
-_AGAIN = "Example: audit report RUN writes it again."
+_AGAIN = "Example: audit report RUN writes the file anew."
 
 
 def _audit(
@@ -197,7 +204,7 @@ def _checked(kind: type[Kind], plain: Any, what: str, at: str) -> Kind:
 
 
 def _path(loc: tuple[int | str, ...]) -> str:
-    """Return a path such as "cells[0].grade"."""
+    """Return the path of a field, such as "cells[0].grade"."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc).lstrip(".")
 
 
@@ -207,15 +214,16 @@ def _short(value: Any) -> str:
 
 
 def schema() -> dict[str, JsonValue]:
-    """Return the JSON schema of verdict.json, of one audit or of several.
+    """Return the JSON schema of verdict.json, for one audit or for several.
 
     Returns
     -------
     dict
-        An audit's own figures are free in it. The docstrings of the models explain the fields.
+        The schema. It does not restrict the figures that only one audit has. Fields are explained
+        in the docstrings of the models.
     """
     made = TypeAdapter(AuditVerdict[Cell] | JointVerdict).json_schema(by_alias=True)
-    about = "Scores, shares and differences are 0-1; null means not computed."
+    about = "Scores, shares and differences are 0-1. A number that was not computed is null."
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "verdict.json",
@@ -225,7 +233,7 @@ def schema() -> dict[str, JsonValue]:
 
 
 def _undescribed(value: Any) -> Any:
-    """Return a schema without the docstrings of its classes."""
+    """Return a schema without the descriptions that come from docstrings of classes."""
     if isinstance(value, list):
         return [_undescribed(element) for element in value]
     if not isinstance(value, dict):

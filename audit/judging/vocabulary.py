@@ -1,15 +1,17 @@
-"""Define the words of an audit: one entry for each verdict and gate, for page, chart and
-headline."""
+"""Define the display words of every verdict and gate, for pages, charts and headlines."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeVar
 
 from audit.judging.document import Cell
 from audit.judging.ladder import Grade
 from audit.judging.result import Gate, Reason
+
+Word = TypeVar("Word", bound=StrEnum)
 
 COMPLETE_IT = (
     "Type the run's command again if it has ended: it runs what is missing. Where unparsed answers stopped it, add "
@@ -17,7 +19,7 @@ COMPLETE_IT = (
 )
 
 
-# Each grade has a tone of page.css and a colour in charts (Okabe & Ito).
+# Tone in page.css and colour in charts (Okabe & Ito) of each grade.
 _SHOWN = {
     Grade.FOUND_STRONG: ("bad", "#d55e00"),
     Grade.FOUND_SUGGESTIVE: ("warn", "#e69f00"),
@@ -31,11 +33,11 @@ _SHOWN = {
 
 @dataclass(frozen=True)
 class VerdictWord:
-    """Words of a verdict.
+    """Hold the display words of a verdict.
 
-    name: its display name. glyph, marker: its mark in text and in charts. means: one or two
-    sentences. where: words by archetype of the cell, if the meaning depends on it. plain: a few
-    plain words beside the name.
+    name: display name. glyph, marker: symbol in texts and in charts. means: meaning of the verdict
+    in one or two sentences. where: display words for each kind of item, if the meaning depends on
+    it. plain: a few plain words that stand beside the name.
     """
 
     name: str
@@ -48,36 +50,37 @@ class VerdictWord:
 
     @property
     def tone(self) -> str:
-        """Return the tone of its grade in page.css."""
+        """Return the tone of the verdict's grade in page.css."""
         return _SHOWN[self.grade][0]
 
     @property
     def colour(self) -> str:
-        """Return the colour of its grade in charts."""
+        """Return the colour of the verdict's grade in charts."""
         return _SHOWN[self.grade][1]
 
     def of(self, archetype: str | None) -> VerdictWord:
-        """Return the words of the verdict for a kind of item.
+        """Return the display words of the verdict for a kind of item.
 
         Parameters
         ----------
         archetype : str or None
-            The kind of item; None if words depend on no kind.
+            Kind of item; None if the words do not depend on a kind.
 
         Returns
         -------
         VerdictWord
-            The words.
+            The display words.
         """
         return self.where.get(archetype or "", self)
 
 
-# The words of what every audit shares.
+# Display words of the verdicts that all audits share.
 WITHHELD = VerdictWord(
     "Withheld",
     "✖",
     "X",
-    "The measurement itself failed a check, so no conclusion is drawn. The report states what to mend.",
+    "The measurement itself failed a check, so no conclusion is drawn. The report states what to "
+    "correct.",
     Grade.CHECK_FAILED,
     plain="A check of the measurement failed",
 )
@@ -85,33 +88,64 @@ NOT_IDENTIFIED = VerdictWord(
     "Not identified",
     "○",
     "h",
-    "These data cannot answer the question, whatever the answers are. The report states what this run lacks.",
+    "These data cannot answer the question, whatever the answers are. The report states what is "
+    "missing.",
     Grade.NOT_IDENTIFIED,
 )
 UNDERPOWERED = VerdictWord(
     "Not enough data",
     "✚",
     "P",
-    "An effect of the size that matters could be real or not: the data cannot tell. This neither clears nor "
-    "suspects the model: measure more.",
+    "The data do not show whether there is an effect of the size that matters. This neither "
+    "clears nor suspects the model: measure more questions.",
     Grade.UNDECIDED,
 )
 
 
-def word_of(words: Mapping[Any, VerdictWord], cell: Cell) -> VerdictWord:
-    """Return the words of a cell's verdict.
+def verdict_of(
+    words: Mapping[Word, VerdictWord], grade: Grade, archetype: str | None = None
+) -> Word:
+    """Return the verdict that states a grade.
 
     Parameters
     ----------
     words : mapping
         Words by verdict.
+    grade : Grade
+        The grade of the ladder.
+    archetype : str or None
+        The kind of item; None if words depend on no kind.
+
+    Returns
+    -------
+    Word
+        The first verdict with this grade.
+
+    Raises
+    ------
+    KeyError
+        If no verdict has the grade.
+    """
+    for verdict, word in words.items():
+        if word.of(archetype).grade is grade:
+            return verdict
+    raise KeyError(grade)
+
+
+def word_of(words: Mapping[Any, VerdictWord], cell: Cell) -> VerdictWord:
+    """Return the display words of the verdict of a cell.
+
+    Parameters
+    ----------
+    words : mapping
+        Display words by verdict.
     cell : Cell
-        The cell.
+        A cell of verdict.json.
 
     Returns
     -------
     VerdictWord
-        For the archetype of the cell.
+        Display words for the cell's verdict and kind of item.
 
     Raises
     ------
@@ -132,32 +166,34 @@ def sizes_of(cell: Cell) -> tuple[float | None, float | None]:
     Returns
     -------
     tuple of float or None
-        The two numbers; None if the cell does not state one.
+        Number asked and number needed; None for a number that the cell does not state.
     """
     numbers = next((gate.numbers for gate in cell.gates if gate.name == "enough_data"), {})
     return numbers.get("asked"), numbers.get("needed")
 
 
 def subtitle(words: Mapping[Any, VerdictWord], cell: Cell) -> str:
-    """Return the verdict in plain words, with the numbers if there were too few questions.
+    """Return the verdict in a few plain words.
+
+    If there were too few questions, the words state how many were asked and are needed.
 
     Parameters
     ----------
     words : mapping
-        Words by verdict.
+        Display words by verdict.
     cell : Cell
-        The cell.
+        A cell of verdict.json.
 
     Returns
     -------
     str
-        A few words.
+        The words.
     """
     if cell.verdict != "underpowered":
         word = word_of(words, cell)
         return word.plain or word.name
     if not cell.judged:
-        return "None of its tests could be judged"
+        return "No test of this model was possible"
     asked, needed = sizes_of(cell)
     if asked is None or needed is None or needed <= asked:
         return "An effect that matters is neither shown nor excluded"
@@ -166,10 +202,10 @@ def subtitle(words: Mapping[Any, VerdictWord], cell: Cell) -> str:
 
 @dataclass(frozen=True)
 class GateWord:
-    """Words of a gate.
+    """Hold the display words of a gate.
 
-    title: subject of a line that ends with pass or fail. because: meaning of a failure in a
-    headline. reads: what the check is made from, if an audit states it.
+    title: subject of a line that ends with pass or fail. because: meaning of a failure, as part of
+    a headline. reads: what the gate reads, if an audit states it.
     """
 
     title: str
@@ -177,7 +213,7 @@ class GateWord:
     reads: str = ""
 
 
-LOG_GATES: dict[str, GateWord] = {  # gates that every audit of imported logs has
+LOG_GATES: dict[str, GateWord] = {  # gates of every audit of imported logs
     "log_finished": GateWord("Logs finished", "a log is not finished"),
     "chance_known": GateWord(
         "Number of options known", "the number of options is unknown, so chance is unknown"
@@ -185,7 +221,9 @@ LOG_GATES: dict[str, GateWord] = {  # gates that every audit of imported logs ha
     "counts_right": GateWord(
         "Score counts right answers", "the score does not count right answers"
     ),
-    "asked_alike": GateWord("Sets asked alike", "the two sets were sampled, or cut off, otherwise"),
+    "asked_alike": GateWord(
+        "Sets asked alike", "the two sets were asked with different sampling or token limits"
+    ),
 }
 
 
@@ -197,27 +235,27 @@ ANSWER_GATES: dict[str, GateWord] = {  # gates of audits that compare answers
     "exact_values": GateWord("Plausible values", "some figures are suspiciously exact"),
     "enough_data": GateWord("Enough questions", "there are too few questions"),
 }
-ANSWER_LABELS = {  # display names of their thresholds
+ANSWER_LABELS = {  # display names of the thresholds of these gates
     "above_chance_standard_errors": "Score above guessing: standard errors needed",
-    "answered_share_min": "Readable answers: least share",
+    "answered_share_min": "Readable answers: smallest share",
     "noise_floor_alpha": "Repeated runs agree: level of the test",
 }
 
 
 def gate_reasons(failed: Sequence[Gate], words: Mapping[str, GateWord]) -> tuple[Reason, ...]:
-    """Return why gates withhold a verdict, with the title that the page gives each.
+    """Return the reasons why gates withhold a verdict, each with the gate's title on the page.
 
     Parameters
     ----------
     failed : sequence of Gate
         The failed gates.
     words : mapping
-        Words by gate.
+        Display words by gate.
 
     Returns
     -------
     tuple of Reason
-        One for each gate.
+        One reason for each gate.
     """
     reasons = []
     for gate in failed:

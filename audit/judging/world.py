@@ -1,10 +1,11 @@
-"""What is true of simulated models and of their benchmark: the facts that a calibration varies
-(pure).
+"""Define what is true of simulated models and of their benchmark: the facts that a calibration
+varies.
 
-An audit draws the outcomes of what it asks from a `World`. The facts about ability, memory and
-unparsed answers hold whatever is asked. Every other fact concerns one kind of question, and an audit
-that does not ask it cannot see the fact. A new audit reads the facts of the first kind, and extends
-`World` if its questions need others.
+An audit draws the simulated answers to its questions from a `World`. The facts about ability,
+memory and unparsed answers apply to every kind of question. Every other fact concerns one kind of
+question, and an audit that does not ask questions of this kind cannot see the fact. A new audit
+reads the facts of the first kind. It extends `World` if its questions need other facts. The module
+does no I/O.
 """
 
 from dataclasses import dataclass, fields
@@ -17,16 +18,16 @@ from audit.statistics.paired import BoolArray
 
 
 class Known(NamedTuple):
-    """Published items (n,) that the tested model remembers.
+    """Hold masks of the published items (n,) that the tested model remembers.
 
     Attributes
     ----------
     anyhow : array of bool
-        True if the answer is known in any words.
+        True if the model knows the answer under any wording.
     published : array of bool
-        True if the answer is known in the published words.
+        True if the model knows the answer under the published wording.
     read : array of bool
-        True if the text was read.
+        True if the model has read the text.
     """
 
     anyhow: BoolArray
@@ -36,116 +37,130 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """Hold what is true of the tested model, its references and the items. By default nothing acts.
+    """Hold what is true of the tested model, its references and the items; the default has no
+    effects.
 
-    Accuracies, shares and points are 0-1. A fact that costs or gains points does so at the accuracy
-    of the design.
+    Accuracies, shares and points are 0-1. The points that a fact adds or subtracts apply at the
+    accuracy of the design.
 
     Attributes
     ----------
     accuracy : float, optional
-        Accuracy of the tested model without memory. By default the design's.
+        Accuracy of the tested model without memory; the design's accuracy by default.
     others : tuple of float, optional
-        Accuracies of the references, evenly between two values. By default around the tested
-        model's.
+        Lowest and highest accuracy of the references, which are evenly spaced between them. By
+        default they lie around the tested model's accuracy.
     abler : float
-        Logits by which every reference of a suite is abler.
+        Logits by which every reference of a suite is more able than the tested model.
     answers, wording, text : float
-        Shares of the published items of which the tested model remembers the answer in any words,
-        the answer in the published words, the text. The smaller shares lie in the larger ones.
+        Share of the published items of which the tested model remembers the answer under any
+        wording, the answer under the published wording, or the text. The items of a smaller share
+        are among those of a larger one.
     group : int
-        Neighbours that form one group: they are remembered together.
+        Number of neighbouring items in a group. The items of a group are remembered together.
     unparsed : float
         Share of all answers of all models that is not parsed.
     unparsed_wrong, unparsed_right : float
         Share of the tested model's answers to the changed question (noisy messages, variants) that
-        is wrong, or right, and not parsed.
+        is wrong and not parsed, or right and not parsed.
 
     gain, gain_one_r : float
-        Points that the noisy arm gains at every r, at r=1 alone. A gain below zero is the
-        reference's too.
+        Points that the noisy arm gains at every r, or at r=1 only. A negative gain applies to the
+        reference too.
     clean_loss : float
-        Points that the clean baseline and the ensemble control lose, and the noisy arm does not.
+        Points that the clean baseline and the ensemble control lose, but not the noisy arm.
     lossy_alone : bool
-        True if only one clean message loses them: several make up for it.
+        True if only a single clean message causes this loss, and several messages compensate for
+        it.
     repetition : float
-        Points that more than one message gains, whole or damaged.
+        Points gained by more than one message, whether messages are whole or damaged.
     shock, noisy_shock : float
-        Standard deviation of a shift common to one run; of the noisy runs, if another.
+        Standard deviation of a shift common to all questions of one run, and that of noisy runs if
+        it differs.
     repeats : float
         Share of questions whose answer is the same in every run of the unchanged question
         (temperature 0 and faithful relays).
     helps_weak : float
-        Points that noise adds where the chance is below 1/2, and takes elsewhere.
+        Points that noise adds to items with a probability of a right answer below 1/2, and
+        subtracts from other items.
     group_sd : float
-        Standard deviation of what a group shares in one run (latent normal scale).
+        Standard deviation of an effect that all items of a group share in one run (latent normal
+        scale).
     grouped : bool
         True if the run knows the groups.
     leak, hints : float
-        Share of questions whose noisy messages state the answer; that hint at it, for every reader.
+        Share of questions whose noisy messages state the answer, and share whose noisy messages
+        hint at it for every reader.
 
     harder : float
         Points that variants cost every model.
     harder_alone : float
-        Points that variants cost the tested model beside.
+        Further points that variants cost the tested model.
     uneven, uneven_references : float
-        Standard deviation of that cost between models; between references, if another.
+        Standard deviation between models of the cost of variants, and that between references if it
+        differs.
     touchy : float
-        Points that variants cost one model in eight beside.
+        Further points that variants cost one model in eight.
     family : str
-        Beginning of the references' names; that of the tested model is "model".
+        First part of the references' names; that of the tested model is "model".
     logit : bool
         True if abilities and costs are in log-odds.
     specific : float
-        Standard deviation in log-odds of the variants' own difficulties.
+        Standard deviation of the variants' own difficulties, in log-odds.
     broken : float
-        Share of variants that lost their answer.
+        Share of variants whose gold answer is no longer right.
     broken_where : {"any", "easy", "alone"}
-        Items whose variants are broken: any, easy ones, those that the tested model alone knows.
+        Items whose variants are broken: any items, easy items, or items that only the tested model
+        knows.
     broken_unseen : bool
-        True if the reader of the variants found no broken one.
+        True if the reader of the variants found no broken variant.
     easier_known : bool
         True if easy items are remembered more often.
     tainted : bool
-        True if one reference remembers published words.
+        True if one reference remembers the published wording.
     references_unparsed : float
         Share of the references' answers to variants that is wrong and not parsed.
     fresh_easier : float
-        Points that variants of held-out items cost less than those of the benchmark.
+        Points by which variants of held-out items cost less than variants of the benchmark's items.
 
     fresh_harder : float
         Points that the held-out set costs every model.
     newer : float
-        Points that the held-out set costs the tested model beside. Nobody states the dates.
+        Further points that the held-out set costs the tested model, because it is newer. The dates
+        are not stated to the audit.
     fresh_touchy : float
-        Points that the held-out set costs one reference beside.
+        Further points that the held-out set costs one reference.
     tau : float
-        Standard deviation, in points, of how models suit the two sets.
+        Standard deviation between models, in points, of their difference between the two sets.
     spread, fresh_spread : float
-        Standard deviation of the items' difficulties, in logits: published, held-out.
+        Standard deviation of item difficulties, in logits, for published and for held-out items.
     guess, fresh_guess : float
-        Chance of a right answer that is not known: published, held-out (if another).
+        Probability of a right answer to an unknown published item, and to an unknown held-out item
+        if it differs.
     fresh_options : int
-        Options of a held-out item. The audit knows the options alone, not the chance.
+        Number of options of a held-out item. The audit knows this number, but not the probability
+        of a lucky guess.
     chosen : bool
-        True if held-out items are chosen, out of a pool, by the references' own answers.
+        True if the held-out items were chosen from a pool by the references' own answers.
     knowing : int
         Number of references that know the same published answers.
     hidden : float
-        Share of the tested model's answers on each set that is not parsed: above 0 of those that
-        speak for a gap, below 0 of those against it.
+        Share of the tested model's answers on each set that is not parsed. Above 0 these are
+        answers that support a gap, below 0 answers that contradict it.
 
     popular : float
-        Spreads by which a published text is likelier than a held-out one.
+        How much likelier a published text is than a held-out one, in standard deviations.
     uses, uses_range : float
-        Factor of the tested model on the likelihood of a text; half its range between references.
+        Factor by which the tested model's likelihoods depend on the text, and half the range of
+        this factor between references.
     even : bool
-        True if likelihoods spread alike over texts whatever a model makes of them.
+        True if likelihoods have the same spread over texts for every model.
     sequenced, felt : float
-        Spreads by which the published order is likelier; the tested model's factor on that.
+        How much likelier the published order is, in standard deviations, and the tested model's
+        factor on it.
     file : float
-        Spreads by which every text and its orders are likelier because the tested model has read
-        the whole file.
+        How much likelier every text and order is, in standard deviations, because the tested model
+        has read the whole file.
 
     Examples
     --------
@@ -153,7 +168,7 @@ class World:
     {'wording': 0.15, 'harder': 0.05}
     """
 
-    # ability, memory, unparsed answers: whatever is asked
+    # Ability, memory and unparsed answers: these facts apply to every kind of question.
     accuracy: float | None = None
     others: tuple[float, float] | None = None
     abler: float = 0.0
@@ -217,7 +232,7 @@ class World:
     file: float = 0.0
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts that act: those that are not at their default."""
+        """Return the facts that differ from their defaults, by name."""
         values = ((field.name, getattr(self, field.name), field.default) for field in fields(self))
         return {name: value for name, value, default in values if value != default}
 
@@ -229,7 +244,7 @@ class World:
         n : int
             Number of published items.
         rng : numpy.random.Generator
-            The generator.
+            Source of the draws.
 
         Returns
         -------

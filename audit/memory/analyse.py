@@ -179,7 +179,7 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
 NEAR = 1.5
 # In these worlds no model has memory, but the sets or the models differ. The highest rate of these
 # worlds is quoted.
-_DIFFER = (
+DIFFER = (
     "abler",
     "weaker",
     "spread_wider",
@@ -282,7 +282,7 @@ def rates_sentence(entry: Mapping[str, Any]) -> str:
             "Without references it finds no memory, and without held-out items it clears no model."
         )
     simulated = []
-    for name in _DIFFER:
+    for name in DIFFER:
         if r.get(name) is not None:
             simulated.append(name)
     worst = max(simulated, key=lambda name: r[name], default=None)

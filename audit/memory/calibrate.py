@@ -30,6 +30,7 @@ from audit.judging.simulated import (
     table_text,
 )
 from audit.judging.world import World
+from audit.memory.analyse import DIFFER
 from audit.memory.decide import decide
 from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Evidence, correct, measure, with_adjusted
@@ -60,17 +61,7 @@ ALONE = ("clean", "sequenced", "text")  # worlds of designs without held-out ite
 QUOTED = (
     "clean",
     "clean_unparsed",
-    "abler",
-    "weaker",
-    "spread_wider",
-    "spread_narrower",
-    "tau_2",
-    "tau_4",
-    "touchy",
-    "larger_1.5",
-    "family",
-    "felt_2",
-    "larger_all",
+    *DIFFER,
     "answers",
     "half",
     "dose_15",

@@ -4,16 +4,17 @@
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from audit.judging.ladder import NO_ROOM, Bound, Contrast, Grade, Guard, grade
-from audit.judging.result import Gate, Reason, Status, advice_of, because, failed
-from audit.judging.vocabulary import gate_reasons
+from audit.judging.ladder import NO_ROOM, Bound, Contrast, Grade, grade
+from audit.judging.result import Gate, Reason, Status, because, failed
+from audit.judging.vocabulary import verdict_of
 from audit.memory.design import MemoryThresholds
 from audit.memory.evidence import Evidence, Indicator, Name, contaminated
 from audit.memory.record import MemoryCell
-from audit.memory.vocabulary import GATES, Decision
+from audit.memory.vocabulary import GATES, VERDICTS, Decision
 from audit.memory.vocabulary import MemoryVerdict as V
 from audit.statistics.multiplicity import holm
 from audit.statistics.unparsed import DECIDE_AT, tipping_point
@@ -99,14 +100,6 @@ def _names(indicators: Sequence[Indicator]) -> list[Name]:
     return [indicator.name for indicator in indicators]
 
 
-_VERDICTS = {
-    Grade.CHECK_FAILED: V.WITHHELD,
-    Grade.NOT_IDENTIFIED: V.NOT_IDENTIFIED,
-    Grade.FOUND_STRONG: V.GAP_TO_FRESH,
-    Grade.CAUSE_UNKNOWN: V.CAUSE_UNKNOWN,
-    Grade.UNDECIDED: V.UNDERPOWERED,
-    Grade.CLEARED: V.NOTHING_SEEN,
-}
 # The advice if an indicator lacks something. The default is to ask more items.
 _LACKS = {
     "needs_both": "add_held_out",
@@ -151,10 +144,9 @@ def decide(evidence: Evidence, gates: Sequence[Gate], limits: MemoryThresholds) 
     contrasts = [_contrast(indicator, evidence, unfit, limits) for indicator in indicators]
     graded = grade(contrasts, [g.name for g in blocking])
     statements = tuple(_statement(indicator, alpha) for indicator in indicators)
-    verdict = _VERDICTS[graded.grade]
     if graded.grade == Grade.CHECK_FAILED:
-        broken = blocking or unfit
-        return Decision(verdict, graded.grade, gate_reasons(broken, GATES), advice_of(broken))
+        return Decision.withheld(V.WITHHELD, blocking or unfit, GATES)
+    verdict = verdict_of(VERDICTS, graded.grade)
     if graded.grade == Grade.FOUND_STRONG:
         verdict = finding(indicators, alpha) or verdict
         return Decision(verdict, graded.grade, statements, _advice(verdict, indicators))
@@ -201,7 +193,7 @@ def _contrast(
     """Return an indicator as a contrast, from which `audit.judging.ladder` computes the grade."""
     alpha, gap = limits.alpha, indicator.name == Name.GAP
     judged = indicator.judged or indicator.unguarded is not None
-    speaks = indicator.seen(alpha) or indicator.open(alpha)
+    contrast = indicator.contrast(alpha)
     missing: tuple[str, ...] = ()
     if not judged and not (gap and unfit):
         missing = (indicator.why.code if indicator.why else "few_answered",)
@@ -210,16 +202,8 @@ def _contrast(
         room = 1 - _ability(e) >= limits.effect_of_interest
         # The comparison is false for NaN, so no model is cleared if the limit is NaN.
         bound = Bound(e.upper() <= limits.effect_of_interest and not _found_alone(e, alpha), room)
-    return Contrast(
-        name=indicator.name,
-        speaks=speaks,
-        guards=(
-            Guard(indicator.doubt.code if indicator.doubt else "", excluded=indicator.seen(alpha)),
-        ),
-        bound=bound,
-        failed=tuple(g.name for g in unfit) if gap and not speaks else (),
-        missing=missing,
-    )
+    checks = tuple(g.name for g in unfit) if gap and not contrast.speaks else ()
+    return replace(contrast, bound=bound, failed=checks, missing=missing)
 
 
 def _ability(e: Evidence) -> float:

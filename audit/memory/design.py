@@ -91,7 +91,6 @@ class MemoryThresholds(Thresholds):
         Least number of shards, and of items, for a test.
     """
 
-    answered_share_min: float = 0.95
     noop_share_max: float = 0.2
     matched_alpha: float = 0.01
     matched_share_min: float = 0.80

@@ -12,6 +12,7 @@ import numpy as np
 
 from audit.core.errors import DataError
 from audit.judge.record import holm_rows
+from audit.judging.ladder import Contrast, Guard
 from audit.judging.result import Reason, because
 from audit.memory.design import MemoryThresholds
 from audit.memory.record import TEXT_SCORES, MemoryCell, ModelSet
@@ -150,6 +151,12 @@ class Indicator:
         return (
             alone is not None and alone <= alpha and self.doubt is not None and not self.seen(alpha)
         )
+
+    def contrast(self, alpha: float) -> Contrast:
+        """Return the indicator as a contrast of the ladder, without bound and checks."""
+        seen = self.seen(alpha)
+        guard = Guard(self.doubt.code if self.doubt else "", excluded=seen)
+        return Contrast(self.name, speaks=seen or self.open(alpha), guards=(guard,))
 
 
 @dataclass(frozen=True)

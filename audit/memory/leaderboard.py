@@ -339,8 +339,9 @@ def _furthest_fall(rows: Sequence[Row]) -> str:
         known = f"at most {percent(without.high)}"
     falls = ""
     if row.moved is not None and row.moved > 0:
-        falls = f" and falls from rank {row.rank} to {row.rank_without}"
-    return f" {row.model} scores {percent(row.score.estimate)}, {known} without memory{falls}."
+        falls = f" and fall from rank {row.rank} to {row.rank_without}"
+    score = f"{row.model} scores {percent(row.score.estimate)}."
+    return f" {score} Without memory it would score {known}{falls}."
 
 
 def cautions(board: Leaderboard) -> tuple[str, ...]:

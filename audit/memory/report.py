@@ -96,4 +96,3 @@ def judge(
 
 
 REPORT = Report(judge)
-report_runs, build_report, verdict_of = REPORT.of_runs, REPORT.build, REPORT.verdict_of

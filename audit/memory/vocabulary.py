@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from audit.judging.document import Cell, Difference, Section
 from audit.judging.instrument import Indicator, Instrument, Measured
-from audit.judging.ladder import DECIDED, Grade
+from audit.judging.ladder import DECIDED, SPEAKING, Grade, grade
 from audit.judging.result import Reason, Texts, sentence
 from audit.judging.run import CellResult, Decided
 from audit.judging.vocabulary import (
@@ -314,8 +314,8 @@ def by_kind(cell: MemoryVerdictCell, alpha: float) -> dict[str, Grade]:
     If the text was judged and does not stand out, it counts as not seen. If it was not judged, the
     gap does not clear it. Only the verdict states that the data exclude a gap.
     """
-    grade, known = cell.grade, cell.indicators
-    if grade not in DECIDED:
+    known, cleared = cell.indicators, cell.grade is Grade.CLEARED
+    if cell.grade not in DECIDED:
         return {}
     grades = {}
     for kind in ("answers", "text"):
@@ -323,14 +323,13 @@ def by_kind(cell: MemoryVerdictCell, alpha: float) -> dict[str, Grade]:
         for indicator in known:
             if (indicator.name == Name.GAP) == (kind == "answers"):
                 of_kind.append(indicator)
-        if any(indicator.seen(alpha) for indicator in of_kind):
-            grades[kind] = Grade.FOUND_STRONG
-        elif any(indicator.open(alpha) for indicator in of_kind):
-            grades[kind] = Grade.CAUSE_UNKNOWN
-    if not grades and (grade is not Grade.CLEARED or not known):
+        graded = grade([indicator.contrast(alpha) for indicator in of_kind]).grade
+        if graded in SPEAKING:
+            grades[kind] = graded
+    if not grades and (not cleared or not known):
         return {}
     judged = any(indicator.judged for indicator in known if indicator.name != Name.GAP)
-    answers = Grade.CLEARED if grade is Grade.CLEARED else Grade.UNDECIDED
+    answers = Grade.CLEARED if cleared else Grade.UNDECIDED
     return {"answers": answers, "text": Grade.CLEARED if judged else Grade.NOT_IDENTIFIED} | grades
 
 

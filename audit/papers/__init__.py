@@ -1,4 +1,4 @@
-"""Recompute a paper's published tables and check them against themselves (`audit reanalyze`)."""
+"""Recompute the published tables of a paper and check their consistency (`audit reanalyze`)."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ def write_all(
     """Write reanalysis.json, the tables and the figures into a folder.
 
     Parameters
+    Parameters
     ----------
     out : Path
-        The folder.
+        Folder to write into.
     result : object
-        JSON content of reanalysis.json.
+        Content of reanalysis.json.
     tables : mapping of str to str
-        Texts by file name.
+        Text of each table, by file name.
     figures : mapping of str to Figure
-        Figures by file name without suffix.
+        Figures, by file name without suffix.
 
     Returns
     -------
     list of Path
-        The files.
+        Paths of the written files.
 
     Raises
     ------
     ShardError
-        If the disk refuses.
+        If a file cannot be written.
     """
     from audit.report.canvas import svg_text
     from audit.shards.files import disk_error
@@ -55,6 +56,6 @@ def write_all(
 
 
 def print_json(paths: Iterable[Path]) -> None:
-    """Print the file that ends in .json among some files."""
+    """Print the .json file among the given files."""
     (path,) = filter(lambda path: path.suffix == ".json", paths)
     print(path.read_text(encoding="utf-8"), end="")

@@ -1,11 +1,11 @@
 """Recompute li2026's printed tables: `audit reanalyze li2026 [OPTIONS]`.
 
-The module computes statuses, ratios and threshold sweeps, and lists the statements that do not
-follow. It shows them on the terminal and writes them as json and csv. The tables ship with the
-package; no engine is needed.
+The module computes statuses, ratios and threshold sweeps, and lists printed statements that do not
+follow from the tables. It shows these results on the terminal and writes them as json and csv. The
+tables ship with the package, and no engine is needed.
 
-Deltas are printed with three decimals and stand for k/600 (200 items, three edits, binary scores).
-The gates use the restored values.
+Deltas are printed with three decimals, but each is k/600 for a whole k (200 items, three edits,
+binary scores). The gates use these restored values.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ if TYPE_CHECKING:
 N_ITEMS, N_EDITS = 200, 3
 N_SCORES = N_ITEMS * N_EDITS
 CROWS, BBQ, TRUTHFULQA = "CrowS-Pairs", "BBQ", "TruthfulQA"
-# G2's trivial baselines (note of Table 6). The note gives none for CrowS, whose cells stop at
+# Trivial baselines for G2 (note of Table 6). The note gives none for CrowS, whose cells stop at
 # step 1.
 BASELINES = {TRUTHFULQA: 1 / 4, BBQ: 1 / 3, "ToxiGen": 0.5, "XSTest": 0.5, CROWS: 0.5}
-# The accuracy of the best rule that never reads the question (audit.scoring.shortcuts), measured
-# on the published files.
+# Accuracy of the best rule that never reads the question (audit.scoring.shortcuts), measured on the
+# published files.
 ANSWER_ONLY = BASELINES | {TRUTHFULQA: 0.503, BBQ: 0.5, "XSTest": 0.556}
-UNINSTRUMENTED = {CROWS}  # These cells stop at step 1, as section 3 discloses.
-UNVALIDATED = {"ToxiGen", "XSTest"}  # These cells stop at step 3.
-MISALIGNED = {BBQ}  # These cells stop at step 4.
+UNINSTRUMENTED = {CROWS}  # benchmarks whose cells stop at step 1, as section 3 discloses
+UNVALIDATED = {"ToxiGen", "XSTest"}  # benchmarks whose cells stop at step 3
+MISALIGNED = {BBQ}  # benchmarks whose cells stop at step 4
 ORDER = (
     ("ineligible", (Status.INELIGIBLE_F1, Status.INELIGIBLE_F5)),
     ("scorer-unvalidated", (Status.SCORER_UNVALIDATED,)),
@@ -67,14 +67,14 @@ TABLES = ("table6_cells.csv", "table3_buckets.csv", "table7_noop.csv", "appendix
 
 @dataclass(frozen=True)
 class CellResult:
-    """Hold one row of Table 6: as printed, as restored, and its recomputed status.
+    """Hold one row of Table 6, as printed and with restored values, and its recomputed status.
 
     Attributes
     ----------
     cell : PaperCell
-        Restored values.
+        Restored values of the row.
     status : PaperStatus
-        Status that the algorithm gives.
+        Status that the paper's algorithm gives for these values.
     printed_csr, printed_bucket, raw_verdict : float, str, str
         Printed values.
     """
@@ -87,43 +87,45 @@ class CellResult:
 
     @property
     def name(self) -> str:
-        """Return "model x benchmark"."""
+        """Return the name of the cell, "model x benchmark"."""
         return f"{self.cell.model} x {self.cell.benchmark}"
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Return k of k/600 for the format, semantic and attribute family."""
+        """Return the number k of changed scores (of 600) for format, semantic and attribute
+        edits."""
         deltas = (self.cell.delta_fmt, self.cell.delta_sem, self.cell.delta_attr)
         return tuple(round(delta * N_SCORES) for delta in deltas)
 
     @property
     def seed_cv_at_most(self) -> float | None:
-        """Return the bound of App. F on the variation over three seeds.
+        """Return the upper bound of App. F on the coefficient of variation over three seeds.
 
-        It is 0.27 or less on every cell but Qwen x BBQ, whose ratio is 0: None there.
+        The bound is 0.27 on every cell except Qwen x BBQ. The ratio of this cell is 0, so it has no
+        bound and the result is None.
         """
         return None if self.cell.csr() == 0 else 0.27
 
     @property
     def csr_follows(self) -> bool:
-        """Return True if the printed CSR equals the recomputed one."""
+        """Return True if the printed CSR equals the CSR recomputed from the printed table."""
         return round(self.cell.csr(), 2) == self.printed_csr
 
     @property
     def bucket_follows(self) -> bool:
-        """Return True if Table 3 and the raw verdict agree with the algorithm."""
+        """Return True if Table 3 and the printed raw verdict agree with the paper's algorithm."""
         status = self.status.status
         return self.printed_bucket == status and self.raw_verdict in raw_words(status)
 
 
 @dataclass(frozen=True)
 class Statement:
-    """Hold a printed statement that the printed tables contradict.
+    """Hold a printed statement that the paper's own tables contradict.
 
     Attributes
     ----------
     name, printed, recomputed : str
-        Place in the paper, the statement, and what the tables show.
+        Place in the paper, the printed statement, and what the tables show instead.
     """
 
     name: str
@@ -133,22 +135,22 @@ class Statement:
 
 @dataclass(frozen=True)
 class Li2026:
-    """Hold all results that follow from the tables.
+    """Hold all results that are computed from the printed tables.
 
     Attributes
     ----------
     cells : tuple of CellResult
         Rows of Table 6.
     g3, g1 : mapping of float to tuple
-        Threshold -> counts in the order of `ORDER`.
+        Number of cells in each bucket (in the order of `ORDER`), by threshold of the gate.
     epsilon : mapping of float to tuple
-        Floor -> cells whose denominator it replaces.
+        Names of the cells whose denominator is replaced by the floor, by floor.
     with_table7 : tuple of int
-        Counts with Table 7's column C as input of G1.
+        Number of cells in each bucket if G1 uses column C of Table 7.
     answer_only : tuple of PaperStatus
-        Statuses with `ANSWER_ONLY` for G2's baselines.
+        Status of each cell if G2 uses the baselines `ANSWER_ONLY`.
     statements : tuple of Statement
-        Statements that do not follow.
+        Printed statements that do not follow from the tables.
     """
 
     cells: tuple[CellResult, ...]
@@ -166,12 +168,12 @@ class Li2026:
 
     @property
     def answer_only_counts(self) -> tuple[int, ...]:
-        """Return the number of cells in each bucket with `ANSWER_ONLY` as G2's baselines."""
+        """Return the number of cells in each bucket if G2 uses the baselines `ANSWER_ONLY`."""
         return counts(self.answer_only)
 
     @property
     def sentence(self) -> str:
-        """Return the summary line of the terminal and the json."""
+        """Return the summary sentence for the terminal and the json."""
         buckets = ", ".join(f"{n} {name}" for name, n in by_bucket(self.counts).items())
         n_rows = sum(result.bucket_follows for result in self.cells)
         n_ratios = sum(result.csr_follows for result in self.cells)
@@ -182,7 +184,7 @@ class Li2026:
 
 
 def shipped() -> Li2026:
-    """Return the analysis of the shipped Tables 6, 3 and 7 and of Appendix J's trail.
+    """Return the analysis of the shipped tables: Tables 6, 3 and 7, and the trail of Appendix J.
 
     Returns
     -------
@@ -191,7 +193,7 @@ def shipped() -> Li2026:
 
     Notes
     -----
-    audit/data/li2026/README.md names the source.
+    audit/data/li2026/README.md states the source of the tables.
     """
     table6, table3, table7, trail = map(_shipped_table, TABLES)
     buckets = {(row["model"], row["benchmark"]): row["bucket"] for row in table3}
@@ -206,7 +208,7 @@ def shipped() -> Li2026:
     printed, repaired, instrumented, answer_only = [], [], [], []
     for result in results:
         cell, benchmark = result.cell, result.cell.benchmark
-        # Appendix E gives the rates after the repair: only that of CrowS is not 0.
+        # Appendix E gives the rates after the repair. Only the rate of CrowS is not 0.
         rate = noop[CROWS] if benchmark == CROWS else 0.0
         printed.append(cell)
         repaired.append(replace(cell, instrumented=True, noop=rate))
@@ -231,7 +233,7 @@ def _shipped_table(name: str) -> list[dict[str, str]]:
 
 
 def _swept(cells: Iterable[PaperCell], thresholds: PaperThresholds) -> tuple[int, ...]:
-    """Return the number of cells in each bucket under some thresholds."""
+    """Return the number of cells in each bucket with the given thresholds."""
     return counts(paper_status(cell, thresholds) for cell in cells)
 
 
@@ -251,7 +253,7 @@ def counts(statuses: Iterable[PaperStatus]) -> tuple[int, ...]:
     Returns
     -------
     tuple of int
-        Counts in the order of `ORDER`.
+        Number of cells in each bucket, in the order of `ORDER`.
     """
     number = Counter(status.status for status in statuses)
     in_order = []
@@ -261,14 +263,14 @@ def counts(statuses: Iterable[PaperStatus]) -> tuple[int, ...]:
 
 
 def by_bucket(counts: Sequence[int]) -> dict[str, int]:
-    """Return the counts in the order of `ORDER` by the name of their bucket."""
+    """Return the number of cells by the name of the bucket, from counts in the order of `ORDER`."""
     return {name: n for (name, _), n in zip(ORDER, counts, strict=True)}
 
 
 def _statements(
     cells: Sequence[CellResult], with_table7: tuple[int, ...], unfixed: int
 ) -> tuple[Statement, ...]:
-    """Return the printed statements that do not follow."""
+    """Return the printed statements that do not follow from the tables."""
     truth: list[str] = []
     n_moved = n_changed = n_positive = 0
     for result in cells:
@@ -295,13 +297,13 @@ def _statements(
             "Appendix E, epsilon",
             "shifts CSR on denominator-dominated cells only",
             f"at 0.1 it floors {n_floored} denominators and changes {n_changed} CSRs; "
-            f"{n_dominated} cell(s) fail G3; between 0.001 and 0.01 it changes none",
+            f"{n_dominated} cell(s) fail G3; between 0.001 and 0.01 it changes no CSR",
         ),
         Statement(
             "Table 7, column C",
             "with the canonical rates any cap up to 83 % leaves 3/3/2/2/0 (Appendix E)",
-            f"as input of G1 it gives {'/'.join(map(str, with_table7))}; "
-            "the 0 % after the repair stand in no table",
+            f"as input of G1 it gives {'/'.join(map(str, with_table7))}; no table has the 0 % "
+            "after the repair",
         ),
         Statement("Appendix J", "three items remain unfixed", f"{unfixed} entries are marked so"),
         Statement(
@@ -324,7 +326,7 @@ def _statements(
 
 
 def _cell(row: Mapping[str, str]) -> PaperCell:
-    """Return a row of Table 6 with its deltas restored to whole numbers of scores."""
+    """Return a row of Table 6 with its deltas restored to multiples of 1/600."""
 
     def restored(family: str) -> float:
         return round(float(row[f"delta_{family}"]) * N_SCORES) / N_SCORES
@@ -348,7 +350,7 @@ def _cell(row: Mapping[str, str]) -> PaperCell:
 
 
 def rows(result: Li2026) -> list[dict[str, Any]]:
-    """Return one row per cell, for the csv and the json.
+    """Return the results of each cell as a row, for the csv and the json.
 
     Parameters
     ----------
@@ -358,7 +360,7 @@ def rows(result: Li2026) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        Rows.
+        One row for each cell.
     """
     table = []
     for r, answer_only in zip(result.cells, result.answer_only, strict=True):
@@ -384,7 +386,7 @@ def rows(result: Li2026) -> list[dict[str, Any]]:
 
 
 def as_json(result: Li2026) -> dict[str, Any]:
-    """Return the analysis as plain values; equal tables give equal bytes.
+    """Return the analysis as JSON values; equal tables give equal bytes.
 
     Parameters
     ----------
@@ -394,7 +396,7 @@ def as_json(result: Li2026) -> dict[str, Any]:
     Returns
     -------
     dict
-        JSON content.
+        Content of the json file.
     """
 
     def swept(sweep: Mapping[float, tuple[int, ...]]) -> dict[str, Any]:
@@ -419,7 +421,7 @@ def as_json(result: Li2026) -> dict[str, Any]:
 
 
 def show(result: Li2026, console: Console) -> None:
-    """Print the cells, the sweeps and the statements that do not follow."""
+    """Print the cells, the threshold sweeps, and the printed statements that do not follow."""
     table = Table(title="Table 6, recomputed", title_justify="left", box=SIMPLE)
     for name in (
         "model",
@@ -431,7 +433,7 @@ def show(result: Li2026, console: Console) -> None:
         "status",
         "flags",
     ):
-        # On a narrow terminal, fold puts a status on two lines instead of cutting it.
+        # On a narrow terminal, "fold" prints a status on two lines instead of cutting it off.
         table.add_column(
             name, justify="right" if name in ("score", "z", "CSR") else "left", overflow="fold"
         )
@@ -480,7 +482,7 @@ def show(result: Li2026, console: Console) -> None:
     console.print(result.sentence, style="bold", highlight=False, markup=False, soft_wrap=True)
 
 
-DOES = "Statuses, ratios and sweeps from li2026's printed tables."
+DOES = "Recompute statuses, ratios and threshold sweeps from li2026's printed tables."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -489,13 +491,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         type=Path,
         default=Path("outputs/reanalysis_li2026"),
-        help="folder for json and csv",
+        help="folder for the json and csv files",
     )
-    parser.add_argument("--json", action="store_true", help="print the json in place of the tables")
+    parser.add_argument("--json", action="store_true", help="print the json instead of the tables")
 
 
 def run(asked: argparse.Namespace) -> int:
-    """Print and write the analysis.
+    """Analyse the tables, print the results, and write the files.
 
     Parameters
     ----------
@@ -510,7 +512,7 @@ def run(asked: argparse.Namespace) -> int:
     Raises
     ------
     AuditError
-        If the tables or the folder cannot be used.
+        If the tables cannot be read, or the folder cannot be written.
     """
     result = shipped()
     paths = write(result, asked.out)
@@ -524,7 +526,7 @@ def run(asked: argparse.Namespace) -> int:
 
 
 def figures(result: Li2026) -> dict[str, Figure]:
-    """Return Figures 2 and 4 of the paper, from its Table 6."""
+    """Return Figures 2 and 4 of the paper, drawn from its Table 6."""
     from audit.validity.figures import Ratio, family_deltas, ratios
 
     shown, deltas = [], {}
@@ -544,12 +546,12 @@ def write(result: Li2026, out: Path) -> list[Path]:
     result : Li2026
         The analysis.
     out : Path
-        The folder.
+        Folder to write into.
 
     Returns
     -------
     list of Path
-        The files.
+        Paths of the written files.
     """
     cells = csv_text(list(rows(result)[0]), map(dict.values, rows(result)))
     return write_all(out, as_json(result), {"cells.csv": cells}, figures(result))

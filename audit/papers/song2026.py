@@ -2,9 +2,9 @@
 
     audit reanalyze [song2026|CSV] [--out DIR] [--n 100] [--chance 0.25]
 
-Without a file the table is song2026's Table 2, which ships with the package. Its Tables 1 and 3
-are recomputed, and the printed cells that do not follow are listed. A file must have the columns of
-Table 2, and is first checked against itself. Neither an engine nor Ray is needed.
+Without a file, the table is song2026's Table 2, which ships with the package. The paper's Tables 1
+and 3 are recomputed from it, and printed cells that differ are listed. A file must have the columns
+of Table 2, and its consistency is checked first. Neither an engine nor Ray is needed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from audit.core.number_text import percent
 from audit.judging.tables import csv_text
 from audit.papers import ALPHA, print_json, write_all
 
-if TYPE_CHECKING:  # These imports are for types only, so that --help starts quickly.
+if TYPE_CHECKING:  # Imported for types only, so that --help starts quickly.
     from matplotlib.figure import Figure
     from rich.console import Console
     from rich.table import Table
@@ -54,9 +54,9 @@ TABLE3_COLUMNS = (
 
 
 def shipped(name: str) -> str:
-    """Return a published table that ships with the package, as csv.
+    """Return a published table that ships with the package, as csv text.
 
-    audit/data/song2026/README.md names the source.
+    audit/data/song2026/README.md states the source of the tables.
     """
     return resources.files("audit").joinpath("data", "song2026", f"{name}.csv").read_text("utf-8")
 
@@ -76,7 +76,7 @@ def analyse(
     Parameters
     ----------
     table2 : str
-        Csv text of the settings.
+        Csv text with the settings.
     printed : tuple of str or None
         Csv texts of the printed Tables 1 and 3.
     n : int
@@ -86,7 +86,7 @@ def analyse(
     simulations : int
         Number of simulated panels without an effect.
     source : str
-        Name of the table in messages.
+        Name of the table in error messages.
     chance_assumed : bool
         True if the source does not print the number of options.
 
@@ -95,7 +95,7 @@ def analyse(
     result : Reanalysis
         The analysis.
     contradictions : list of str
-        Cells whose own numbers contradict each other.
+        Descriptions of rows whose own numbers contradict each other.
 
     Raises
     ------
@@ -135,19 +135,19 @@ def analyse(
 
 
 def as_json(result: Reanalysis, contradictions: Sequence[str]) -> dict[str, Any]:
-    """Return the analysis as plain numbers; equal table and seed give equal bytes.
+    """Return the analysis as JSON values; an equal table and seed give equal bytes.
 
     Parameters
     ----------
     result : Reanalysis
         The analysis.
     contradictions : sequence of str
-        Lines of `analyse`.
+        Contradictions that `analyse` returned.
 
     Returns
     -------
     dict
-        JSON content.
+        Content of the json file.
     """
     raw, after_holm, after_bh = result.rejected
     return {
@@ -179,7 +179,7 @@ def as_json(result: Reanalysis, contradictions: Sequence[str]) -> dict[str, Any]
 
 
 def _dicts(records: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return dataclasses as plain values."""
+    """Return the fields of dataclasses as dicts."""
     return [asdict(record) for record in records]
 
 
@@ -244,14 +244,14 @@ def write(result: Reanalysis, contradictions: Sequence[str], out: Path) -> list[
     result : Reanalysis
         The analysis.
     contradictions : sequence of str
-        Lines of `analyse`.
+        Contradictions that `analyse` returned.
     out : Path
-        The folder.
+        Folder to write into.
 
     Returns
     -------
     list of Path
-        The files.
+        Paths of the written files.
     """
     settings = []
     for test in result.settings:
@@ -270,7 +270,7 @@ def write(result: Reanalysis, contradictions: Sequence[str], out: Path) -> list[
 
 
 def _net_improve_csv(panels: Sequence[Panel]) -> str:
-    """Return net improve by router count as csv, for each selection of settings."""
+    """Return net improve by number of routers as csv, for each selection of settings."""
     rows = []
     for panel in panels:
         rows += [(panel.name, r.routers, r.models, r.net_improve) for r in panel.routers]
@@ -278,19 +278,19 @@ def _net_improve_csv(panels: Sequence[Panel]) -> str:
 
 
 def _csv(records: Sequence[Any], *header: str) -> str:
-    """Return records as csv; without records, the header alone."""
+    """Return records as csv; if there are no records, only the header."""
     rows = _dicts(records)
     return csv_text(list(rows[0]) if rows else header, map(dict.values, rows))
 
 
 def show(result: Reanalysis, contradictions: Sequence[str], console: Console) -> None:
-    """Print the tables and findings."""
+    """Print the tables and the findings."""
     mismatched = {(m.table, m.key, m.column) for m in result.mismatches}
 
     def cell(table: str, key: str, column: str, text: str) -> str:
         return f"[bold red]{text}*[/]" if (table, key, column) in mismatched else text
 
-    note = "* not what is printed, see below" if mismatched else None
+    note = "* differs from the printed value, see below" if mismatched else None
     names = (
         "model",
         "viol.",
@@ -354,7 +354,7 @@ PANEL_NAMES = {
 
 
 def _table(title: str, *names: str, caption: str | None = None) -> Table:
-    """Return an empty table with some columns."""
+    """Return an empty table with the given columns."""
     from rich.box import SIMPLE
     from rich.table import Table
 
@@ -368,7 +368,7 @@ def _table(title: str, *names: str, caption: str | None = None) -> Table:
 
 
 def _panel_table(panels: Sequence[Panel]) -> Table:
-    """Return net improve by r and the p-values of H2 and H3, a row for each selection."""
+    """Return net improve by r and the p-values of H2 and H3, one row for each selection."""
     headings = {r.routers: f"r={r.routers}" for r in panels[0].routers}
     title = "Net improve (improve - degrade), and the paper's H2 and H3 on the printed counts"
     table = _table(title, "model", *headings.values(), "H2 p, at most", "H3 p")
@@ -381,19 +381,19 @@ def _panel_table(panels: Sequence[Panel]) -> Table:
 
 
 def findings(result: Reanalysis, contradictions: Sequence[str]) -> list[str]:
-    """Return the findings that stand below the tables, one line each.
+    """Return the lines that are printed below the tables, one for each finding.
 
     Parameters
     ----------
     result : Reanalysis
         The analysis.
     contradictions : sequence of str
-        Lines of `analyse`.
+        Contradictions that `analyse` returned.
 
     Returns
     -------
     list of str
-        Lines.
+        The lines.
     """
     e = result.no_effect
     lines = [
@@ -439,7 +439,7 @@ def findings(result: Reanalysis, contradictions: Sequence[str]) -> list[str]:
 
 
 def _hypotheses(panel: Panel) -> str:
-    """Return the sentence on H2 and H3 over some settings."""
+    """Return the sentence on H2 and H3 for a selection of settings."""
     h2, h3 = panel.heterogeneity, panel.trend
     return (
         f"{PANEL_NAMES[panel.name].capitalize()} ({panel.settings} settings): "
@@ -463,14 +463,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "csv",
         nargs="?",
         type=Path,
-        help="table to analyse; song2026 or nothing: the paper's Table 2",
+        help="table to analyse; song2026 (the default) is the paper's Table 2",
     )
     parser.add_argument(
-        "--out", type=Path, default=Path("outputs/reanalysis"), help="folder for json and csv"
+        "--out", type=Path, default=Path("outputs/reanalysis"), help="folder for json and csv files"
     )
-    parser.add_argument("--json", action="store_true", help="print the json in place of the tables")
+    parser.add_argument("--json", action="store_true", help="print the json instead of the tables")
     parser.add_argument(
-        "--n", type=int, default=100, help="questions behind each accuracy (default 100)"
+        "--n", type=int, default=100, help="number of questions behind each accuracy (default 100)"
     )
     parser.add_argument(
         "--chance",
@@ -480,7 +480,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(asked: argparse.Namespace) -> int:
-    """Analyse, print and write.
+    """Analyse the table, print the results, and write the files.
 
     Parameters
     ----------
@@ -533,30 +533,30 @@ def _text(path: Path) -> str:
 
 
 def read_settings(text: str, n: int, source: str = "table") -> tuple[list[SettingRow], list[str]]:
-    """Read a model-by-router csv.
+    """Read a model-by-router table from csv text.
 
     Parameters
     ----------
     text : str
-        Csv text.
+        The csv text.
     n : int
-        Number of questions behind each accuracy. An accuracy may be rounded; it stands for the
-        whole number of items that rounds to it.
+        Number of questions behind each accuracy. A printed accuracy may be rounded; it is replaced
+        by the whole number of items that rounds to it.
     source : str
-        Name of the table in messages.
+        Name of the table in error messages.
 
     Returns
     -------
     rows : list of SettingRow
-        Rows formed from counts.
+        Settings as counts.
     contradictions : list of str
-        Cells whose printed numbers contradict each other.
+        Descriptions of rows whose printed numbers contradict each other.
 
     Raises
     ------
     DataError
-        If no count of n items gives a printed number, or a setting occurs twice. The message names
-        the row.
+        If no number of items out of n gives a printed accuracy, or if a setting occurs twice. The
+        message names the row.
     """
     from audit.sweep.paper import setting_row
 
@@ -593,39 +593,39 @@ def read_settings(text: str, n: int, source: str = "table") -> tuple[list[Settin
         net = improve - degrade
         if abs(net / n - gain) > _half_digit(cells["gain"]) + 1e-9:
             contradictions.append(
-                f"{where}: gain {gain:+g}, but (improve - degrade) / n = {net / n:+g}"
+                f"{where}: gain is {gain:+g}, but (improve - degrade) / n is {net / n:+g}"
             )
         if noisy - clean != net:
             contradictions.append(
-                f"{where}: noisy - clean = {noisy - clean} items, improve - degrade = {net}"
+                f"{where}: noisy - clean is {noisy - clean} items, but improve - degrade is {net}"
             )
         first = clean_of.setdefault(model, clean)
         if first != clean:
             contradictions.append(
-                f"{where}: clean accuracy {clean / n:g}, {first / n:g} in its first row"
+                f"{where}: clean accuracy is {clean / n:g}, but {first / n:g} in the first row"
             )
         rows.append(setting_row(model, routers, clean, improve, degrade, n))
     return rows, contradictions
 
 
 def read_printed(text: str, key: str, columns: Sequence[str], source: str) -> PrintedTable:
-    """Read a printed summary csv.
+    """Read a printed summary table from csv text.
 
     Parameters
     ----------
     text : str
-        Csv text.
+        The csv text.
     key : str
         Column that names the rows.
     columns : sequence of str
         Columns to read.
     source : str
-        Name of the table in messages.
+        Name of the table in error messages.
 
     Returns
     -------
     dict
-        (value, half of its last printed digit) by row key and column.
+        Printed value and half of its last printed digit, by row and column.
     """
     table = {}
     for line, cells in _read_csv(text, (key, *columns), source):
@@ -638,7 +638,7 @@ def read_printed(text: str, key: str, columns: Sequence[str], source: str) -> Pr
 
 
 def _read_csv(text: str, columns: Sequence[str], source: str) -> list[tuple[int, dict[str, str]]]:
-    """Return the line number and the cells by column of every row."""
+    """Return the line number of every row, and its cells by column."""
     reader = csv.DictReader(text.splitlines())
     header = reader.fieldnames or []
     missing = [column for column in columns if column not in header]
@@ -685,7 +685,7 @@ def _whole(cell: str, column: str, where: str) -> int:
 
 
 def _items(cell: str, column: str, n: int, where: str) -> int:
-    """Return the number of items that an accuracy over n items stands for."""
+    """Return the number of items that corresponds to an accuracy over n items."""
     value = _number(cell, column, where)
     if not 0 <= value <= 1:
         raise DataError(
@@ -694,11 +694,14 @@ def _items(cell: str, column: str, n: int, where: str) -> int:
         )
     count = round(value * n)
     if abs(count / n - value) > _half_digit(cell) + 1e-9:
-        raise DataError(f"{where}: no count of {n} items gives {column} {cell}. Is --n {n} right?")
+        raise DataError(
+            f"{where}: {column} is {cell}, which no number of {n} items gives. Expected --n with "
+            "the number of questions of the table."
+        )
     return count
 
 
 def _half_digit(cell: str) -> float:
-    """Return half of the last printed digit: '0.178' -> 0.0005."""
+    """Return half of the last printed digit of a number: '0.178' -> 0.0005."""
     _, _, digits = cell.partition(".")
     return 0.5 * 10 ** -len(digits) if digits else 0.0

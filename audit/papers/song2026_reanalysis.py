@@ -1,7 +1,8 @@
-"""Recompute a published model-by-router table: the statistics of `audit reanalyze` (pure).
+"""Recompute a published model-by-router table: the statistics of `audit reanalyze`.
 
-Only counts are published, not items. So the tests here are exact McNemar tests per setting, with
-corrections over the panel. A max-statistic test or a paired bootstrap would need the items.
+The table has counts, but not the items. The tests are therefore exact McNemar tests of each
+setting, with corrections over the panel. A max-statistic test or a paired bootstrap would need the
+items. The module does no I/O.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,7 @@ from audit.sweep.paper import (
     slope_weights,
 )
 
-OTHER_CHANCE = 0.10  # The accuracy of guessing among ten options.
+OTHER_CHANCE = 0.10  # accuracy of guessing among ten options
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,11 @@ class SettingTest:
     Attributes
     ----------
     row : SettingRow
-        The setting.
+        Printed numbers of the setting.
     pvalue : float
-        Exact one-sided McNemar p (gain > 0).
+        p of the exact one-sided McNemar test (gain > 0).
     holm, benjamini_hochberg : float
-        p adjusted over all settings.
+        p-values adjusted over all settings.
     """
 
     row: SettingRow
@@ -51,14 +52,14 @@ class SettingTest:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """Hold a printed cell that does not follow from the table.
+    """Hold a printed cell that differs from the value recomputed from the table.
 
     Attributes
     ----------
     table, key, column : str
-        The table, its row and its column.
+        Names of the table, of the row and of the column.
     printed, recomputed : float
-        Both values.
+        Printed value and recomputed value.
     """
 
     table: str
@@ -70,7 +71,7 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class NoEffect:
-    """Report the paper's rule on simulated models without any effect (`expected_without_effect`).
+    """Report how often the paper's rule finds violations in simulated models without any effect.
 
     Attributes
     ----------
@@ -79,13 +80,14 @@ class NoEffect:
     setting_rate : float
         Expected share of settings with gain > 0.
     model_rate : float
-        Share of models with at least one.
+        Share of models with at least one such setting.
     broad_rate : float
-        Share of models that violate in 7 of 9 settings, or that proportion of another number.
+        Share of models with a gain > 0 in 7 of 9 settings, or in the same proportion of another
+        number of settings.
     violations, violations_low, violations_high : float
-        Mean over panels, with the 95 % range.
+        Number of violations in a panel: mean over the simulated panels, and 95 % range.
     pvalue : float
-        Share of simulated panels with at least the observed number.
+        Share of simulated panels with at least as many violations as observed.
     """
 
     simulations: int
@@ -100,17 +102,17 @@ class NoEffect:
 
 @dataclass(frozen=True)
 class Heterogeneity:
-    """Report H2 on printed counts: Cochran's Q of the models' mean gains (see `heterogeneity`).
+    """Report the test of H2 on the printed counts (see `heterogeneity`).
 
     Attributes
     ----------
     models : int
         Number of models.
     statistic, pvalue : float
-        Q and its p.
+        Cochran's Q of the models' mean gains, and its p-value.
     spread : float
-        Between-model standard deviation beyond sampling error (DerSimonian & Laird 1986), accuracy
-        0-1.
+        Standard deviation between models beyond sampling error (DerSimonian & Laird 1986), as an
+        accuracy (0-1).
     """
 
     models: int
@@ -121,7 +123,7 @@ class Heterogeneity:
 
 @dataclass(frozen=True)
 class Trend:
-    """Report H3 on printed counts (see `trend`).
+    """Report the test of H3 on the printed counts (see `trend`).
 
     Slopes are means over the models, in questions per added router.
 
@@ -130,11 +132,11 @@ class Trend:
     models : int
         Number of models.
     improve, p_improve : float
-        Mean slope of improvements, and its one-sided p that it rises.
+        Mean slope of improvements, and the one-sided p for a rise.
     degrade, p_degrade : float
-        Mean slope of degradations, and its one-sided p that it falls.
+        Mean slope of degradations, and the one-sided p for a fall.
     net, p_net : float
-        Mean slope of improve - degrade, and its one-sided p that it rises.
+        Mean slope of improve - degrade, and the one-sided p for a rise.
     """
 
     models: int
@@ -147,25 +149,25 @@ class Trend:
 
     @property
     def pvalue(self) -> float:
-        """Return the larger of both p-values, as H3 claims both."""
+        """Return the larger of `p_improve` and `p_degrade`, because H3 claims both trends."""
         return max(self.p_improve, self.p_degrade)
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Report hypotheses H2 and H3 of the paper, and its Table 3, over some of the printed settings.
+    """Report H2, H3 and Table 3 of the paper for a selection of the printed settings.
 
     Attributes
     ----------
     name : str
-        "all"; "without_exact", without settings whose accuracy is exactly 0 or 1; or
-        "without_their_models", without the models of such settings.
+        Name of the selection. "all": all settings. "without_exact": without settings whose accuracy
+        is exactly 0 or 1. "without_their_models": without the models of such settings.
     settings : int
-        Number of settings.
+        Number of settings in the selection.
     routers : tuple of RouterSummary
-        Table 3.
+        Table 3, recomputed for the selection.
     heterogeneity, trend : Heterogeneity, Trend
-        The tests.
+        Tests of H2 and of H3.
     """
 
     name: str
@@ -177,28 +179,29 @@ class Panel:
 
 @dataclass(frozen=True)
 class Reanalysis:
-    """Hold all results that follow from the table.
+    """Hold all results that are computed from the table.
 
     Attributes
     ----------
     n : int
-        Questions behind each accuracy.
+        Number of questions behind each accuracy.
     settings, models, routers : tuple
-        Tests, Table 1 and Table 3.
+        Tests of the settings, and recomputed Tables 1 and 3.
     mismatches, compared_cells : tuple, int
-        Printed cells that do not follow, and number compared.
+        Printed cells that differ from their recomputed values, and number of cells compared.
     chance : mapping of str to ChanceResult
-        Check of each model's clean accuracy.
+        Comparison of each model's clean accuracy with guessing.
     exact_values : tuple of SettingRow
-        Rows with an accuracy of exactly 0 or 1.
+        Settings with an accuracy of exactly 0 or 1.
     discordance : float
-        Mean share of questions that changed.
+        Mean share of questions whose result changed.
     mde_single, mde_model, mde_panel : float
-        Minimum detectable gains at 80 % power (accuracy 0-1).
+        Smallest gain (accuracy 0-1) that is detected with 80 % power: in one setting, in all
+        settings of a model, and in the whole panel.
     no_effect : NoEffect
-        Simulation without an effect.
+        Simulation of models without any effect.
     panels : tuple of Panel
-        H2 and H3.
+        Tests of H2 and H3.
     chance_assumed : bool
         True if the number of options is assumed.
     """
@@ -226,14 +229,15 @@ class Reanalysis:
 
     @property
     def rejected(self) -> tuple[int, int, int]:
-        """Return the settings with p < alpha: unadjusted, after Holm, after Benjamini-Hochberg."""
+        """Return the number of settings with p < alpha: unadjusted, by Holm, by
+        Benjamini-Hochberg."""
         pvalues = [(t.pvalue, t.holm, t.benjamini_hochberg) for t in self.settings]
         raw, after_holm, after_bh = np.sum(np.array(pvalues) < ALPHA, axis=0).tolist()
         return raw, after_holm, after_bh
 
     @property
     def sentence(self) -> str:
-        """Return the summary line of the terminal and the json."""
+        """Return the summary sentence for the terminal and the json."""
         raw, after_holm, after_bh = self.rejected
         total, e = len(self.settings), self.no_effect
         survivors = [t.row for t in self.settings if t.holm < ALPHA]
@@ -268,9 +272,10 @@ class Reanalysis:
 
 
 def _reversal(panels: Sequence[Panel]) -> str:
-    """Return the r from which net improve is positive, with and without the exact accuracies.
+    """Return a sentence with the r from which on net improve is positive, with and without exact
+    cells.
 
-    The sentence is empty if both agree.
+    The sentence is "" if both values of r are equal.
     """
     if len(panels) < 2:
         return ""
@@ -284,7 +289,8 @@ def _reversal(panels: Sequence[Panel]) -> str:
 
 
 def _positive_from(routers: Sequence[RouterSummary]) -> int | None:
-    """Return the smallest r from which on every net improve is above zero, if there is one."""
+    """Return the smallest r such that net improve is above zero from r on; None if there is
+    none."""
     from_here = None
     for summary in sorted(routers, key=lambda summary: -summary.routers):
         if summary.net_improve <= 0:
@@ -293,7 +299,7 @@ def _positive_from(routers: Sequence[RouterSummary]) -> int | None:
     return from_here
 
 
-# A cell holds the printed value, and half of its last printed digit.
+# Printed value of a cell, and half of its last printed digit.
 PrintedCell = tuple[float, float]
 PrintedTable = Mapping[str, Mapping[str, PrintedCell]]
 
@@ -307,23 +313,23 @@ def reanalyse(
     simulations: int = 2_000,
     chance_assumed: bool = False,
 ) -> Reanalysis:
-    """Recompute, test and judge a table of settings that share n and, per model, a clean baseline.
+    """Recompute and test a table of settings in which n and each model's clean baseline are shared.
 
     Parameters
     ----------
     rows : sequence of SettingRow
-        Settings.
+        Settings of the table.
     chance : float
         Expected accuracy of guessing, 0-1.
     rng : numpy.random.Generator
         Source of the simulation.
     printed : tuple of PrintedTable or None
-        Summaries by model (Table 1) and router count (Table 3).
+        Printed summaries by model (Table 1) and by number of routers (Table 3).
     simulations : int
         Number of simulated panels.
     chance_assumed : bool
-        True if the source does not print the number of options. The sentence then covers
-        OTHER_CHANCE too.
+        True if the source does not print the number of options. The sentence then states the result
+        for OTHER_CHANCE too.
 
     Returns
     -------
@@ -366,28 +372,29 @@ def reanalyse(
 
 
 def _discordance(rows: Sequence[SettingRow]) -> float:
-    """Return the mean share of questions whose result changed."""
+    """Return the share of questions whose result changed, as a mean over settings."""
     return float(np.mean([(row.improve + row.degrade) / row.n for row in rows]))
 
 
 def is_exact(row: SettingRow) -> bool:
-    """Return True if an accuracy is exactly 0 or 1, which is probably unparsed output."""
+    """Return True if an accuracy is exactly 0 or 1; this is probably due to unparsed output."""
     return not {row.noisy_accuracy, row.clean_accuracy}.isdisjoint((0.0, 1.0))
 
 
 def panels(rows: Sequence[SettingRow]) -> tuple[Panel, ...]:
-    """Test H2 and H3 on all settings and, if some are exact, on the others.
+    """Test H2 and H3 on all settings and, if some accuracies are exact, also without these.
 
     Parameters
     ----------
     rows : sequence of SettingRow
-        Settings.
+        Settings of the table.
 
     Returns
     -------
     tuple of Panel
-        All settings, those that are not exact, and those of models without an exact setting. A
-        selection with fewer than two models, or a single router count, is left out.
+        Results for all settings, for the settings that are not exact, and for the models without
+        any exact setting. A selection with fewer than two models or with a single number of routers
+        is left out.
     """
     odd_models = {row.model for row in rows if is_exact(row)}
     selections = {"all": list(rows)}
@@ -405,7 +412,7 @@ def panels(rows: Sequence[SettingRow]) -> tuple[Panel, ...]:
 
 
 def heterogeneity(rows: Sequence[SettingRow]) -> Heterogeneity:
-    """Test H2: whether the models' mean gains over r differ by more than sampling explains.
+    """Test H2: whether the mean gains of the models differ by more than sampling explains.
 
     Parameters
     ----------
@@ -415,7 +422,7 @@ def heterogeneity(rows: Sequence[SettingRow]) -> Heterogeneity:
     Returns
     -------
     Heterogeneity
-        Q and its p.
+        Cochran's Q and its p-value.
 
     Raises
     ------
@@ -424,11 +431,12 @@ def heterogeneity(rows: Sequence[SettingRow]) -> Heterogeneity:
 
     Notes
     -----
-    Q = sum(w (g - mean)^2) with w = 1 / se^2 over the K models, against chi-squared with K - 1
-    degrees of freedom. A setting has se^2 = (b + c - (b - c)^2 / n) / n^2. Items are not printed,
-    so how a model's settings correlate is unknown: its mean gain has the mean of their errors,
-    which no correlation exceeds. A p-value is thus an upper bound in this respect. The models
-    answered the same items; a shared part of the error is not removed either.
+    Q = sum(w (g - mean)^2) over the K models, where g is a model's mean gain and w = 1 / se^2. Q is
+    compared with chi-squared with K - 1 degrees of freedom. The gain of a setting has se^2 = (b + c
+    - (b - c)^2 / n) / n^2. Items are not printed, so the correlation between a model's settings is
+    unknown. The standard error of its mean gain is therefore taken as the mean of the settings'
+    errors, which is the largest possible value. In this respect, the p-value is an upper bound. All
+    models answered the same items, and the shared part of their errors is not removed.
 
     References
     ----------
@@ -452,7 +460,7 @@ def heterogeneity(rows: Sequence[SettingRow]) -> Heterogeneity:
 
 
 def trend(rows: Sequence[SettingRow]) -> Trend:
-    """Test H3: whether improvements rise and degradations fall as r grows.
+    """Test H3: whether improvements rise and degradations fall with r.
 
     Parameters
     ----------
@@ -467,14 +475,14 @@ def trend(rows: Sequence[SettingRow]) -> Trend:
     Raises
     ------
     DataError
-        If no two models have two or more router counts.
+        If fewer than two models have two or more numbers of routers.
 
     Notes
     -----
-    Each model has the least-squares slope of its counts on r. Under no trend both signs are equally
-    likely, so all 2^K signs of the K models are tried (the exact permutation test). The models
-    answered the same items and are taken as independent here, which the printed counts cannot
-    check.
+    The slope of each model is the least-squares slope of its counts on r. Without a trend, both
+    signs of a slope are equally likely, so all 2^K combinations of signs are tried (exact
+    permutation test). The models answered the same items. The test treats the models as
+    independent, which the printed counts cannot confirm.
     """
     rising, falling = [], []
     for settings in by_model(rows).values():
@@ -510,13 +518,14 @@ def by_model(rows: Sequence[SettingRow]) -> dict[str, list[SettingRow]]:
 
 
 def _gain_se(row: SettingRow) -> float:
-    """Return the standard error of a paired gain, as if one item had changed if none did."""
+    """Return the standard error of a paired gain; if no item changed, one changed item is
+    assumed."""
     changed = max(row.improve + row.degrade, 1.0)
     return float(np.sqrt(max(changed - (row.improve - row.degrade) ** 2 / row.n, 0.0))) / row.n
 
 
 def _sign_flip(slopes: FloatArray) -> float:
-    """Return the one-sided exact p-value that the mean slope is above zero."""
+    """Return the exact one-sided p for a mean slope above zero, by sign flips."""
     tested = scipy.stats.permutation_test(
         (slopes,),
         np.mean,
@@ -530,12 +539,12 @@ def _sign_flip(slopes: FloatArray) -> float:
 def expected_without_effect(
     rows: Sequence[SettingRow], *, rng: np.random.Generator, simulations: int = 2_000
 ) -> NoEffect:
-    """Simulate panels in which clean and noisy differ by chance alone.
+    """Simulate panels in which clean and noisy accuracies differ by chance alone.
 
     Parameters
     ----------
     rows : sequence of SettingRow
-        Settings; accuracies and discordance are as published.
+        Settings, which supply the published accuracies and discordance.
     rng : numpy.random.Generator
         Source of the answers.
     simulations : int
@@ -548,10 +557,10 @@ def expected_without_effect(
 
     Notes
     -----
-    For each model, an item is answered right with probability p, the same under every setting. p
-    varies over items as a Beta whose mean is the clean accuracy. Its spread makes two runs on the
-    same items disagree as often as published, 2 E[p(1-p)] = mean((improve + degrade) / n). All
-    settings of a model share one clean run.
+    Each item of a model is answered right with a probability p that is the same under every
+    setting. Over items, p has a Beta distribution whose mean is the clean accuracy. Its spread is
+    such that two runs on the same items disagree as often as published, 2 E[p(1-p)] = mean((improve
+    + degrade) / n). All settings of a model share one clean run.
     """
     n = rows[0].n
     cells = by_model(rows)
@@ -562,11 +571,11 @@ def expected_without_effect(
         most = mean * (1 - mean)
         for s in range(simulations):
             if disagree <= 0 or most <= 0:
-                break  # Two runs never disagree, so no gain is possible.
+                break  # If two runs never disagree, no gain is possible.
             if disagree >= most:
                 item = np.full(n, mean)
             else:
-                # Beta(a, b) has E[p(1-p)] = mean (1 - mean) (a + b) / (a + b + 1).
+                # For a Beta(a, b), E[p(1-p)] = mean (1 - mean) (a + b) / (a + b + 1).
                 size = disagree / (most - disagree)
                 item = rng.beta(mean * size, (1 - mean) * size, size=n)
             right = (rng.random((len(settings) + 1, n)) < item).sum(axis=1)
@@ -590,7 +599,8 @@ def expected_without_effect(
 def _compare(
     table: str, printed: PrintedTable, summary: Sequence[ModelSummary] | Sequence[RouterSummary]
 ) -> list[Mismatch]:
-    """Return printed cells that differ from the recomputed value by more than their rounding."""
+    """Return the printed cells that differ from the recomputed value by more than rounding
+    explains."""
     computed = {}
     for entry in summary:
         key = entry.model if isinstance(entry, ModelSummary) else str(entry.routers)
@@ -605,7 +615,7 @@ def _compare(
 
 
 def _chances(n: int, rows: Sequence[SettingRow], chance: float) -> dict[str, ChanceResult]:
-    """Return the check of each model's clean accuracy against guessing."""
+    """Return the comparison of each model's clean accuracy with guessing."""
     n_options = np.full(n, 1 / chance)
     checks = {}
     for row in rows:
@@ -614,7 +624,7 @@ def _chances(n: int, rows: Sequence[SettingRow], chance: float) -> dict[str, Cha
 
 
 def _at_chance(survivors: Sequence[SettingRow], chance: Mapping[str, ChanceResult]) -> str:
-    """Return which of the models that survive Holm have a clean accuracy not above chance."""
+    """Return a phrase with the models whose settings survive Holm without accuracy above chance."""
     models = by_model(survivors)
     low = sorted(model for model in models if not chance[model].above)
     if not low:

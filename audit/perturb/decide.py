@@ -13,16 +13,17 @@ from audit.core.errors import DataError
 from audit.core.json_types import attributes
 from audit.judging.ladder import FINDINGS, NO_ROOM, Bound, Contrast, Grade, Graded, Guard, grade
 from audit.judging.result import Gate, Reason, Status, advice_of, because, failed
-from audit.judging.vocabulary import gate_reasons
+from audit.judging.vocabulary import verdict_of
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.evidence import Evidence, Grounds, Tests, adverse, beside_references, no_larger
 from audit.perturb.record import PerturbCell
-from audit.perturb.vocabulary import GATES, Decision, Unparsed
+from audit.perturb.vocabulary import GATES, VERDICTS, Decision, Unparsed
 from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.statistics.unparsed import tipping_point
 
 Reasons = tuple[Reason, ...]
 REFERENCES = 5  # If there are fewer references, the advice asks for more.
+_NOTHING = "nothing_to_compare"
 _COMPARED = ("difference", "low", "high", "pvalue")
 BEYOND = (V.DROP_BEYOND_REFERENCE, V.DROP_SUGGESTS_MEMORY)
 COUNTED = (*BEYOND, V.CAUSE_UNKNOWN)  # the verdicts that state a drop
@@ -87,17 +88,6 @@ def standing(tests: Tests, alpha: float, found_p: float, beyond_p: float | None)
     return verdict if remaining and verdict == V.CAUSE_UNKNOWN else remaining
 
 
-_VERDICTS = {
-    Grade.CHECK_FAILED: V.WITHHELD,
-    Grade.NOT_IDENTIFIED: V.NOT_IDENTIFIED,
-    Grade.FOUND_STRONG: V.DROP_BEYOND_REFERENCE,
-    Grade.FOUND_SUGGESTIVE: V.DROP_SUGGESTS_MEMORY,
-    Grade.CAUSE_UNKNOWN: V.CAUSE_UNKNOWN,
-    Grade.UNDECIDED: V.UNDERPOWERED,
-    Grade.CLEARED: V.NO_DROP_DETECTED,
-}
-
-
 def decide(
     evidence: Grounds | None,
     gates: Sequence[Gate],
@@ -143,8 +133,12 @@ def decide(
     rewordings hide memory.
     """
     blocking = failed(gates)
-    if evidence is None or blocking:
-        return _unmeasured(evidence, blocking)
+    if evidence is None:
+        graded = grade((), [_NOTHING])
+        advice = advice_of(blocking)
+        return Decision(V.WITHHELD, graded.grade, (because(_NOTHING),), advice, _NOTHING)
+    if blocking:
+        return Decision.withheld(V.WITHHELD, blocking, GATES)
     if found_p is None:
         found_p, beyond_p = evidence.tests.found_p, evidence.tests.beyond_p
     few = [g for g in gates if g.name == "enough_data" and g.status == Status.FAIL]
@@ -162,15 +156,7 @@ def decide(
         reasons, advice, doubt = _not_found(evidence, limits, found_p, gates, graded)
     else:
         reasons, advice, doubt = _of_drop(evidence, limits, found_p, graded)
-    return Decision(_VERDICTS[graded.grade], graded.grade, reasons, advice, doubt)
-
-
-def _unmeasured(evidence: Grounds | None, blocking: Sequence[Gate]) -> Decision:
-    """Return the decision on a cell that has a failed check or nothing to compare."""
-    code = "" if evidence is not None else "nothing_to_compare"
-    graded = grade((), [g.name for g in blocking] or [code])
-    why = (because(code),) if code else gate_reasons(blocking, GATES)
-    return Decision(_VERDICTS[graded.grade], graded.grade, why, advice_of(blocking), code)
+    return Decision(verdict_of(VERDICTS, graded.grade), graded.grade, reasons, advice, doubt)
 
 
 def _lost(

@@ -82,7 +82,6 @@ class PerturbThresholds(Thresholds):
     """
 
     above_chance_standard_errors: float = 2.0
-    answered_share_min: float = 0.95
     noop_share_max: float = 0.01
     noise_floor_alpha: float = 0.001
     broken_share_max: float = 0.10

@@ -349,7 +349,6 @@ def judge(
 
 
 REPORT = Report(judge, takes=("seed", "variants"))
-report_runs, build_report, verdict_of = REPORT.of_runs, REPORT.build, REPORT.verdict_of
 
 
 def reviewed_since(requested: Library, given: Library) -> Library:

@@ -1,8 +1,8 @@
 """Publish a run's result: metadata of a model for Hugging Face, tags in MLflow, an artifact in W&B.
 
-Published data of a run never changes, since another result is another run with another key. The
-names of MLflow's tags contain the run's key, so another audit adds further tags. An existing tag
-with another value raises an error.
+The published data of a run never changes, since another result belongs to another run with another
+key. The names of MLflow's tags contain the run's key, so another audit adds further tags. An existing
+tag with another value raises an error.
 """
 
 import importlib
@@ -37,7 +37,7 @@ def facts_of(entry: Entry, model: str | None) -> tuple[list[Cell], dict[str, Any
     entry : Entry
         The run.
     model : str or None
-        The name of the model; None if the run judged only one.
+        The name of the model; None if the run judged only one model.
 
     Returns
     -------
@@ -49,7 +49,7 @@ def facts_of(entry: Entry, model: str | None) -> tuple[list[Cell], dict[str, Any
     Raises
     ------
     ConfigError
-        If the model was not judged, or several were judged and none is named.
+        If the model was not judged, or several models were judged and no model is named.
     """
     judged = sorted({cell.model for cell in entry.cells})
     name = model or (judged[0] if len(judged) == 1 else "")
@@ -103,13 +103,13 @@ def write_card(
     Returns
     -------
     list of Path
-        The files: the facts, .eval_results if the id on the hub is known, and the card. An existing
-        README.md is extended.
+        The written files: the facts, .eval_results if the benchmark's id on the hub is known, and
+        the card. An existing README.md is extended.
 
     Raises
     ------
     ConfigError
-        If other facts about this run were written before.
+        If the folder has other facts about this run.
     """
     entry = read_entry(run_dir)
     cells, facts = facts_of(entry, model)
@@ -274,7 +274,8 @@ _RETRIES = {
     "total": 2,
     "backoff_factor": 0.5,
     "status_forcelist": range(500, 600),
-    "allowed_methods": None,  # all HTTP methods, since writing a tag or a file twice is harmless
+    # Calls of all HTTP methods are repeated, since writing a tag or a file twice is harmless.
+    "allowed_methods": None,
     "raise_on_status": False,
     "respect_retry_after_header": False,  # A server may ask for a wait of an hour.
 }
@@ -420,7 +421,7 @@ def _attach(server: str, run_id: str | None, verdict: Path, short: str) -> str:
 
 
 def _call(method: str, url: str, **request: Any) -> Any:
-    """Return the response to a call of MLflow, which is repeated if the server fails."""
+    """Return the response to a call of MLflow. The call is repeated if the server fails."""
     import requests
     from requests.adapters import HTTPAdapter, Retry
 

@@ -1,4 +1,6 @@
-"""Run the subcommands of `audit registry`. Each prints lines and may return an exit code."""
+"""Run the subcommands of `audit registry`. Each subcommand prints lines and may return an exit
+code.
+"""
 
 import json
 import sys
@@ -44,8 +46,8 @@ def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
     series : sequence of Series
         The series, each in a panel of its own.
     floors : sequence of Floor
-        The levels of current models. Each is a dotted line in the panel whose latest point was
-        measured in the same way.
+        The levels of current models. Each level is a dotted line in the panel whose latest point
+        was measured in the same way.
 
     Returns
     -------
@@ -126,7 +128,7 @@ def list(args: Namespace, now: datetime) -> None:
 
 
 def show(args: Namespace, now: datetime) -> None:
-    """Print all that is registered about one run.
+    """Print all registered facts about one run.
 
     Parameters
     ----------
@@ -174,7 +176,7 @@ def trends(args: Namespace, now: datetime) -> None:
     Raises
     ------
     ConfigError
-        If options contradict each other, or no run has such a figure.
+        If options contradict each other, or no run has the indicator.
     """
     if args.floor and (args.model or args.chart):
         raise ConfigError(
@@ -265,7 +267,7 @@ def opened(args: Namespace, *, make: bool = False) -> Registry:
     Raises
     ------
     ConfigError
-        If no registry is named, or it does not exist.
+        If no registry is named, or the named registry does not exist.
     """
     place = place_of(args.registry)
     if place is None:
@@ -343,7 +345,7 @@ def add(args: Namespace, now: datetime) -> int:
 
 def _added(registry: Registry, run_dir: Path, now: datetime) -> str:
     entry = read_entry(run_dir)
-    fresh = entry.ended > at(now - _NEWS)  # People are not notified about old runs.
+    fresh = entry.ended > at(now - _NEWS)  # Old runs are registered without a notice to people.
     notice = (
         finish.notice_of(entry.ruling, entry.key, entry.run_dir, entry.notify) if fresh else None
     )
@@ -418,7 +420,7 @@ def _bound(run_dir: Path) -> Bound:
 
 
 def expire(args: Namespace, now: datetime) -> int:
-    """Print which results would be removed, or remove them.
+    """Print the results that would be removed, or remove these results.
 
     Parameters
     ----------
@@ -512,7 +514,7 @@ def notify(args: Namespace, now: datetime) -> int:
     Returns
     -------
     int
-        1 if a notice could not be sent, or a decision not read; else 0.
+        1 if a notice could not be sent, or a decision could not be read; else 0.
 
     Raises
     ------

@@ -36,7 +36,7 @@ from audit.statistics.versions import (
 
 HELD_OUT = "held-out items"
 ALPHA = 0.05  # significance level of the tests of change
-MAX_QUESTIONS = 300  # most questions that the page shows
+MAX_QUESTIONS = 300  # largest number of questions that the page shows
 SHARE_WIDTH = 1.0  # A share with a wider interval is not shown.
 _NOT_OF_ANSWERS = {"references", "control"}  # facts that affect the results, but not the answers
 # facts that imported runs need not share, since their items are joined by key
@@ -63,8 +63,8 @@ _STATES = {
     State.ABSENT: "not asked",
 }
 Pair = tuple[Path, Path]  # the runs before and after
-Answers = Mapping[Setting, FloatArray]  # values of n questions, by setting
-Words = Mapping[Setting, Sequence[str]]  # the same values as words, by setting
+Answers = Mapping[Setting, FloatArray]  # maps each setting to the values of n questions
+Words = Mapping[Setting, Sequence[str]]  # maps each setting to the same values as words
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class SettingChange:
     setting : Setting
         The setting.
     found : PairedDifference or None
-        The difference; None if no question is answered in both.
+        The difference; None if no question is answered in both runs.
     adjusted : float or None
         The p-value after Holm over all compared settings.
     """
@@ -106,15 +106,15 @@ class QuestionChange:
 
 @dataclass(frozen=True)
 class LastingChange:
-    """Report how much of its lead the second version keeps under a condition
-    (`statistics.versions`).
+    """Report how much of its lead the second version keeps under a condition other than the
+    baseline (`statistics.versions`).
 
     Attributes
     ----------
     condition : str
         An arm, or held-out items.
     found : Lasting
-        The lead, and how much of it lasts.
+        The lead, and the share of the lead that lasts.
     before, after : tuple of float
         Accuracies of each version under the baseline and the condition.
     adjusted : float
@@ -139,16 +139,16 @@ class CellChange:
     before, after : tuple of Cell
         The registered cells, several if contexts are judged separately.
     score : PairedDifference or None
-        The change at the baseline, over all its settings; None if no question has an answer in
-        both.
+        The change at the baseline, over all its settings; None if no question has an answer in both
+        runs.
     settings : tuple of SettingChange
-        By setting.
+        The change of each setting.
     lasting : tuple of LastingChange
-        By condition, if enough items are answered everywhere.
+        The lasting change under each condition, if enough items are answered in all conditions.
     figures : tuple
         (name, context, before, after) of each indicator.
     changed : int
-        Number of questions that changed.
+        Number of questions whose outcome changed.
     questions : tuple of QuestionChange
         The first MAX_QUESTIONS of these questions.
     """
@@ -179,17 +179,18 @@ def compare_runs(
     models : sequence of (str, str)
         (name before, name after), if the names differ.
     benchmarks : sequence of str
-        Benchmarks to compare, if one run has others.
+        Benchmarks to compare, if one run has further benchmarks.
 
     Returns
     -------
     tuple of CellChange
-        The changes. Holm's correction is over all of them.
+        The changes. Holm's correction is over all changes.
 
     Raises
     ------
     ConfigError
-        If the two cannot be compared (the message states what differs), or a run is not finished.
+        If the two runs cannot be compared (the message states the differences), or a run is not
+        finished.
     """
     rng = np.random.default_rng(42)
     changes: list[CellChange] = []
@@ -276,8 +277,9 @@ def _check_comparable(
 
 
 def _what_differs(name: str, cells: tuple[Cell, Cell], manifests: Sequence[Manifest]) -> str:
-    """Return the first four fields that differ, or the two hashes if the manifests lack the
-    fields."""
+    """Return the first four fields that differ. If the manifests lack the fields, return the two
+    hashes.
+    """
     old = _hashed_fields(name, manifests[0], cells[0].model)
     new = _hashed_fields(name, manifests[1], cells[1].model)
     keys = []
@@ -294,8 +296,9 @@ def _what_differs(name: str, cells: tuple[Cell, Cell], manifests: Sequence[Manif
 
 
 def _hashed_fields(name: str, manifest: Manifest, model: str) -> Row:
-    """Return the fields of a hash in NAMES, by dotted key; empty if the manifest has only the
-    hash."""
+    """Map the dotted keys of the fields of a hash in NAMES to their values. The result is empty if
+    the manifest has only the hash.
+    """
     config = manifest.config
     if name == "questions":
         return {key: config.get(key) for key in ("n", "seed")}
@@ -308,7 +311,7 @@ def _hashed_fields(name: str, manifest: Manifest, model: str) -> Row:
 
 
 def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
-    """Return the comparison as a page that needs no other file.
+    """Return the comparison as an HTML page that needs no other file.
 
     Parameters
     ----------
@@ -508,7 +511,7 @@ def sentence(change: CellChange) -> str:
 def told_share(lasting: Lasting) -> tuple[float, float, float] | None:
     """Return the share of a change that lasts, with its interval.
 
-    None if it is negative, or its interval is wider than SHARE_WIDTH.
+    The result is None if the share is negative, or its interval is wider than SHARE_WIDTH.
     """
     share = lasting.share
     return share if share and share[0] >= 0 and share[2] - share[1] <= SHARE_WIDTH else None
@@ -564,14 +567,7 @@ def _lasting(
     base = _baseline(audit, answers)
     scores = [_mean(side, base) for side in answers]
     lead = scores[1] - scores[0]
-    arms = []
-    for setting in answers[0]:
-        if setting not in base:
-            arms.append(setting.arm)
-    for arm in dict.fromkeys(arms):
-        under = []
-        for side in answers:
-            under.append(_mean(side, [s for s in side if s.arm == arm and s not in base]))
+    for arm, under in _by_arm(answers, base):
         every = ~np.isnan(np.sum([*scores, *under], axis=0))
         if np.unique(cluster[every]).size >= UNITS_MIN:
             lasting = lasting_by_condition(lead, under[1] - under[0], cluster)
@@ -591,12 +587,25 @@ def _lasting(
         yield LastingChange(HELD_OUT, lasting_by_items(*leads, clusters), before, after)
 
 
+def _by_arm(
+    answers: tuple[Answers, Answers], base: Sequence[Setting]
+) -> Iterator[tuple[str, list[FloatArray]]]:
+    """Yield each arm beside the baseline, with the mean of each item on both sides."""
+    settings: dict[str, list[Setting]] = {}
+    for setting in dict.fromkeys([*answers[0], *answers[1]]):
+        if setting not in base:
+            settings.setdefault(setting.arm, []).append(setting)
+    for arm in dict.fromkeys(setting.arm for setting in answers[0] if setting not in base):
+        yield arm, [_mean(side, settings[arm]) for side in answers]
+
+
 def _units(lead: FloatArray, cluster: IntArray) -> int:
     return np.unique(cluster[~np.isnan(lead)]).size
 
 
 def _baseline(audit: str, answers: tuple[Answers, Answers]) -> list[Setting]:
-    """Return the audit's baseline if it has answers, else the questions as published.
+    """Return the settings of the audit's baseline if they have answers. Otherwise return the settings
+    that ask the questions as published.
 
     The baseline of the memory audit is a likelihood and has no answers.
     """
@@ -625,7 +634,7 @@ def _score(baseline: FloatArray, condition: FloatArray) -> tuple[float, float]:
 
 
 def _mean(answers: Answers, settings: Iterable[Setting]) -> FloatArray:
-    """Return the mean of each item over some settings (n,); NaN without an answer."""
+    """Return the mean of each item over some settings (n,); NaN for an item without an answer."""
     rows = []
     for s in settings:
         if s in answers:
@@ -638,9 +647,9 @@ def _mean(answers: Answers, settings: Iterable[Setting]) -> FloatArray:
 
 
 def _rows(cell: CellOutcomes) -> tuple[Answers, Words]:
-    """Return values (n,) and words by setting.
+    """Map each setting to its values (n,) and to its words.
 
-    Replicates count once, as the mean of a question's answers.
+    Replicates of a question count once, as the mean of its answers.
     """
     replicates: dict[Setting, list[Setting]] = {}
     for setting in cell.settings:
@@ -678,7 +687,7 @@ def _shared(first: CellOutcomes, second: CellOutcomes) -> tuple[CellOutcomes, Ce
 
 
 def _texts(run_dir: Path, key: tuple[str, str], ids: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Return (question, right answer) by id."""
+    """Map each id to (question, right answer)."""
     wanted = (pc.field("model") == key[0]) & (pc.field("benchmark") == key[1])
     wanted &= pc.field("question_id").isin(pa.array(ids, pa.string()))
     columns = ["question_id", "question", "options", "gold", "target"]

@@ -1,6 +1,7 @@
 """Check that references and held-out items are valid for all models of a run.
 
-No audit may have found contamination in them, and their versions must be equal.
+References in which an audit found contamination are refused, and so are held-out items of another
+version.
 """
 
 import os
@@ -42,7 +43,7 @@ def settle_references(
         resolved : ResolvedRun
         The run.
     same : sequence of str
-        Options that must be equal in a reference run.
+        Options that must have equal values in this run and in the reference runs.
 
     Returns
     -------
@@ -129,7 +130,7 @@ def check_convicted(
     Parameters
     ----------
     config : ReferencedConfig
-        Names the allowed ones.
+        The configuration, which names the allowed references.
     runs : sequence of ReferenceRun
         The reference runs.
     models : mapping
@@ -138,7 +139,7 @@ def check_convicted(
     Returns
     -------
     dict
-        The finding by allowed reference.
+        Maps each allowed reference to its finding.
 
     Raises
     ------
@@ -147,8 +148,8 @@ def check_convicted(
 
     Notes
     -----
-    The search is by name and weights. It covers the verdict of each reference run, of its panel or
-    suite, and the registry.
+    The search is by name and weights. It covers the verdicts of each reference run and of its panel
+    or suite, and the registry.
     """
     serving: dict[str, tuple[Facts, Path | None]] = {}
     for name, facts in models.items():
@@ -196,9 +197,9 @@ def found_in(run_dir: Path, model: str) -> Iterator[str]:
 
 
 def _registered(registry: str | None) -> dict[tuple[str, str], str]:
-    """Return the registered findings by (model, revision).
+    """Map (model, revision) to the registered findings.
 
-    The result is empty without a registry, or if it does not answer.
+    The result is empty without a registry, or if the registry does not answer.
     """
     if not (registry or os.environ.get("AUDIT_REGISTRY")):  # This saves a second of imports.
         return {}
@@ -233,9 +234,9 @@ def _registered(registry: str | None) -> dict[tuple[str, str], str]:
 def _of_weights(
     registered: Mapping[tuple[str, str], str], name: str, facts: Facts
 ) -> Iterator[str]:
-    """Yield the findings on equal weights under any name.
+    """Yield the findings on a model with equal weights, under any name.
 
-    A revision that one side lacks counts as equal.
+    A revision that is missing on one side counts as equal.
     """
     revision = facts.get("revision") or ""
     weighed = bool(revision) and facts.get("engine") != "scripted"
@@ -249,7 +250,7 @@ def _of_weights(
 def _convicts(verdict: str) -> bool:
     """Return whether a registered verdict is a strong finding.
 
-    It is False for an audit that is not installed here.
+    The result is False for an audit that is not installed.
     """
     from audit.judging.decision import words
 

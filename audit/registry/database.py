@@ -1,7 +1,8 @@
-"""Open and upgrade the registry's database, and retry if it does not answer.
+"""Open and upgrade the registry's database, and try again if the database does not answer.
 
 The database is SQLite in a file (WAL, a busy timeout, one writer at a time) or PostgreSQL. Every
-write is one transaction that can be repeated. After a kill, either all of it is stored or nothing.
+write is one transaction that can be repeated. After a kill, the transaction is stored completely or
+not at all.
 """
 
 import os
@@ -62,7 +63,7 @@ def place_of(given: str | None) -> str | None:
     Raises
     ------
     ConfigError
-        If the given address holds a password, which the run's configuration would store.
+        If the given address contains a password, since the run's configuration would store it.
     """
     if given and "://" in given and _url(given).password is not None:
         raise ConfigError(
@@ -85,7 +86,7 @@ class Registry:
         self.shown = shown
 
     def read(self, ask: Callable[[Connection], T]) -> T:
-        """Return the result of a query, in one transaction.
+        """Run a query in one transaction, and return its result.
 
         Parameters
         ----------
@@ -105,7 +106,7 @@ class Registry:
         return self._retried(self._engine, ask)
 
     def write(self, change: Callable[[Connection], T]) -> T:
-        """Return the result of a change, in one transaction.
+        """Make a change in one transaction, and return its result.
 
         Parameters
         ----------
@@ -187,7 +188,8 @@ def open_registry(place: str, *, make: bool = True) -> Registry:
 
 
 def check_clock(db: Connection, now: datetime) -> None:
-    """Raise if the time is before the registry's last entry, as ages and periods would be wrong.
+    """Raise RegistryError if the time is before the registry's last entry, since ages and periods
+    would be wrong.
 
     Parameters
     ----------
@@ -271,7 +273,7 @@ def _sqlite(url: URL) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _begun(db: Connection) -> None:
-        # A writer waits for the others at the beginning. Within a transaction, SQLite could only
+        # A writer waits for other writers at the beginning. Within a transaction, SQLite could only
         # fail.
         writes = db.get_execution_options().get("writes")
         db.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -20,7 +20,8 @@ from audit.core.errors import ConfigError
 from audit.core.exits import FAILED, one_line
 from audit.core.guarded_files import read_text
 from audit.core.guarded_yaml import parse_yaml
-from audit.governance.reviews import MAX_SUITE, SUITES, at
+from audit.governance.archive import SUITES
+from audit.governance.reviews import MAX_SUITE, at
 from audit.governance.ruling import home_of, rule_run
 from audit.governance.side_files import revisions_of
 from audit.judging import document
@@ -32,7 +33,7 @@ from audit.shards.manifest import MANIFEST, Manifest, deciding
 from audit.shards.panel import verdict_path
 
 Row = Mapping[str, Any]  # one row, from JSON or from a table
-# keys of the configuration that are hashed separately, or do not affect the design
+# Keys of the configuration that are hashed separately, or that do not affect the design.
 _ELSEWHERE = {
     "model",
     "benchmark",
@@ -70,21 +71,21 @@ class Cell:
     Attributes
     ----------
     model, benchmark, context : str
-        Names; context is "" for the whole benchmark.
+        The names of the cell; context is "" for the whole benchmark.
     model_revision, benchmark_revision : str
-        Revisions.
+        The revisions of the model and of the benchmark.
     n : int
         Number of questions.
     verdict, decision, headline : str
-        Result.
+        The result of the cell.
     sound : bool
         True if no check failed that withholds the verdict.
     comparable : dict of str to str
-        Hash of each of NAMES, which must be equal for figures to be compared.
+        Maps each of NAMES to a hash. Figures are compared only if these hashes are equal.
     library : str or None
         Name of the library of variants.
     ids : tuple of str or None
-        Ids of the questions; None for a sample too large for the manifest.
+        Ids of the questions; None for a sample that is too large for the manifest.
     indicators : tuple of Indicator
         Tracked metrics.
     """
@@ -114,17 +115,17 @@ class Entry:
     key : str
         Content key of the run.
     audit, fingerprint : str
-        The audit, and the hash of what decides its rows.
+        The audit, and the hash of the settings that determine its rows.
     answers_sha256, verdict_sha256, manifest_sha256 : str
-        Hashes.
+        Hashes of the answers, the verdict and the manifest.
     suite, suite_sha256 : str or None
-        Id and hash of the suite, if any.
+        Id and hash of the suite; None without a suite.
     started, ended : str
-        Times in the form of `reviews.at`.
+        Times of the run's start and end, in the form of `reviews.at`.
     run_dir : str
-        Absolute path.
+        Absolute path of the run directory.
     run_by : tuple of str
-        Who started each attempt.
+        The person who started each attempt.
     retention_days, rotate_every : int or None, str or None
         Rules of the suite.
     notify : tuple of str
@@ -132,7 +133,7 @@ class Entry:
     ruling : Ruling
         Decision on the run.
     cells : tuple of Cell
-        Results.
+        The results.
     """
 
     key: str
@@ -155,7 +156,7 @@ class Entry:
 
 
 def digest(value: Any) -> str:
-    """Return the sha256 of JSON content."""
+    """Return the sha256 of a JSON value."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
@@ -354,7 +355,9 @@ def _cell(manifest: Manifest, library: Library | None, cell: document.Cell, deci
 
 
 def _suite(run_dir: Path) -> tuple[str, str | None, Row]:
-    """Return (id, sha256, governance) of the suite beside a run; ("", None, {}) without one."""
+    """Return (id, sha256, governance) of the suite to which a run belongs; ("", None, {}) without a
+    suite.
+    """
     path = next((run_dir / name for name in SUITES if (run_dir / name).is_file()), None)
     if path is None:
         return "", None, {}

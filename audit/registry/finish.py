@@ -60,8 +60,8 @@ def check(registry: str | None, people: Sequence[str] = (), run_dir: Path | None
     Raises
     ------
     ConfigError
-        If the registry or an address can never work. If the database only does not answer now, a
-        line is printed and the run continues.
+        If the registry or an address can never work. If the database does not answer at this time,
+        a line is printed and the run continues.
     """
     if (
         run_dir is not None
@@ -101,8 +101,8 @@ def finished(registry: str | None, run_dir: Path, now: datetime | None = None) -
 
     Notes
     -----
-    A failure is printed with the command that repeats the step. The exit code of the run does not
-    change.
+    If registering fails, the error is printed with the command that repeats it. The exit code of
+    the run does not change.
     """
     try:
         if wanted(registry):
@@ -186,7 +186,7 @@ def notice_of(ruling: Ruling, key: str, run_dir: str, to: Sequence[str] = ()) ->
     Returns
     -------
     Notice or None
-        None if the verdict passes.
+        The notice; None if the verdict passes.
     """
     from audit.registry.store import Notice
 
@@ -242,10 +242,10 @@ def _register(registry: str | None, run_dir: Path, now: datetime) -> None:
 def _through(
     registry: str | None, notice: Notice | None, now: datetime, write: Callable[[Registry], object]
 ) -> None:
-    """Write to the registry, which stores notices, and send the waiting notices.
+    """Write to the registry, which also stores the notice, and send the waiting notices.
 
     Without a registry the notice is sent at once. If the registry does not answer, the notice is
-    sent at once too, and RegistryError is raised.
+    also sent at once, and RegistryError is raised.
     """
     from audit.registry.database import open_registry, place_of
 
@@ -282,7 +282,7 @@ def send_waiting(registry: Registry, now: datetime) -> int:
     Returns
     -------
     int
-        The number of notices that could not be sent. A line is printed for each.
+        The number of notices that could not be sent. A line is printed for each of these notices.
     """
     from audit.registry import notify
 

@@ -1,8 +1,8 @@
 """Send messages to people, by mail, chat or webhook, through apprise.
 
 The addresses are secret: only AUDIT_NOTIFY holds them, and they are never printed. A message that
-was not sent is reported, stays in the registry, and is sent with the next message. So a message
-arrives at least once. It arrives twice if a process died between sending and recording it.
+was not sent is reported, stays in the registry, and is sent with the next message. So every message
+arrives at least once. A message arrives twice if a process died between sending and recording it.
 """
 
 import logging
@@ -31,19 +31,19 @@ from audit.shards.panel import panel_of
 
 VARIABLE = "AUDIT_NOTIFY"
 _TRIES = 3
-_WAIT_S = 0.5  # wait before the second try; it doubles before each further try
-_GIVE_UP_S = 15.0  # limit of one try, since apprise limits only each read
+_WAIT_S = 0.5  # seconds to wait before the second try; the wait doubles before each further try
+_GIVE_UP_S = 15.0  # time limit of one try, since apprise limits only each read
 # After this time the first process must be dead, and another process sends the message.
 _CLAIM = timedelta(minutes=5)
 
 
 def addresses() -> list[str]:
-    """Return the addresses of AUDIT_NOTIFY, separated by spaces; empty if it is not set.
+    """Return the addresses in AUDIT_NOTIFY, which are separated by spaces.
 
     Returns
     -------
     list of str
-        Addresses.
+        The addresses; empty if AUDIT_NOTIFY is not set.
 
     Raises
     ------
@@ -63,8 +63,9 @@ def addresses() -> list[str]:
 
 
 def unreached(to: Sequence[str], people: Sequence[str]) -> str:
-    """Return why the people of a suite are not notified; "" if they are notified or none is
-    named."""
+    """Return why the people of a suite are not notified; "" if they are notified, or if the suite
+    names no people.
+    """
     if people and not any(map(_is_mail, to)):
         return (
             f"The people whom the suite names ({len(people)}) are not notified: "
@@ -74,7 +75,7 @@ def unreached(to: Sequence[str], people: Sequence[str]) -> str:
 
 
 def send(notice: Notice, to: Sequence[str]) -> str:
-    """Send a notice to every address, each tried three times.
+    """Send a notice to every address, with three tries for each address.
 
     Parameters
     ----------
@@ -87,10 +88,11 @@ def send(notice: Notice, to: Sequence[str]) -> str:
     Returns
     -------
     str
-        What failed, without any address; "" if all was sent.
+        The failures, without any address; "" if the notice was sent to all addresses.
     """
     servers = list(filter(_is_mail, to))
-    if notice.to and servers:  # Server, login and sender stay, and the recipients are replaced.
+    # The server, login and sender of the address are kept, and the recipients are replaced.
+    if notice.to and servers:
         parts = urlsplit(servers[0])
         kept = []
         for pair in parse_qsl(parts.query, True):
@@ -111,7 +113,7 @@ def send(notice: Notice, to: Sequence[str]) -> str:
 
 
 def send_waiting(registry: Registry, to: Sequence[str], now: datetime) -> list[str]:
-    """Send every waiting notice of the registry, with those of earlier runs.
+    """Send every waiting notice of the registry, including notices of earlier runs.
 
     Parameters
     ----------
@@ -178,13 +180,13 @@ def _target(address: str) -> Any:
 
 
 def _send_one(notice: Notice, address: str) -> str:
-    """Send a notice and return why it failed, or "".
+    """Send a notice, and return the reason if it was not sent; else "".
 
-    This runs in a thread, since a server may send only a byte a minute."""
+    This function runs in a thread, since a server may send only one byte per minute."""
     import apprise
 
     outcome: list[str] = []
-    # The time to load apprise's hundred plugins must not count as time of the server.
+    # The time to load apprise's hundred plugins must not count as the server's time.
     target = _target(address)
 
     def work() -> None:

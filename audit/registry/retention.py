@@ -51,9 +51,9 @@ class Past(NamedTuple):
     run : Row
         The registered run.
     age_days : int
-        Days since it ended.
+        Days since the run ended.
     stays : str
-        Why it is not removed; "" if it can be removed.
+        The reason why the run is not removed; "" if it can be removed.
     """
 
     run: Row
@@ -62,7 +62,7 @@ class Past(NamedTuple):
 
 
 def past_retention(registry: Registry, now: datetime) -> list[Past]:
-    """Return every run older than its suite's result_retention_days.
+    """Return every run that is older than its suite's result_retention_days.
 
     Parameters
     ----------
@@ -142,9 +142,9 @@ def expire(registry: Registry, token: str, now: datetime) -> list[tuple[Past, st
 
 
 def _why_it_stays(run: Row, same: Sequence[Row], now: datetime) -> str:
-    """Return why a run stays, or "" if it can be removed.
+    """Return why a run is not removed, or "" if it can be removed.
 
-    same: every judgement of its answers, all in one directory.
+    same: all judgements of the run's answers, which are in one directory.
     """
     holds = []
     for judgement in same:
@@ -176,9 +176,9 @@ def _why_it_stays(run: Row, same: Sequence[Row], now: datetime) -> str:
 
 
 def _under_review(run: Row, run_dir: Path, now: datetime) -> str:
-    """Return why a decision on a run or its suite keeps the run; "" if none does.
+    """Return why a decision on a run or its suite keeps the run; "" if no decision keeps it.
 
-    Signatures are not checked here. Any file in the form of a decision in force keeps the run.
+    Signatures are not checked here. Any file in the form of a valid decision keeps the run.
     """
     suite = panel_of(run_dir)
     files = decision_files(run_dir)
@@ -215,7 +215,7 @@ def _remove(registry: Registry, run: Row, now: datetime) -> None:
 
     registry.write(mark)
     if any((run_dir / name).is_file() for name in (MANIFEST, TOMBSTONE)):
-        lock = RunLock.take(run_dir)  # raises if a run is in progress in the folder
+        lock = RunLock.take(run_dir)  # this raises an error if a run is in progress in the folder
         try:
             _bury(run, run_dir, now)
             (run_dir / LOCK).unlink(missing_ok=True)  # the lock is still ours
@@ -225,8 +225,7 @@ def _remove(registry: Registry, run: Row, now: datetime) -> None:
 
 
 def _bury(run: Row, run_dir: Path, now: datetime) -> None:
-    """Write the tombstone first, then remove the files, so that a partly removed run is
-    identified."""
+    """Write the tombstone, and then remove the files, so that a partly removed run is recognised."""
     stone = run_dir / TOMBSTONE
     if stone.is_file():
         if read_json(stone).get("key") != run["key"]:
@@ -258,7 +257,7 @@ def _bury(run: Row, run_dir: Path, now: datetime) -> None:
 
 
 def _clear(run_dir: Path) -> None:
-    """Remove the files of the program, except the decisions, the tombstone and the lock."""
+    """Remove the files that this program wrote, except the decisions, the tombstone and the lock."""
     try:
         for name in _FOLDERS:
             folder = run_dir / name

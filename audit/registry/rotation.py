@@ -1,7 +1,7 @@
 """Find benchmarks and libraries due for rotation, and draw the next held-out sample of a benchmark.
 
 Held out means that no registered run and no earlier draw used the questions. A model may have read
-them, since the file is published.
+the questions, since the file is published.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ class Due(NamedTuple):
     Attributes
     ----------
     kind, name : str
-        benchmark or library, and its name.
+        "benchmark" or "library", and its name.
     since : str
         The period in which the present version was first used.
     due : bool
@@ -54,13 +54,13 @@ class Draw:
     Attributes
     ----------
     name, period : str
-        Benchmark, and period such as 2026-Q4.
+        The benchmark, and the period, such as 2026-Q4.
     questions : tuple of Item
         The sample.
     left : int
-        Questions that remain unused.
+        Number of questions that remain unused.
     new : bool
-        Whether it was drawn now, and not by an earlier call in the same period.
+        Whether the sample was drawn now, and not by an earlier call in the same period.
     """
 
     name: str
@@ -134,7 +134,7 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
     Returns
     -------
     Draw
-        The sample. It is the same for the same benchmark, period and history.
+        The sample, which depends only on the benchmark, the period and the history.
 
     Raises
     ------
@@ -143,27 +143,16 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
 
     Notes
     -----
-    Unused questions are sorted by a hash of revision, period and id. The first n are taken, and
-    returned in the order of their ids.
+    Unused questions are sorted by a hash of revision, period and id. The first n questions are
+    returned, in the order of their ids.
     """
     if n < 1:
         raise ConfigError(f"--n is {n}. Expected at least 1.")
     benchmark = _benchmark(given)
     period = period_of(now)
-    census = set(benchmark.census.frame.tolist())
-    pool = {}
-    for k, q in enumerate(benchmark.iter_questions()):
-        if k in census:
-            pool[q.id] = q
-    if any(not q.options for q in pool.values()):
-        raise ConfigError(
-            f"{benchmark.name} has numeric answers. `registry draw` can only write multiple-choice items."
-        )
+    pool = _pool(benchmark)
     pool_sha256 = digest(sorted(pool))
-    asked_ids: set[str] = set()
-    for record in kept(registry, benchmark=benchmark.name):
-        ids = record.cell["ids"]
-        asked_ids.update(_ids_in(record, benchmark.name) if ids is None else ids)
+    asked_ids = _asked(registry, benchmark.name)
 
     def change(db: Connection) -> tuple[Mapping[str, Any], list[str], bool]:
         check_clock(db, now)
@@ -171,10 +160,7 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
         earlier = {row["period"]: dict(row) for row in drawn}
         this_period = earlier.pop(period, None)
         used = asked_ids.union(*(row["ids"] for row in earlier.values()))
-        free = []
-        for i in pool:
-            if i not in used:
-                free.append(i)
+        free = [i for i in pool if i not in used]
         if this_period:
             return this_period, free, False
         if len(free) < n:
@@ -196,7 +182,7 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
         inserted = INSERT[db.dialect.name](draws).values(**row).on_conflict_do_nothing()
         if (
             db.scalar(inserted.returning(draws.c.name)) is None
-        ):  # Another process has drawn a sample meanwhile.
+        ):  # Another process has drawn a sample at the same time.
             other = select(draws).where(draws.c.name == benchmark.name, draws.c.period == period)
             return dict(db.execute(other).mappings().one()), free, False
         return row, free, True
@@ -215,10 +201,30 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
     return Draw(benchmark.name, period, tuple(pool[i] for i in row["ids"]), left, new)
 
 
-def as_file(drawn: Draw) -> bytes:
-    """Return the sample as a file for benchmark=mcq_file.
+def _pool(benchmark: Benchmark) -> dict[str, Item]:
+    """Return the questions that can be drawn, by id."""
+    census = set(benchmark.census.frame.tolist())
+    pool = {q.id: q for k, q in enumerate(benchmark.iter_questions()) if k in census}
+    if not all(q.options for q in pool.values()):
+        raise ConfigError(
+            f"{benchmark.name} has numeric answers. `registry draw` can only write multiple-choice items."
+        )
+    return pool
 
-    It is read with id_column=id answer_as=index group_column=group.
+
+def _asked(registry: Registry, benchmark: str) -> set[str]:
+    """Return the ids of all questions that registered runs asked."""
+    asked: set[str] = set()
+    for record in kept(registry, benchmark=benchmark):
+        ids = record.cell["ids"]
+        asked.update(_ids_in(record, benchmark) if ids is None else ids)
+    return asked
+
+
+def as_file(drawn: Draw) -> bytes:
+    """Return the sample as the text of a file for benchmark=mcq_file.
+
+    The options id_column=id answer_as=index group_column=group read this file.
     """
     lines = []
     for q in drawn.questions:

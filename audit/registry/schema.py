@@ -1,5 +1,5 @@
-"""Define the tables. Times are UTC texts that sort by time (`reviews.at`); hashes are sha256 in
-hex.
+"""Define the tables. Times are UTC texts whose order is the order in time (`reviews.at`). Hashes
+are sha256 in hex.
 
 A change here needs a migration in `migrations/versions`; a test opens a registry of an earlier
 version.
@@ -19,8 +19,8 @@ def _required(name: str, kind: Any, **more: Any) -> sa.Column[Any]:
     return sa.Column(name, kind, nullable=False, **more)
 
 
-# A row is one judgement of a run's answers. The key is a hash over the question, the answers and the
-# verdict (`entry.content_key`).
+# A row is one judgement of a run's answers. The key is a hash over the question, the answers and
+# the verdict (`entry.content_key`).
 runs = sa.Table(
     "runs",
     metadata,
@@ -40,9 +40,9 @@ runs = sa.Table(
     _required("registered", _TIME, index=True),
     _required("run_dir", sa.Text),
     _required("run_by", sa.JSON),
-    sa.Column("retention_days", sa.Integer),  # null: kept forever
+    sa.Column("retention_days", sa.Integer),  # null if the run is kept forever
     sa.Column("rotate_every", sa.String(16)),
-    sa.Column("hold", sa.Text),  # why it must not be removed
+    sa.Column("hold", sa.Text),  # the reason why the run must not be removed
     sa.Column("removal", sa.String(16)),  # null, removing, removed
     sa.Column("removed", _TIME),
 )
@@ -55,8 +55,8 @@ def _cell_key() -> list[sa.Column[str]]:
     return [run, *(sa.Column(name, sa.String(255), primary_key=True) for name in names)]
 
 
-# A row is one model on one benchmark. `comparable` holds hashes by name. Two rows can be compared if
-# these are equal.
+# A row is one model on one benchmark. `comparable` maps names to hashes. Two rows can be compared
+# if these hashes are equal.
 cells = sa.Table(
     "cells",
     metadata,
@@ -74,7 +74,7 @@ cells = sa.Table(
     sa.Column("ids", sa.JSON(none_as_null=True)),
 )
 
-# A row is an estimate of a cell with its 95 % interval, all 0-1.
+# A row is an estimate of a cell with its 95 % interval. All three values are 0-1.
 indicators = sa.Table(
     "indicators",
     metadata,
@@ -94,7 +94,7 @@ notices = sa.Table(
     _required("title", sa.Text),
     _required("body", sa.Text),
     _required("created", _TIME),
-    sa.Column("claimed", _TIME),  # when a process began to send it
+    sa.Column("claimed", _TIME),  # the time at which a process began to send the message
     sa.Column("sent", _TIME),
     _required("tries", sa.Integer),
     _required("problem", sa.Text),
@@ -114,7 +114,7 @@ decisions = sa.Table(
     _required("noted", _TIME),
 )
 
-# A row is a held-out sample that was drawn of a benchmark in a period.
+# A row is a held-out sample that was drawn from a benchmark in a period.
 draws = sa.Table(
     "draws",
     metadata,

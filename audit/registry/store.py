@@ -1,9 +1,9 @@
 """Write and read rows: runs with their cells and indicators, holds, notices and decisions.
 
-The registry also shows changes that a run directory cannot show: other bytes than at registration,
-and deleted decisions. A row of decisions refers to the bytes that a decision binds, and to the
-question and answers at any place. So a changed byte does not make a new run. Rows of decisions are
-only added, except by `forget_decisions`.
+The registry also shows two changes that a run directory cannot show: changed bytes, and deleted
+decisions. A row of decisions refers to the bytes that a decision binds, and to the question and
+answers in any directory. So a changed byte does not make a new run. Rows of decisions are only added;
+only `forget_decisions` deletes them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.panel import panel_runs, verdict_path
 
-# These databases can ignore conflicts.
+# The databases that can ignore conflicts of keys.
 INSERT: dict[str, Any] = {
     "postgresql": postgresql.insert,
     "sqlite": sqlite.insert,
@@ -42,7 +42,7 @@ class Notice:
     about, kind : str
         The subject and the kind. At most one message of a kind is sent about a subject.
     title, body : str
-        Text.
+        The text of the message.
     to : tuple of str
         The mail addresses in the suite, in addition to the addresses of AUDIT_NOTIFY.
     """
@@ -63,7 +63,7 @@ class Kept:
     run, cell : Row
         Columns of the run and of the cell.
     indicators : mapping
-        (estimate, low, high) by name.
+        Maps the name of each indicator to (estimate, low, high).
     """
 
     run: Row
@@ -88,8 +88,8 @@ def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None =
     Returns
     -------
     bool
-        Whether the run is new. In an existing row only the run directory and the manifest are
-        updated, which a start without new questions changes.
+        Whether the run is new. In an existing row, only the run directory and the hash of the
+        manifest are updated, since a start without new questions changes them.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None =
 
 
 def write_notice(db: Connection, notice: Notice, now: datetime) -> None:
-    """Add a notice, unless the registry has one of the same kind and subject.
+    """Add a notice, unless the registry has a notice of the same kind and subject.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def write_notice(db: Connection, notice: Notice, now: datetime) -> None:
 
 
 def find(registry: Registry, given: str) -> Row:
-    """Return the run with a key, or with a key that begins with these characters.
+    """Return the run with a key, or the only run whose key begins with these characters.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def kept(registry: Registry, **wanted: Sequence[str] | str | None) -> list[Kept]
     registry : Registry
         The registry.
     **wanted : sequence of str, str or None
-        Values by column of runs or cells; None matches any.
+        The wanted values by column of runs or cells; None matches any value.
 
     Returns
     -------
@@ -287,7 +287,7 @@ def check_hashes(registry: Registry, run_dir: Path) -> None:
     Raises
     ------
     SignatureError
-        If its bytes changed.
+        If the bytes of the run have changed.
     """
 
     def look(db: Connection) -> None:
@@ -307,7 +307,7 @@ def check_hashes(registry: Registry, run_dir: Path) -> None:
             )
             changed: list[
                 list[str]
-            ] = []  # the parts that differ now, for each registered judgement
+            ] = []  # the parts that differ from the run, for each registered judgement
             for row in known:
                 edited = []
                 for name, value in now.items():
@@ -346,7 +346,7 @@ def note_decisions(registry: Registry, run_dir: Path, bound: Bound, now: datetim
     Raises
     ------
     SignatureError
-        As in `check_decisions`. Then nothing is registered.
+        As by `check_decisions`. In this case no decision is registered.
     """
 
     def change(db: Connection) -> int:
@@ -384,7 +384,7 @@ def forget_decisions(
     bound : Bound
         The hashes that a decision on the run binds now.
     reason : str
-        The reason, which people are told in a notice.
+        The reason, which the notice to people states.
     now : datetime
         Present time.
 
@@ -442,7 +442,9 @@ def _rows(db: Connection, run_dir: Path, bound: Bound) -> Sequence[RowMapping]:
 
 
 def _about(run_dir: Path, bound: Bound) -> list[str]:
-    """Return hashes of the bytes that a decision binds, and of fingerprints and answers."""
+    """Return the hashes of the bytes that a decision binds, and the hash of fingerprints and
+    answers.
+    """
     answers = []
     for _, manifest in _manifests(run_dir):
         answers.append([manifest.fingerprint, answers_sha256(manifest)])

@@ -20,13 +20,13 @@ class Point:
     Attributes
     ----------
     revision, started : str
-        Revision of the model, and start of its first run.
+        The model's revision, and the start time of its first run.
     estimate, low, high : float or None
         The estimate and its 95 % interval.
     sound : bool
-        Whether the measurement passed its checks. If not, it is shown but not tested.
+        Whether the measurement passed its checks. If not, the point is shown but not tested.
     differs : tuple of str
-        Why it is not joined to the point before, in words.
+        The differences because of which this point is not joined to the previous point.
     look : Look or None
         The test of change.
     alike : str
@@ -46,14 +46,15 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """Hold an indicator of one model on one benchmark, by version in the order of first runs.
+    """Hold the values of an indicator for one model on one benchmark, for each version in the order
+    of first runs.
 
     Attributes
     ----------
     audit, model, benchmark, context, indicator : str
-        Names.
+        The names that identify the series.
     points : tuple of Point
-        Versions.
+        The points, one for each version.
     """
 
     audit: str
@@ -66,16 +67,16 @@ class Series:
 
 @dataclass(frozen=True)
 class Floor:
-    """Hold the level of the current versions of all models on a benchmark.
+    """Hold the indicator of the current versions of all models on a benchmark.
 
     A model above this level stands out.
 
     Attributes
     ----------
     benchmark, context, indicator : str
-        Names.
+        The names that identify the level.
     models : tuple of (float, str)
-        (estimate, model), the lowest first.
+        (estimate, model) of each model, the lowest estimate first.
     alike : str
         The hash of the way of measuring, as in `Point`.
     """
@@ -102,14 +103,14 @@ def series_of(
     kept : sequence of Kept
         Cells in the order in which their runs started.
     indicators : sequence of str
-        The names; all of FOLLOWED if empty.
+        The names of the indicators; if empty, all of FOLLOWED.
     together : bool
         Whether models with different names count as versions of one model.
 
     Returns
     -------
     list of Series
-        Series.
+        The series.
 
     Raises
     ------
@@ -118,8 +119,8 @@ def series_of(
 
     Notes
     -----
-    A version counts once, at its first run, so a repeated run of the same weights replaces nothing.
-    Of several judgements of the same answers, the last counts.
+    A version counts once, at its first run, so a repeated run of the same weights does not replace
+    this point. Of several judgements of the same answers, the last judgement counts.
     """
     names = _checked(indicators)
     grouped: dict[tuple[str, str, str, str, str], list[Kept]] = {}
@@ -145,7 +146,7 @@ def floors_of(kept: Sequence[Kept], indicators: Sequence[str] = ()) -> list[Floo
     kept : sequence of Kept
         Cells in the order in which their runs started.
     indicators : sequence of str
-        Names; all of FOLLOWED if empty.
+        The names of the indicators; if empty, all of FOLLOWED.
 
     Returns
     -------

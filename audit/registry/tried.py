@@ -1,6 +1,6 @@
 """Count earlier runs of the same audit, judged model and benchmark, in nearby folders and in the registry.
 
-This shows a run that was repeated until it passed.
+The count shows whether a run was repeated until it passed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,10 +15,10 @@ from audit.registry.entry import comparable
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.panel import panel_of, panel_runs, verdict_path
 
-_Key = tuple[str, str, str]  # model, its revision, benchmark
+_Key = tuple[str, str, str]  # the model, the model's revision, and the benchmark
 # The folder, start, fingerprint and decision of a run, and the hashes of its questions.
 _Candidate = tuple[str, str, str, str, dict[_Key, Mapping[str, str]]]
-_FROM_VERDICT = ("library", "references")  # A manifest does not hold these hashes.
+_FROM_VERDICT = ("library", "references")  # Manifests do not contain these hashes.
 
 
 def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
@@ -34,7 +34,7 @@ def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
     Returns
     -------
     tuple of Try
-        The runs. Copies of a run count once.
+        The earlier runs. Copies of a run count once.
 
     Raises
     ------
@@ -67,7 +67,9 @@ def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
 
 
 def _differing(now: Mapping[str, str], then: Mapping[str, str]) -> set[str]:
-    """Return the names of hashes that differ. Hashes that only a verdict holds may be missing."""
+    """Return the names of the hashes that differ. Hashes that only a verdict contains may be
+    missing.
+    """
     names = set()
     for name, value in then.items():
         if value != now.get(name):
@@ -85,7 +87,7 @@ def _asked(manifest: Manifest, verdict: Document | None) -> dict[_Key, Mapping[s
     hashes: dict[_Key, Mapping[str, str]] = {}
     for model, facts in manifest.models.items():
         if model not in judged:
-            continue  # This is a reference run, whose question is another.
+            continue  # This is a reference run, which asks another question.
         for benchmark in manifest.benchmark:
             key = (model, str(facts.get("revision") or ""), benchmark)
             hashes[key] = comparable(manifest, model, benchmark, library)
@@ -113,7 +115,7 @@ def _registered(manifest: Manifest, place: str | None) -> Iterator[_Candidate]:
 
 
 def _beside(run: Path) -> Iterator[_Candidate]:
-    """Yield the runs beside this run or its panel, and one folder deeper."""
+    """Yield the runs in the folder of this run or of its panel, and in the folders directly below."""
     audit = Manifest.load(run).audit
     top = (panel_of(run) or run.resolve()).parent
     for path in (*top.glob(f"*/{MANIFEST}"), *top.glob(f"*/*/{MANIFEST}")):
@@ -129,7 +131,7 @@ def _beside(run: Path) -> Iterator[_Candidate]:
 
 
 def _verdict(run: Path) -> Document | None:
-    """Return the verdict of a run; None if there is none, or it cannot be read."""
+    """Return the verdict of a run; None if the verdict is missing or unreadable."""
     try:
         return read_document(verdict_path(run))
     except (OSError, ConfigError):

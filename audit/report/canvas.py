@@ -180,8 +180,12 @@ def inline_svg(document: str, prefix: str, label: str) -> str:
 
 
 def _attributes(style: str) -> str:
-    pairs = (part.split(":", 1) for part in style.split(";") if ":" in part)
-    return " ".join(f'{name.strip()}="{value.strip()}"' for name, value in pairs)
+    attributes = []
+    for part in style.split(";"):
+        name, colon, value = part.partition(":")
+        if colon:
+            attributes.append(f'{name.strip()}="{value.strip()}"')
+    return " ".join(attributes)
 
 
 _POINTS = FuncFormatter(lambda value, _: f"{100 * value:.4g}")
@@ -208,8 +212,9 @@ def ruled_out(rows: Sequence[tuple[str, float, float]], matters: float, effect: 
     figure = Figure(figsize=(PHONE, 1.35 + 0.62 * len(rows)), layout="constrained")
     axes = figure.subplots()
     right = min(1.0, 1.35 * max(matters, *(high for _, _, high in rows)))
-    names = []
+    names, heights = [], []
     for y, (label, low, high) in enumerate(reversed(rows)):
+        heights.append(y + 0.36)
         least, most = low if low > 0 else 0.0, max(high, 0.0)
         axes.barh(y, right, height=0.34, color=GRID)
         axes.barh(
@@ -221,7 +226,7 @@ def ruled_out(rows: Sequence[tuple[str, float, float]], matters: float, effect: 
         names.append(f"{plain(label, 24)}: {possible}")
     axes.axvline(matters, color=INK, linewidth=1.4, linestyle=(0, (4, 2)))
     axes.set_title(f"dashed: {100 * matters:g} points matter")
-    names_above(axes, names, [y + 0.36 for y in range(len(rows))], 60)
+    names_above(axes, names, heights, 60)
     axes.set(
         xlim=(0, right),
         ylim=(-0.35, len(rows) - 0.35),

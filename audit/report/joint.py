@@ -91,7 +91,7 @@ def joint_report(
     figures: list[Path] = []
     incomplete: list[Any] = []
     for audit, dirs in by_audit.items():
-        build = part_of(audit, "report").report_runs
+        build = part_of(audit, "report").REPORT.of_runs
         paths = build(dirs, homes[audit], {"seed": options.get("seed")})
         verdicts[audit] = paths.content
         links[audit] = Path(os.path.relpath(paths.html, out)).as_posix()

@@ -140,11 +140,13 @@ def chances(
     for plant in sorted(measured["plants"], key=lambda plant: int(plant["passes"])):
         if not plant["passes"] or audit not in measured["audits"]:
             continue
-        indicators = [row["indicator"] for row in plant["found"] if row["audit"] == audit]
         known = []
-        for indicator in indicators:
+        for row in plant["found"]:
+            indicator = row["indicator"]
+            if row["audit"] != audit or (judged is not None and indicator not in judged):
+                continue
             chance = chance_of(measured, plant, indicator, field)
-            if chance is not None and (judged is None or indicator in judged):
+            if chance is not None:
                 known.append(chance)
         if known:
             doses.setdefault(plant["form"], {})[plant["passes"]] = max(
@@ -227,8 +229,8 @@ def _of_shares(shares: tuple[float, float]) -> tuple[float, ...]:
 
     A measured share of 1 is uncertain too, so shares are limited to .005 to .995.
     """
-    kept = [min(max(p, 0.005), 0.995) for p in shares]
-    return tuple(float(np.sqrt(p * (1 - p))) for p in kept)
+    p = np.clip(shares, 0.005, 0.995)
+    return tuple(np.sqrt(p * (1 - p)).tolist())
 
 
 def _with_error(effect: Effect, sizes: tuple[int, ...]) -> Effect:
@@ -245,9 +247,13 @@ def _text_spread(measured: Mapping[str, Any]) -> float | None:
     If the file does not hold it, it follows from the AUC of two normal distributions: the median
     over the plants is returned.
     """
-    measured_rows = (_row(plant, "item_likelihood") for plant in measured["plants"])
-    rows = [row for row in measured_rows if row is not None]
-    if stored := [row["sd"] for row in rows if row.get("sd")]:
+    rows = []
+    for plant in measured["plants"]:
+        row = _row(plant, "item_likelihood")
+        if row is not None:
+            rows.append(row)
+    stored = [row["sd"] for row in rows if row.get("sd")]
+    if stored:
         return float(np.median(stored))
     spreads = []
     for row in rows:

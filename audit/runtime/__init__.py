@@ -1,2 +1,3 @@
-"""Run on Ray: place engines, call them from stages, stream a run through the pipeline. Only this
-room imports Ray."""
+"""Run an audit on Ray: place engines, call them from stages, and stream a run through the pipeline.
+Only this package imports Ray.
+"""

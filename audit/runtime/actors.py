@@ -1,5 +1,6 @@
-"""Run engines as Ray actors, pinned to their GPUs. All roles call the same actors: one copy of the
-model."""
+"""Run engines as Ray actors, pinned to their GPUs. All roles call the same actors, so there is one
+copy of the model.
+"""
 
 import asyncio
 import os
@@ -40,17 +41,19 @@ _GPU_WAIT_FIRST_S = 5.0  # a wait for GPUs is reported after this time,
 _GPU_WAIT_NOTED_S = 30.0  # and then at this interval
 _CPUS = 0.1  # an engine without a GPU requests this share of a CPU
 _CPU_WAIT_NOTED_S = 45.0  # the interval of reports that no CPU is free
-_CLOSE_S = 60.0  # the limit for closing all replicas
-_ANSWER_S = 4.0  # the limit for an engine to report its state
-_COUNTED_S = 10.0  # the limit for the counters of an interrupted run; a dead engine fails at once
-_DYING_S = 10.0  # the limit for clearing up a dead engine
+_CLOSE_S = 60.0  # time limit for closing all replicas
+_ANSWER_S = 4.0  # time limit for an engine to report its state
+_COUNTED_S = 10.0  # time limit for the counters of an interrupted run; a dead engine fails at once
+_DYING_S = 10.0  # time limit for clearing up a dead engine
 _AGAIN_S = 1.0  # the wait before a restarted engine is called again
 _LOOK_S = 1.0  # the interval of checks of the nodes while engines load
 
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """Hold everything that an engine actor needs to build its engine, also after a restart."""
+    """Hold everything that an engine actor needs to build its engine at the start and after a
+    restart.
+    """
 
     model: ModelConfig
     weights: Weights | None
@@ -70,12 +73,12 @@ def build_engine(spec: EngineSpec) -> Engine:
     Returns
     -------
     Engine
-        Not started yet.
+        The engine, which is not started yet.
 
     Raises
     ------
     EngineLoadError
-        If a model with weights has none.
+        If the weights of a model that needs them are not resolved.
     """
     if spec.model.engine == "scripted":
         from audit.engines.scripted import ScriptedEngine
@@ -106,8 +109,9 @@ def build_engine(spec: EngineSpec) -> Engine:
 
 
 class EngineActor:
-    """Run one engine in its own process. After a restart by Ray it loads the engine before it
-    answers."""
+    """Run one engine in its own process. After a restart by Ray, the actor loads the engine before
+    it answers.
+    """
 
     def __init__(self, spec: EngineSpec) -> None:
         self._spec = spec
@@ -160,14 +164,14 @@ class EngineActor:
             engine = await self._ready()
             return await engine.run(requests, priority)
         except EngineDiedError as error:
-            # The process holds a dead engine. Ray starts a new process, once, and repeats
-            # unanswered requests. If that engine dies as well, the run stops and says why.
+            # The process holds a dead engine. Ray starts one new process, and repeats unanswered
+            # requests. If that engine dies as well, the run stops and says why.
             if (
                 self._spec.model.max_restarts == 0
                 or ray.get_runtime_context().was_current_actor_reconstructed
             ):
                 raise
-            print(f"{error} This process ends, so that Ray starts another.", flush=True)
+            print(f"{error} This process ends, so that Ray starts a new process.", flush=True)
             threading.Timer(_DYING_S, os._exit, (1,)).start()
             await self.close()  # this releases the engine's GPUs
             os._exit(1)
@@ -175,21 +179,25 @@ class EngineActor:
             self._in_flight -= len(requests)
 
     async def ask_of(self, questions_path: str) -> None:
-        """Take the questions of the next run, from which a scripted engine reads its script."""
+        """Set the questions of the next run, from which a scripted engine reads its script."""
         async with self._starting:
             self._spec = replace(self._spec, questions_path=questions_path)
             if self._spec.model.engine == "scripted":
-                self._engine = None  # the next call builds it again, which takes no time
+                # The next call builds the scripted engine again, which takes no time.
+                self._engine = None
 
     async def stats(self) -> dict[str, float]:
-        """Return the engine's counters; {} if it is not loaded. A restarted engine need not load
-        for this."""
+        """Return the engine's counters; {} if the engine is not loaded. A restarted engine is not
+        loaded for this.
+        """
         return {} if self._engine is None else self._engine.stats()
 
     async def progress(self) -> Engines:
-        """Return what the engine is doing, and the requests that it finished since it was
-        loaded."""
-        trouble: str = getattr(self._engine, "trouble", str)()  # only endpoints have it
+        """Return the engine's state, and the number of requests that it has finished since it was
+        loaded.
+        """
+        # only engines of endpoints have this attribute
+        trouble: str = getattr(self._engine, "trouble", str)()
         return Engines(
             1, 1, 0, self._in_flight, int((await self.stats()).get("requests", 0)), trouble
         )
@@ -201,7 +209,8 @@ class EngineActor:
 
     async def _ready(self) -> Engine:
         async with self._starting:
-            if self._failed is not None:  # calls that waited for the engine must not load it again
+            # calls that waited for the closed engine must not load it again
+            if self._failed is not None:
                 raise self._failed
             if self._engine is None:
                 try:
@@ -222,11 +231,11 @@ class EnginePool:
 
     model: str
     actors: list[Any]
-    groups: list[PlacementGroup]  # one for each actor; empty without GPUs
+    groups: list[PlacementGroup]  # one placement group for each actor; empty without GPUs
     ready: bool = False
     # GPUs of each group by node; {} if incomplete.
     places: list[dict[str, float]] = field(default_factory=list)
-    precision: str = ""  # the precision of every replica, once they are loaded
+    precision: str = ""  # the precision of all replicas, once they are loaded
     # The counters at the last call of `stats`.
     counted: dict[str, float] = field(default_factory=dict)
     done: int = 0  # the requests at the last call of `progress`
@@ -241,16 +250,16 @@ class EnginePool:
         timeout_s : float
             The limit.
         note : callable
-            Receives sentences while GPUs are waited for: another job may hold them, or an
+            Receives sentences while the pool waits for GPUs: another job may hold them, or an
             autoscaler may start them.
         others : callable
-            Returns whether other models of this job run. Meanwhile the wait has no limit, since
-            their GPUs are released when they end.
+            Returns whether other models of this job run. While they run, the wait has no limit,
+            since they release their GPUs when they end.
 
         Raises
         ------
         EngineError
-            If a replica cannot be loaded. The message says why.
+            If a replica cannot be loaded. The message has the cause.
         """
         try:
             began = yield from self._wait_for_gpus(timeout_s, note, others)
@@ -275,16 +284,17 @@ class EnginePool:
     ) -> Generator[None, None, set[str]]:
         """Wait as in `load`, and return the precisions.
 
-        If one engine is loaded, those whose node is gone are not waited for. They load when GPUs
-        are free again, and are then called.
+        If one engine is loaded, the pool does not wait for engines whose node is lost. They load
+        when GPUs are free again, and are then called.
         """
-        calls = {actor.start.remote(): actor for actor in self.actors}
+        calls = _started(self.actors)
         absent: list[Any] = []  # Ray restarts these actors
         precisions: set[str] = set()
         noted = called = looked = time.monotonic()
         while calls or absent:
             absent += self._answers(calls, precisions)
-            if (now := time.monotonic()) - looked >= _LOOK_S:
+            now = time.monotonic()
+            if now - looked >= _LOOK_S:
                 looked = now
                 for sentence in self.lost_nodes():
                     note(sentence)
@@ -292,12 +302,11 @@ class EnginePool:
                 break
             if absent and now - called >= _AGAIN_S:
                 called = now
-                calls |= {actor.start.remote(): actor for actor in absent}
+                calls |= _started(absent)
                 absent = []
             if now - noted >= _CPU_WAIT_NOTED_S:
                 noted = now
-                if ray.available_resources().get("CPU", 0.0) < _CPUS:
-                    note(f"{self.model}: still loading; {cpus_there()} (see 'ray status').")
+                self._note_cpus(note)
             if (calls or absent) and now - began >= timeout_s:
                 raise EngineLoadError(
                     f"Model {self.model} was not loaded after {timeout_s:g} s (load_timeout_s). Its engine's log is in "
@@ -311,8 +320,8 @@ class EnginePool:
     def _answers(self, calls: dict[Any, Any], precisions: set[str]) -> list[Any]:
         """Handle ended calls, and return the actors that Ray restarts.
 
-        The calls are removed from `calls`, and precisions of loaded engines added to `precisions`.
-        Raises what an engine raised while it loaded.
+        The calls are removed from `calls`, and the precisions of loaded engines are added to
+        `precisions`. Raises the error that an engine raised while it loaded.
         """
         ended, _ = ray.wait(list(calls), num_returns=len(calls), timeout=0) if calls else ([], [])
         absent = []
@@ -327,14 +336,19 @@ class EnginePool:
                     raise
         return absent
 
+    def _note_cpus(self, note: Callable[[str], None]) -> None:
+        """Note that the cluster has no free CPU for the engines that load, if so."""
+        if ray.available_resources().get("CPU", 0.0) < _CPUS:
+            note(f"{self.model}: still loading; {cpus_there()} (see 'ray status').")
+
     def lost_nodes(self) -> list[str]:
         """Describe the nodes that were lost since the last call.
 
         Returns
         -------
         list of str
-            A sentence for each, with the GPUs in use on it. Its engines are restarted when such
-            GPUs are free elsewhere.
+            A sentence for each lost node, with its GPUs in use. The node's engines are restarted
+            when such GPUs are free on other nodes.
         """
         if not self.groups:
             return []
@@ -369,7 +383,7 @@ class EnginePool:
         )
 
     def _on_lost_node(self, actor: Any) -> bool:
-        """Return whether an actor's GPUs are gone and it has no others yet."""
+        """Return whether an actor has lost its GPUs and has no other GPUs yet."""
         return bool(self.places) and not self.places[self.actors.index(actor)]
 
     def _wait_for_gpus(
@@ -388,7 +402,7 @@ class EnginePool:
                 note(f"{self.model}: {self._gpus_wanted()}")
                 noted, pause_s = time.monotonic(), _GPU_WAIT_NOTED_S
             yield
-        self.lost_nodes()  # this records the places
+        self.lost_nodes()  # this records the nodes of the GPUs
         return began
 
     def _gpus_wanted(self) -> str:
@@ -403,7 +417,9 @@ class EnginePool:
         return f"waiting for {wanted:g} GPUs; {have}{more} (see 'ray status')."
 
     def progress(self) -> Engines:
-        """Return what the engines are doing, and what they finished since the last call."""
+        """Return the state of the engines, and the number of requests that they finished since the
+        last call.
+        """
         calls = [actor.progress.remote() for actor in self.actors]
         answered, silent = ray.wait(calls, num_returns=len(calls), timeout=_ANSWER_S)
         states = [Engines(1, 0, 0, 0, 0) for _ in silent]
@@ -417,8 +433,8 @@ class EnginePool:
         return replace(total, done=max(0, total.done - before))  # a restarted engine counts from 0
 
     def ask_of(self, questions_path: str) -> None:
-        """Prepare for the questions of another run (`EngineActor.ask_of`). Raises EngineError if an
-        engine died.
+        """Set the questions of the next run in every actor (`EngineActor.ask_of`). Raises
+        EngineError if an engine died.
         """
         try:
             ray.get([actor.ask_of.remote(questions_path) for actor in self.actors])
@@ -433,12 +449,12 @@ class EnginePool:
         Parameters
         ----------
         well : bool
-            False for an interrupted run, whose engines get little time.
+            False for an interrupted run, whose engines get little time to answer.
 
         Returns
         -------
         dict
-            Counters. The rows are stored by now, so a dead engine is no failure.
+            The counters. All rows are already stored, so a dead engine is not a failure.
         """
         total: dict[str, float] = {}
         for actor in self.actors:
@@ -460,7 +476,7 @@ class EnginePool:
     def close(self) -> None:
         """Close the engines, end their processes and release their GPUs."""
         deadline = time.monotonic() + _CLOSE_S
-        try:  # an engine that still loads cannot answer
+        try:  # an engine that is still loading cannot answer
             for closed in [actor.close.remote() for actor in self.actors if self.ready]:
                 try:
                     ray.get(closed, timeout=max(1.0, deadline - time.monotonic()))
@@ -477,7 +493,7 @@ class EnginePool:
 
 
 def _place(group: PlacementGroup, alive: Set[str]) -> dict[str, float]:
-    """Return the GPUs of a placement group by node; {} while one of its nodes is gone."""
+    """Map each node of a placement group to its number of GPUs; {} while one of the nodes is lost."""
     table = placement_group_table(group)
     nodes = table.get("bundles_to_node_id") or {}
     if table["state"] != "CREATED" or not alive >= set(nodes.values()):
@@ -514,7 +530,7 @@ def one_precision(model: str, precisions: Collection[str]) -> str:
     Raises
     ------
     EngineLoadError
-        If they differ, because their rows must not be mixed.
+        If the precisions differ, because rows of two precisions must not be mixed.
     """
     if len(precisions) > 1:
         raise EngineLoadError(
@@ -525,27 +541,30 @@ def one_precision(model: str, precisions: Collection[str]) -> str:
 
 
 def on_cpus(model: ModelConfig) -> ModelConfig:
-    """Return the model with the dtype that the CPUs of every node compute in."""
+    """Return the model with a dtype in which the CPUs of every node compute."""
     return replace(
         model, dtype=dtype_on_cpu(model.dtype, model.dtype != "auto" or _all_in_bfloat16())
     )
 
 
+def _started(actors: Sequence[Any]) -> dict[Any, Any]:
+    """Start engines, and return the actor of each call."""
+    return {actor.start.remote(): actor for actor in actors}
+
+
 def _all_in_bfloat16() -> bool:
-    """Return whether every node with CPUs computes in bfloat16; an engine may restart on any of
-    them."""
+    """Return whether every node with CPUs computes in bfloat16. An engine may restart on any node."""
     here, task = ray.get_runtime_context().get_node_id(), ray.remote(computes_in_bfloat16_here)
-    nodes = []
+    calls, is_here = [], False
     for node in ray.nodes():
-        if node["Alive"] and node["Resources"].get("CPU", 0.0):
-            nodes.append(node)
-    others = []
-    for node in nodes:
-        if node["NodeID"] != here:
-            others.append(NodeAffinitySchedulingStrategy(node["NodeID"], soft=True))
-    calls = [task.options(num_cpus=0, scheduling_strategy=other).remote() for other in others]
-    this_node = len(others) == len(nodes) or computes_in_bfloat16_here()
-    return this_node and all(ray.get(calls))
+        if not node["Alive"] or not node["Resources"].get("CPU", 0.0):
+            continue
+        if node["NodeID"] == here:
+            is_here = True
+        else:
+            other = NodeAffinitySchedulingStrategy(node["NodeID"], soft=True)
+            calls.append(task.options(num_cpus=0, scheduling_strategy=other).remote())
+    return (not is_here or computes_in_bfloat16_here()) and all(ray.get(calls))
 
 
 def start_pool(
@@ -593,7 +612,7 @@ def start_pool(
             spec = EngineSpec(model, weights, engine_id, placement is not None, questions_path)
             pool.actors.append(_start_actor(spec, placement, pool.groups))
     except BaseException:
-        pool.close()  # this releases GPUs that were reserved already
+        pool.close()  # this releases the GPUs that are already reserved
         raise
     return pool
 
@@ -602,8 +621,9 @@ _names: Counter[str] = Counter()
 
 
 def _unique(engine_id: str) -> str:
-    """Return a new name for an actor; Ray releases a name only some time after its actor is
-    killed."""
+    """Return a new name for an actor, since Ray releases a name only some time after it killed the
+    actor.
+    """
     _names[engine_id] += 1
     return engine_id if _names[engine_id] == 1 else f"{engine_id} ({_names[engine_id]})"
 
@@ -612,12 +632,12 @@ def _start_actor(
     spec: EngineSpec, placement: Placement | None, groups: list[PlacementGroup]
 ) -> Any:
     options: dict[str, Any] = {
-        # A model on CPUs requests some, so that it is not placed on a head node that offers none.
+        # A model on CPUs requests CPUs, so that it is not placed on a head node without CPUs.
         "num_cpus": _CPUS if spec.model.engine == "vllm" and placement is None else 0,
         "max_concurrency": 10_000,
         "max_restarts": spec.model.max_restarts,
-        # A call to an engine that is restarting fails, and the caller takes another one. With
-        # retries it would wait for GPUs that may never come.
+        # A call to a restarting engine fails, and the caller takes another engine. With retries it
+        # would wait for GPUs that may never be free.
         "max_task_retries": 0,
         "name": _unique(spec.engine_id),
     }

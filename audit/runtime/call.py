@@ -13,25 +13,26 @@ import ray
 from audit.core.errors import EngineDiedError, EngineError, EngineLoadError, EngineLoadingError
 from audit.core.records import Generation, GenerationRequest
 
+SLACK = 32  # how many more requests may wait at a question's own replica than at another
 _WEIGHT = 0.1  # the weight of the newest observation of a replica's pace
 
 
 class Balancer:
     """Choose a replica for each request.
 
-    An affinity's home is preferred, so that the prefix cache is used. If the home lags behind, the
-    replica that will be done soonest is chosen. `slack` is how many more requests may wait at the
-    home. Requests at a slow replica count for more, as its pace shows; otherwise the chunks in
-    flight would end up waiting for it alone (`tests/bench/fleet.py`).
+    Each affinity has a home replica, which is preferred, so that its prefix cache is used. If the
+    home lags behind, the replica that will be done soonest is chosen. `SLACK` is the number of
+    additional requests that may wait at the home. Requests at a slow replica count for more, in
+    proportion to its pace. Otherwise all chunks in flight would finally wait for the slow replica
+    (`tests/bench/fleet.py`).
     """
 
-    def __init__(self, replicas: int, slack: int = 32) -> None:
+    def __init__(self, replicas: int) -> None:
         self._load = [0] * replicas
         # Seconds for each waiting request, smoothed.
         self._pace: list[float | None] = [None] * replicas
-        # Skip it until this time of the monotonic clock; inf: it is gone.
+        # The replica is skipped until this time of the monotonic clock; inf if the replica is lost.
         self._away = [0.0] * replicas
-        self._slack = slack
         self._lock = threading.Lock()
 
     def take(self, affinity: str) -> int:
@@ -53,35 +54,36 @@ class Balancer:
             if self._load[home] > 0 and len(usable) > 1:
                 usual = self._usual()
                 least = min(usable, key=lambda replica: self._queue(replica, usual))
-                if self._queue(home, usual) > self._queue(least, usual) + self._slack:
+                if self._queue(home, usual) > self._queue(least, usual) + SLACK:
                     chosen = least
             self._load[chosen] += 1
             return chosen
 
     def give_back(self, replica: int, requests: int, seconds: float | None = None) -> None:
-        """Count requests as answered, or as failed.
+        """Count requests of a replica as answered or failed.
 
         Parameters
         ----------
         replica : int
             The replica.
         requests : int
-            How many.
+            The number of requests.
         seconds : float or None
-            The time from `take` until they were answered; None if they failed.
+            The time from `take` until the requests were answered; None if they failed.
         """
         with self._lock:
             if seconds is not None:
                 # The time grows with the waiting requests, but only beyond those that are answered
                 # at once.
-                seen = seconds / (self._load[replica] + self._slack)
+                seen = seconds / (self._load[replica] + SLACK)
                 before = self._pace[replica]
                 self._pace[replica] = seen if before is None else before + _WEIGHT * (seen - before)
             self._load[replica] -= requests
 
     def lost(self, replica: int) -> bool:
-        """Remove a replica: each of its affinities moves to another. Returns False if there is no
-        other."""
+        """Remove a replica, and move each of its affinities to another replica. Return False if
+        there is no other replica.
+        """
         with self._lock:
             away = [*self._away[:replica], *self._away[replica + 1 :]]
             others = any(until < math.inf for until in away)
@@ -90,7 +92,7 @@ class Balancer:
             return others
 
     def unreachable(self, replica: int, for_s: float) -> None:
-        """Skip a replica for some seconds, if there are others.
+        """Skip a replica for some seconds, if there are other replicas.
 
         Parameters
         ----------
@@ -105,7 +107,7 @@ class Balancer:
                 self._away[replica] = time.monotonic() + for_s
 
     def _usable(self) -> list[int]:
-        """Return the reachable replicas; if there are none, those that may come back."""
+        """Return the reachable replicas; if no replica is reachable, those that may come back."""
         now = time.monotonic()
         reachable = []
         for replica, until in enumerate(self._away):
@@ -149,10 +151,10 @@ class Share:
 
 
 class EngineCaller:
-    """Send requests to the replicas of one model, and put the replies back in order.
+    """Send requests to the replicas of one model, and return the replies in order.
 
-    Requests of a replica that died go to the others. One that cannot be reached is skipped for a
-    while, unless it is the last one.
+    Requests of a dead replica are sent to other replicas. A replica that cannot be reached is
+    skipped for a while, unless it is the last replica.
     """
 
     def __init__(self, engines: Sequence[Any]) -> None:
@@ -195,7 +197,7 @@ class EngineCaller:
                     answers = ray.get(done[0])
                     seconds = time.monotonic() - share.sent_s
                 except (ray.exceptions.ActorUnavailableError, EngineLoadingError):
-                    # It is not dead: Ray restarts it when there is room, and it loads. Or Ray
+                    # The replica is not dead yet: Ray restarts and loads it when GPUs are free, or
                     # reports its death.
                     self._balancer.unreachable(share.replica, _UNREACHABLE_S)
                     time.sleep(_AGAIN_S)
@@ -203,7 +205,7 @@ class EngineCaller:
                     if not self._balancer.lost(share.replica):
                         if isinstance(error, EngineError):
                             raise
-                        # The original cannot travel back to the driver.
+                        # The original exception cannot be sent back to the driver.
                         raise EngineDiedError(
                             "An engine's process died and was not restarted (max_restarts). To continue, type the same "
                             f"command again. {str(error).splitlines()[0]}"
@@ -230,8 +232,8 @@ class EngineCaller:
     def _call_silent(self, replicas: Iterable[int]) -> None:
         """Call replicas whose answers are late, so that Ray reports those that are lost.
 
-        A process that calls a replica before it has heard that Ray restarts it queues the call.
-        Ray fails queued calls only when another one follows.
+        If a process calls a replica before it knows that Ray restarts this replica, the call is
+        queued. Ray fails queued calls only when another call follows.
         """
         for replica in replicas:
             self._engines[replica].progress.remote()

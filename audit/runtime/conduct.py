@@ -1,6 +1,6 @@
-"""Run an audit: resolve, print its cost, ask, print the results, report.
+"""Run an audit: resolve it, print its cost, ask the questions, print the results, and report.
 
-Heavy imports stand inside the function, so that a refused command loads none of them.
+Slow imports are inside the function, so that a refused command does not load them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 class Prepared:
     """A resolved audit.
 
-    analysis: what the manifest keeps for the verdict besides seed and thresholds. notes: printed
-    while resolving. pre_run_notes: makes what is printed before engines load, once nothing was
-    refused; empty texts are skipped.
+    analysis: facts for the verdict that the manifest stores besides seed and thresholds. notes:
+    texts to print after resolving. pre_run_notes: returns texts to print before engines load, if
+    nothing was refused; empty texts are skipped.
     """
 
     resolved: ResolvedRun
@@ -52,11 +52,11 @@ def conduct(
     config : RunConfig
         The composed options.
     stage : str
-        What `prepare` does, for the display.
+        A description of `prepare` for the display.
     prepare : callable
         Resolves the run.
     ended : callable
-        Prints what was measured if the run has rows; what it read is passed to the audit's
+        Prints the results if the run has rows. The rows that it read are passed to the audit's
         `REPORT.build`.
 
     Returns
@@ -94,7 +94,7 @@ def conduct(
     from audit.runtime.summary import conclude, print_failed
 
     if result.rows == 0:
-        print_failed(result.failed)  # every model did
+        print_failed(result.failed)  # every model failed
         return 1
     run_dir, paths = result.run_dir, None
     read = ended(run_dir, ready.resolved)
@@ -115,7 +115,7 @@ def _hooks(config: RunConfig) -> Hooks:
 
 
 def _announce(ready: Prepared) -> None:
-    """Print what the run will cost and cannot find."""
+    """Print the cost of the run, and the effects that the run cannot find."""
     from audit.config.dry_run import announced
 
     for text in filter(None, (*ready.pre_run_notes(), *announced(ready.resolved))):
@@ -123,8 +123,7 @@ def _announce(ready: Prepared) -> None:
 
 
 def conduct_answers(audit: str, config: RunConfig, limits: type[Limits]) -> int:
-    """Plan or run an audit that resolves nothing beside models and questions; return the exit
-    code."""
+    """Plan or run an audit that resolves only models and questions, and return the exit code."""
 
     def prepare() -> Prepared:
         from audit.config.resolve import resolve_run

@@ -1,4 +1,6 @@
-"""Divide the tasks of a run into batches; stop a model by its first answers, or by their cost."""
+"""Divide the tasks of a run into batches, and stop a model because of its first answers or its
+cost.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
@@ -19,7 +21,8 @@ from audit.shards.working_copy import fetch_shards
 QUESTIONS = 20
 # With fewer tasks, a separate first batch saves little and costs seconds.
 _ALONE_FROM = 2 * QUESTIONS
-_SHOWN, _LENGTH = 2, 200  # replies that a message shows, and characters of each
+# number of replies that a message shows, and number of characters of each reply
+_SHOWN, _LENGTH = 2, 200
 
 
 def canary_first(
@@ -33,7 +36,8 @@ def canary_first(
     tasks : array of int
         Sorted numbers, question x n_parts + part.
     n_parts : int
-        Tasks of a question.
+        Number of tasks of a question.
+
     alone : bool
         Send the canary by itself (paid endpoints), and continue only after its replies were
         checked. A small run is not divided.
@@ -58,7 +62,7 @@ def canary_first(
 def check_panel(
     refused: Mapping[str, AuditError], asked: Collection[str], judged: Collection[str] | None
 ) -> None:
-    """Check, before the first call, that no answer is paid for that nothing is compared with.
+    """Check, before the first call, that every paid answer can be compared with another.
 
     Parameters
     ----------
@@ -67,12 +71,12 @@ def check_panel(
     asked : collection of str
         The models to ask.
     judged : collection of str or None
-        The models that are judged beside references; None for an audit without references.
+        The models that are judged and not references; None for an audit without references.
 
     Raises
     ------
     EngineError
-        If others can be asked, and a reference or every judged model cannot.
+        If some models can be asked, but a reference or every judged model cannot.
     """
     if judged is None or not refused or len(refused) == len(asked):
         return
@@ -82,18 +86,18 @@ def check_panel(
     why = "; ".join(f"{name}: {error}" for name, error in refused.items())
     advice = f" Or leave it out of references=: {', '.join(references)}." if references else ""
     raise EngineError(
-        f"{len(refused)} of {len(asked)} models cannot be asked, so no question was. {why}{advice}"
+        f"{len(refused)} of {len(asked)} models cannot be asked, so no question was sent. {why}{advice}"
     )
 
 
 class Canary:
-    """Stop a model whose first answers are mostly unparsed, before the rest is paid for.
+    """Stop a model whose first answers are mostly unparsed, before further answers are paid for.
 
-    It counts stored answers until it has those of QUESTIONS questions, and stops the model if more
-    than half are unparsed. A model that leaves 10 % unparsed is stopped with probability P(X >=
-    11), X ~ Binomial(20, .1), = 7e-7; one that leaves 30 %, with .017. One that leaves 90 % is
-    missed with 7e-6. Questions are counted instead of answers, because the answers to one question
-    fail together.
+    The canary counts stored answers until it has those of QUESTIONS questions. It stops the model if
+    more than half of these are unparsed. For a model that leaves 10 % of its answers unparsed, the
+    probability of being stopped is P(X >= 11) = 7e-7, with X ~ Binomial(20, .1); for 30 % it is
+    .017. A model that leaves 90 % unparsed is not stopped with probability 7e-6. Questions are
+    counted instead of answers, because the answers to one question fail together.
     """
 
     def __init__(self) -> None:
@@ -111,7 +115,7 @@ class Canary:
         Returns
         -------
         bool
-            True once, if the model must stop.
+            True if the model must stop; it is True only once.
         """
         if self._passed or not (read := int(pc.sum(counts["read"]).as_py() or 0)):
             return False
@@ -165,9 +169,8 @@ def _unparsed(run_dir: Path, schema: RowSchema, model: str) -> Iterator[str]:
                 yield f"{cut!r} (finish_reason {row['finish_reason']})"
 
 
-_GROWTH = (
-    4  # a batch may be this many times larger than all before it, from which its price is estimated
-)
+# A batch may be this many times larger than all earlier batches, from which its price is estimated.
+_GROWTH = 4
 
 
 def affordable(
@@ -178,7 +181,7 @@ def affordable(
 ) -> Iterator[NDArray[np.int64]]:
     """Yield the same tasks in batches that the remaining money pays for.
 
-    A batch is on disk when the next one is drawn, so nothing that was paid for is lost.
+    A batch is on disk when the next batch is drawn, so no paid answer is lost.
 
     Parameters
     ----------
@@ -189,7 +192,7 @@ def affordable(
     n_parts : int
         Tasks of a question.
     left : callable
-        Returns (money left, what this model's rows have cost).
+        Returns (remaining money, cost of this model's rows).
 
     Yields
     ------

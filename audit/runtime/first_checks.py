@@ -1,8 +1,10 @@
 """Check the run directory and the endpoints before the benchmark is read.
 
-Reading and resolving load scipy and more, which takes many times longer than a refusal may take.
+Reading and resolving load scipy and other packages. This takes many times longer than a refusal
+should.
 """
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,7 +24,7 @@ from audit.shards.object_store import is_url
 
 
 def check_start(audit: Audit, config: RunConfig) -> None:
-    """Refuse a start whose run directory or endpoints cannot serve.
+    """Refuse to start a run whose directory or endpoints cannot be used.
 
     Parameters
     ----------
@@ -34,44 +36,57 @@ def check_start(audit: Audit, config: RunConfig) -> None:
     Raises
     ------
     ConfigError
-        If the run directory cannot be written, or is that of other models.
+        If the run directory cannot be written, or belongs to a run of other models.
     EngineError
-        If a new run has no model that can be asked. A run with stored rows may have no question
-        left for its endpoints, so they are checked once these are counted.
+        If a new run has no model that can be asked. A run with stored rows may have no questions
+        left for its endpoints, so these endpoints are checked after the missing rows are counted.
     """
     answering = {name: audit.answering(config, model) for name, model in config.model.items()}
-    if config.run_dir is None:
-        new = not any(OUTPUTS.glob(f"{default_prefix(audit.name, config)}*"))
-    elif is_url(config.run_dir):
-        new = False
-    else:
-        run_dir = Path(config.run_dir)
-        check_same_models(run_dir, audit.schema, plain_config(config, answering))
-        _check_writable(run_dir)
-        new = not (run_dir / MANIFEST).exists()
-    if not new or config.cluster.address is not None:
+    if not _is_new(audit, config, answering) or config.cluster.address is not None:
         return
-    served: dict[str, list[tuple[ModelConfig, bool]]] = {}
-    for name, model in config.model.items():
-        letters = reading_of(config, answering[name]) == Reading.LETTER_LOGPROB
-        for one in loaded(audit, model, answering[name]):
-            if one.engine == "openai":
-                served.setdefault(name, []).append((one, letters))
-    pairs = [pair for pairs in served.values() for pair in pairs]
-    errors = iter(probe([model for model, _ in pairs], [letters for _, letters in pairs]))
-    refused: dict[str, AuditError] = {}
-    for name, ours in served.items():
-        for _, error in zip(ours, errors, strict=False):
-            if error is not None:
-                refused[name] = error
+    refused = _refused(audit, config, answering)
     if refused and len(refused) == len(config.model):
         raise EngineError("\n".join(f"model {name}: {why}" for name, why in refused.items()))
     tested = judged(config) if isinstance(config, ReferencedConfig) else None
     check_panel(refused, config.model, tested)
 
 
+def _is_new(audit: Audit, config: RunConfig, answering: Mapping[str, ModelConfig]) -> bool:
+    """Return whether the run has no stored rows. Raises ConfigError if its directory cannot
+    serve."""
+    if config.run_dir is None:
+        return not any(OUTPUTS.glob(f"{default_prefix(audit.name, config)}*"))
+    if is_url(config.run_dir):
+        return False
+    run_dir = Path(config.run_dir)
+    check_same_models(run_dir, audit.schema, plain_config(config, answering))
+    _check_writable(run_dir)
+    return not (run_dir / MANIFEST).exists()
+
+
+def _refused(
+    audit: Audit, config: RunConfig, answering: Mapping[str, ModelConfig]
+) -> dict[str, AuditError]:
+    """Return the models whose endpoints would not serve, each with its error."""
+    names: list[str] = []
+    endpoints: list[ModelConfig] = []
+    letters: list[bool] = []
+    for name, model in config.model.items():
+        by_letters = reading_of(config, answering[name]) == Reading.LETTER_LOGPROB
+        for engine in loaded(audit, model, answering[name]):
+            if engine.engine == "openai":
+                names.append(name)
+                endpoints.append(engine)
+                letters.append(by_letters)
+    refused: dict[str, AuditError] = {}
+    for name, error in zip(names, probe(endpoints, letters), strict=True):
+        if error is not None:
+            refused[name] = error
+    return refused
+
+
 def _check_writable(run_dir: Path) -> None:
-    """Write a file into the directory. Folders that were missing are removed again."""
+    """Check that a file can be written into the directory. Folders made for this check are removed."""
     missing = [folder for folder in (run_dir, *run_dir.parents) if not folder.exists()]
     try:
         make_folder(run_dir)

@@ -1,7 +1,8 @@
 """Share engines among runs of one process: within `keep_engines()` a model is loaded once.
 
-An engine is kept if its run ended well. Engines of a failed run are closed at once, all others at
-the end of the block, however it ends. An unused engine is closed if another model needs its room.
+An engine is kept if its run ended well. Engines of a failed run are closed at once. All other
+engines are closed at the end of the block, even after an exception. An unused engine is closed if
+another model needs its GPUs.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ if TYPE_CHECKING:
     from audit.engines.weights import Weights
     from audit.runtime.actors import EnginePool
 
-ROOM_WAIT_S = 2.0  # the limit for reserving GPUs that others may release
+ROOM_WAIT_S = 2.0  # time limit for reserving GPUs that other jobs may release
 
 
 @dataclass
 class _Held:
-    """Hold a pool with what it was started for. Pools with equal settings have the same engine."""
+    """Hold a pool with the settings that it was started with. Pools with equal settings have the
+    same engine.
+    """
 
     model: ModelConfig
     weights: Weights | None
@@ -41,7 +44,7 @@ _held: list[_Held] | None = None  # None if no engines are kept
 
 @contextmanager
 def keep_engines() -> Iterator[None]:
-    """Keep engines beyond their runs within the block. A nested block is part of the outer one."""
+    """Keep engines after their runs within the block. A nested block is part of the outer block."""
     global _held
     if _held is not None:
         yield
@@ -50,7 +53,7 @@ def keep_engines() -> Iterator[None]:
     try:
         yield
     finally:
-        with ExitStack() as closing:  # all are closed, even if one raises
+        with ExitStack() as closing:  # all pools are closed, even if closing one of them raises
             for held in reversed(_held):
                 closing.callback(held.pool.close)
             _held = None
@@ -62,7 +65,8 @@ def take_pool(
     questions_path: str,
     start: Callable[..., EnginePool],
 ) -> EnginePool:
-    """Return the kept pool of a model, or else a new one. It must be returned with `give_back`.
+    """Return the kept pool of a model, or else a new pool. The caller returns the pool with
+    `give_back`.
 
     Parameters
     ----------
@@ -86,7 +90,7 @@ def take_pool(
         if not held.used and (held.model, held.weights) == (model, weights):
             try:
                 held.pool.ask_of(questions_path)
-            except EngineError:  # the engine ended meanwhile, so another is started
+            except EngineError:  # the engine has ended, so a new engine is started
                 _held.remove(held)
                 held.pool.close()
                 break
@@ -106,7 +110,7 @@ def take_pool(
 
 
 def give_back(pool: EnginePool, *, failed: bool) -> None:
-    """Return a pool after a run. It is closed unless engines are kept and the run ended well.
+    """Return a pool after a run. The pool is closed unless engines are kept and the run ended well.
 
     Parameters
     ----------

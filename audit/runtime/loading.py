@@ -1,6 +1,6 @@
-"""Load a run as tables (`audit.load`), finished or interrupted, and index the runs in a folder.
+"""Load a finished or interrupted run as tables (`audit.load`), and list the runs in a folder.
 
-Tables are pyarrow's, or with `to=` those of pandas or polars, whichever is installed
+Tables are pyarrow tables. With `to=` they are pandas or polars frames, if that package is installed
 (docs/reference/python.md). Ray is not loaded.
 """
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # figures need matplotlib
 
 @dataclass(frozen=True)
 class Report:
-    """Hold the page of a report as its file (a path to `open`). A notebook shows it in a frame."""
+    """Hold the path of a report's page. A notebook shows the page in a frame."""
 
     path: Path
 
@@ -55,7 +55,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Figure:
-    """Hold one figure of a report as its file. A notebook shows it."""
+    """Hold the path of one figure of a report. A notebook shows the figure."""
 
     path: Path
 
@@ -87,10 +87,10 @@ _MEASURED = {
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """Hold a run directory. Build it with `audit.load`.
+    """Hold a run directory. `audit.load` returns it.
 
-    manifest: what was run, with what, and when. rows: of each model and benchmark, found in the
-    shards and expected.
+    manifest: the configuration, versions and times of the run. rows: the numbers of stored and
+    expected rows of each model and benchmark.
     """
 
     path: Path
@@ -101,19 +101,21 @@ class Run:
     @property
     def watermark(self) -> str:
         """Return a mark such as "incomplete, 512 of 1,000 answers"; empty for a complete run."""
-        found = sum(r.found for r in self.rows)
-        expected = sum(r.found if r.expected is None else r.expected for r in self.rows)
-        return CellRows("", "", found, expected).watermark
+        answers = expected = 0
+        for rows in self.rows:
+            answers += rows.found
+            expected += rows.found if rows.expected is None else rows.expected
+        return CellRows("", "", answers, expected).watermark
 
     def verdict_json(self) -> dict[str, Any]:
-        """Return the whole of report/verdict.json as JSON types; errors as `document`."""
+        """Return the content of report/verdict.json as JSON types. Raises the errors of `document`."""
         return self.document().plain
 
     def document(self) -> AuditVerdict[Any]:
         """Return report/verdict.json as a typed model.
 
-        Raises ConfigError if the report is not built, is not of these shards, or holds a field of
-        another kind."""
+        Raises ConfigError if the report does not exist, was built from other shards, or has a field
+        of a wrong type."""
         path = self.path / "report" / "verdict.json"
         try:
             report = read_verdict(path)
@@ -125,8 +127,8 @@ class Run:
             raise ConfigError(
                 f"{path} cannot be read ({error}). Build it: audit report {self.path}"
             ) from error
-        there = contents(count_rows(self.path, self.audit.schema))
-        if there not in [run.held for run in report.runs]:
+        stored = contents(count_rows(self.path, self.audit.schema))
+        if stored not in [run.held for run in report.runs]:
             raise ConfigError(
                 f"{path} was not made from the answers that the shards hold now. Build it: audit report {self.path}"
             )
@@ -135,8 +137,8 @@ class Run:
     def verdict(self, to: str = "arrow", *, trust_report: bool = False) -> Any:
         """Return one row for each cell (model x benchmark): the plain fields of verdict.json.
 
-        Nested fields are in `verdict_json`. Raises ConfigError unless each verdict is what the
-        answers give now; trust_report=True skips this check, which is faster.
+        Nested fields are in `verdict_json`. Raises ConfigError if a verdict differs from the
+        verdict recomputed from the answers. trust_report=True skips this slow check.
         """
         document = self.document()
         said = sorted((cell.model, cell.benchmark, cell.verdict) for cell in document.cells)
@@ -160,24 +162,25 @@ class Run:
         return _as(pa.table(columns), to)
 
     def results(self) -> tuple[CellResult, ...]:
-        """Return the result of each judged cell as the audit's own dataclass, judged again from the
-        shards as `audit gate` does."""
+        """Return the result of each judged cell as the audit's dataclass. The results are
+        recomputed from the shards, as `audit gate` does.
+        """
         report = part_of(self.audit.name, "report").REPORT
         return report.judge([self.path], **report.options([self.path], {}))[0].results
 
     def report(self) -> Report:
-        """Build the report from the shards into `<run directory>/report`; its page."""
+        """Build the report from the shards in `<run directory>/report`, and return its page."""
         return Report(
             part_of(self.audit.name, "report")
-            .report_runs([self.path], self.path / "report", {})
+            .REPORT.of_runs([self.path], self.path / "report", {})
             .html
         )
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot the accuracy of each setting with its 95 % interval (1.96 standard errors), each on
-        a line.
+        """Plot the accuracy of each setting with its 95 % interval (1.96 standard errors), one line
+        for each setting.
 
-        `ax` are the axes; None makes a new figure. Settings without an accuracy are left out.
+        `ax` are the axes; None makes a new figure. A setting without an accuracy is left out.
         """
         rows = []
         for row in self.settings().to_pylist():
@@ -220,10 +223,10 @@ class Run:
         return _as(open_dataset(self.path, self.audit.schema).to_table(columns=wanted), to)
 
     def messages(self, to: str = "arrow") -> Any:
-        """Return one row for each text: the key of its answer, role, index and text.
+        """Return one row for each text, with the key of its answer, role, index and text.
 
-        role: prompt, response, or that of the calls before the answer, whose place is `index`. What
-        a model wrote is hostile text: escape it before you show it.
+        role: "prompt", "response", or the role of the calls before the answer. index: the number of
+        such a call. A model's text may be hostile: escape it before you show it.
         """
         key, role = self.audit.schema.key, self.audit.prepare_role
         several = f"{role}_messages"
@@ -276,8 +279,8 @@ class Run:
 class RunEntry:
     """Hold one run of a folder.
 
-    found, expected: rows (None without a manifest). problem: why it cannot be read. cells: of the
-    verdict. reason: why there are no cells.
+    found, expected: numbers of rows (None without a manifest). problem: the reason why the run
+    cannot be read. cells: the cells of the verdict. reason: the reason why there are no cells.
     """
 
     path: Path
@@ -298,13 +301,13 @@ class RunEntry:
 
 
 def load(run_dir: Path | str) -> Run:
-    """Load the run in a directory, or at an s3:// URL as a copy that is removed with this process.
+    """Load the run in a directory, or a copy of the run at an s3:// URL. The copy is deleted when this process ends.
 
-    Raises ConfigError if there is none, and ShardError if its shards cannot be read.
+    Raises ConfigError if there is no run, and ShardError if its shards cannot be read.
     """
     path = run_folder(run_dir)
     manifest, audit = Manifest.load(path), audit_of(path)
-    # Else it was stopped before its first rows.
+    # Without shards the run was stopped before its first rows.
     begun = manifest.shards or any((path / SHARDS).glob("[!.]*"))
     return Run(
         path, audit, manifest, cell_rows(path, count_rows(path, audit.schema) if begun else Seen())
@@ -322,7 +325,7 @@ def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
     root = Path(folder)
     if not root.is_dir():
         raise ConfigError(
-            f"There is no folder {root.resolve()}. Expected one that holds runs, such as outputs."
+            f"There is no folder {root.resolve()}. Expected a folder with runs, such as outputs."
         )
     entries = []
     for path in root.rglob(MANIFEST):
@@ -350,7 +353,7 @@ def entry_line(entry: RunEntry) -> str:
         return f"{entry.path}  cannot be read: {entry.problem}"
     rows = f"{entry.found:,}" + ("" if entry.expected is None else f" of {entry.expected:,}")
     ends = (
-        ", its command again finishes it"
+        ", the same command continues the run"
         if entry.found == entry.expected and entry.status == "stopped"
         else ""
     )
@@ -369,7 +372,10 @@ def _entry(run: Run) -> RunEntry:
         cells = run.document().cells
     except AuditError as error:
         reason = _why(run, error)
-    asked = [r.expected for r in run.rows]
+    answers, expected = 0, []
+    for rows in run.rows:
+        answers += rows.found
+        expected.append(rows.expected)
     return RunEntry(
         run.path,
         run.audit.name,
@@ -377,15 +383,15 @@ def _entry(run: Run) -> RunEntry:
         manifest.started,
         tuple(manifest.models),
         tuple(manifest.benchmark),
-        found=sum(r.found for r in run.rows),
-        expected=None if None in asked else sum(filter(None, asked)),
+        found=answers,
+        expected=None if None in expected else sum(filter(None, expected)),
         cells=cells,
         reason=reason,
     )
 
 
 def _why(run: Run, error: AuditError) -> str:
-    """Return why a run has no verdict on its rows."""
+    """Return the reason why a run has no verdict on its present rows."""
     failed = run.manifest.models_failed
     if failed:
         how = dict.fromkeys(failed, "failed") | dict.fromkeys(
@@ -396,7 +402,7 @@ def _why(run: Run, error: AuditError) -> str:
             failures.append(f"{name} {how[name]}: {str(why).splitlines()[0]}")
         return "; ".join(failures)
     if run.manifest.status in ("running", "stopped"):
-        return "it runs, or was stopped: the same command goes on"
+        return "the run is in progress or was stopped; the same command continues it"
     return str(error).splitlines()[0].replace(str(run.path), str(named(run.path)))
 
 
@@ -415,9 +421,10 @@ def _as(table: pa.Table, to: str) -> Any:
     try:
         library = import_module(to)
     except ImportError as error:
-        said = f"to={to!r} needs {to}, which is not installed: pip install {to}. Or use to='arrow'."
-        raise DataError(said) from error
+        raise DataError(
+            f"to={to!r} needs {to}, which is not installed: pip install {to}. Or use to='arrow'."
+        ) from error
     if to == "polars":
         return library.from_arrow(table)
-    # Null is no answer, and not False.
+    # Null means "no answer". It must not become False.
     return table.to_pandas(types_mapper={pa.bool_(): library.BooleanDtype()}.get)

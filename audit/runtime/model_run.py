@@ -1,4 +1,4 @@
-"""Run one model: take its engines, ask it in chunks, and return the engines whatever happens."""
+"""Run one model: take its engines, ask it in chunks, and always return the engines."""
 
 import socket
 import time
@@ -31,13 +31,13 @@ from audit.shards.manifest import RunDir
 from audit.shards.questions import QuestionFile
 from audit.shards.working_copy import where, withdraw
 
-_REACH_S = 2.0  # the limit for connecting to a node
+_REACH_S = 2.0  # time limit for connecting to a node
 _AT_ONCE = 64
 _LOOK_S = 2.0  # the interval of checks of the engines' nodes
 
 
 def waits_for(pools: Sequence[EnginePool], seconds: float) -> str:
-    """Describe what a run that stored nothing for this time does or waits for.
+    """Describe the state of a run that stored nothing for some time.
 
     Parameters
     ----------
@@ -106,8 +106,8 @@ def _reached(node: Mapping[str, Any]) -> bool:
 
 @dataclass(eq=False)
 class ModelRun:
-    """Ask a model its batches of tasks. The next batch is drawn when the rows of the last are
-    stored.
+    """Ask a model the batches of its tasks. The next batch is drawn when the rows of the last batch
+    are stored.
 
     Parameters
     ----------
@@ -124,7 +124,8 @@ class ModelRun:
     display : Display
         Shows the progress.
     restart_index : int or None
-        Start fresh engines and label them with this number; None shares engines with other runs.
+        If set, new engines are started and labelled with this number. None shares engines with
+        other runs.
     """
 
     resolved: ResolvedRun
@@ -138,7 +139,7 @@ class ModelRun:
     def __post_init__(self) -> None:
         self._models = engines_of(self.resolved, self.name)
         self._pools: list[EnginePool] = []
-        self._tasks: Path | None = None  # the list that the stages read
+        self._tasks: Path | None = None  # the list of tasks that the stages read
         self._chunks: ChunkRun | None = None  # the batch in progress
         self._canary = Canary()
         self._metrics, self._charged = AuditMetrics(self.name), 0.0
@@ -155,13 +156,13 @@ class ModelRun:
         Parameters
         ----------
         others : callable
-            Returns whether other models run. Then GPUs that are not free at once are not waited
-            for, unless an autoscaler may start them.
+            Returns whether other models run. If they run, this model does not wait for GPUs that
+            are not free, unless an autoscaler may start them.
 
         Raises
         ------
         NoRoom
-            If these GPUs are not free.
+            If the GPUs are not free.
         AuditError
             If the model fails.
         """
@@ -175,7 +176,8 @@ class ModelRun:
                 if ready is None:
                     yield from self._load(chunks, others)
                     ready = time.monotonic()
-                    self._timed(load_s=ready - started)  # stored now, in case the run is killed
+                    # stored now, because the run may be killed later
+                    self._timed(load_s=ready - started)
                 yield from self._follow(chunks)
                 chunks.close()
                 self._chunks = None
@@ -188,12 +190,13 @@ class ModelRun:
                 if ready is not None and well:
                     self._counted()
                 elif ready is not None:
-                    with suppress(AuditError):  # the run's own error is the one to show
+                    with suppress(AuditError):  # the error of the run is shown, not that of its end
                         self._counted(well=False)
 
     def _counted(self, *, well: bool = True) -> None:
-        """Record what the engines counted: retries, and the versions of the backends that
-        answered."""
+        """Record the counters of the engines: retries, and the versions of the backends that
+        answered.
+        """
         for pool in self._pools:
             stats = pool.stats(well=well)
             retries = stats.get("retries", 0.0)
@@ -212,7 +215,7 @@ class ModelRun:
                 self.display.note(f"{pool.model}: {sentence}")
 
     def _take_engines(self, others: Callable[[], bool]) -> None:
-        self._pools = []  # a start without room has returned its engines
+        self._pools = []  # if the GPUs were not free, the engines are already returned
         autoscale = self.resolved.config.cluster.autoscale
         start = partial(start_pool, autoscale=autoscale, restart=self.restart_index or 0)
         for model in map(self._as_before, self._models):
@@ -223,8 +226,9 @@ class ModelRun:
             raise NoRoom
 
     def _as_before(self, model: ModelConfig) -> ModelConfig:
-        """Return the model in the precision of the stored rows: rows of two precisions must not be
-        mixed."""
+        """Return the model in the precision of the stored rows, since rows of two precisions must
+        not be mixed.
+        """
         before = self.run_dir.manifest.precision.get(model.name)
         return replace(model, dtype=before) if before else model
 
@@ -283,14 +287,14 @@ class ModelRun:
         self.run_dir.update(precision={**self.run_dir.manifest.precision, **precisions})
 
     def _follow(self, chunks: ChunkRun) -> Generator[None]:
-        """Count what is stored, until the last chunk is."""
+        """Count stored rows until the last chunk is stored."""
         if not self._counting:
             self._counting = True
             self._metrics.begin("retries")
             self._metrics.begin("cost", currency=self.resolved.config.cost.currency)
         with self.display.watching(self.name, partial(waits_for, self._pools)):
             while True:
-                ended = chunks.ended  # read before the counts, so that none is missed
+                ended = chunks.ended  # This is read before the counts, so that no count is missed.
                 for counts in chunks.counts():
                     self.display.counts(self.name, counts)
                     spent = self.display.money(self.name) or self._charged
@@ -316,7 +320,7 @@ class ModelRun:
                 self.display.note(sentence)
 
     def _timed(self, **seconds: float) -> None:
-        """Record the times of an attempt. Without generate_s it did not end."""
+        """Record the times of an attempt. An attempt without generate_s did not end."""
         timing = {}
         for name, time_s in seconds.items():
             timing[name] = round(time_s + self._before.get(name, 0.0), 3)
@@ -324,7 +328,7 @@ class ModelRun:
         self.run_dir.update(timings={**timings, self._timing: timing})
 
     def _close(self, well: bool) -> None:
-        # All are called, from the last to the first, even if one raises.
+        # All callbacks are called, from the last to the first, even if one of them raises.
         with ExitStack() as closing:
             if self._tasks is not None:
                 closing.callback(withdraw, self._tasks)

@@ -1,4 +1,4 @@
-"""List the nodes of the Ray that this process has joined, with their GPUs."""
+"""List the nodes of the Ray cluster that this process has joined, with their GPUs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from audit.engines.gpus import gpu_memory_here
 from audit.runtime.placement import Node
 
 _TYPE = "accelerator_type:"
-_ANSWER_S = 60.0  # the limit for a node to start a process and query its driver
+_ANSWER_S = 60.0  # time limit for a node to start a process and query its driver
 
 
 def cluster_nodes(*, with_memory: bool = False) -> list[Node]:
@@ -24,7 +24,7 @@ def cluster_nodes(*, with_memory: bool = False) -> list[Node]:
     Returns
     -------
     list of Node
-        A node that does not answer has unknown memory.
+        The memory of a node that does not answer is unknown.
     """
     alive = []
     for node in ray.nodes():
@@ -42,7 +42,7 @@ def _node(resources: Mapping[str, float], gpu_bytes: int | None) -> Node:
 
 
 def _memory(nodes: list[Mapping[str, Any]]) -> dict[str, int]:
-    """Return the memory of the smallest GPU by node."""
+    """Map each node to the memory of its smallest GPU."""
     here, task = ray.get_runtime_context().get_node_id(), ray.remote(gpu_memory_here)
     calls = {}
     for node in nodes:

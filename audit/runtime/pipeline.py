@@ -1,5 +1,5 @@
-"""Stream one model's questions through Ray Data: prepare -> answer, with bounded memory on the
-driver.
+"""Stream one model's questions through the Ray Data stages prepare and answer, with bounded memory
+on the driver.
 
 The driver holds task numbers (8 bytes each) and counts. The stages read questions from the run
 directory.
@@ -23,7 +23,7 @@ from audit.core.errors import AuditError, EngineError
 from audit.runtime.stages import AnswerStage, PrepareStage, StageContext
 from audit.shards.files import make_folder, whole_file
 
-# A real engine serves the earliest chunk first. So small chunks reach the disk while later ones
+# A real engine serves the earliest chunk first. So small chunks reach the disk while later chunks
 # wait, and a kill loses little. The scripted engine answers at once, so only the overhead of a
 # chunk matters.
 _TASKS_PER_CHUNK = 32
@@ -31,10 +31,11 @@ _TASKS_PER_CHUNK_SCRIPTED = 256
 # Ray Data ends an execution without progress for 30 minutes. A model that loads again after its
 # process died also needs its load timeout.
 _NO_PROGRESS_S = 1800.0
-_CLOSE_S = 10.0  # the limit for stages that still wait for something
+_CLOSE_S = 10.0  # time limit for stages that still wait
 _RETRY_NOTE = "\nFailed to apply UDF transform"  # Ray Data appends lines about its settings to an error's text
-_CHUNKS_WANTED = 64  # enough to overlap, and to lose little to a kill; more would only add overhead
-_CHUNKS_MOST = 8192  # each needs about 12 KB in the driver, and a file
+# This number of chunks overlaps enough, and a kill loses little. More chunks would add overhead.
+_CHUNKS_WANTED = 64
+_CHUNKS_MOST = 8192  # each chunk needs about 12 KB in the driver, and a file
 
 
 def tasks_per_chunk(
@@ -45,7 +46,8 @@ def tasks_per_chunk(
     Parameters
     ----------
     tasks : int
-        All tasks.
+        Number of all tasks.
+
     settings_per_task : float
         Rows of a task.
     rows_per_shard : int or None
@@ -56,7 +58,7 @@ def tasks_per_chunk(
     Returns
     -------
     int
-        A size that gives enough shards to overlap, but not too many.
+        The number of tasks for each shard.
     """
     if rows_per_shard is not None:
         return max(1, int(rows_per_shard / settings_per_task))
@@ -70,8 +72,8 @@ Stage = TypeVar("Stage")
 class ChunkRun:
     """Run every chunk. The stages start at once, in the background, while an engine loads.
 
-    Stage processes need some seconds to start. The first calls then wait in the engine actors until
-    these are loaded.
+    Stage processes need some seconds to start. Their first calls wait in the engine actors until the
+    engines are loaded.
     """
 
     def __init__(
@@ -81,13 +83,13 @@ class ChunkRun:
         self._stored = _dataset(context, n_tasks, chunks_in_flight, self._still_s)
         self._counts: deque[pa.Table] = deque()
         self._error: BaseException | None = None
-        # It is a daemon: stages that wait, such as for a CPU of another job, must not keep the
-        # driver alive.
+        # The thread is a daemon: stages that wait, for example for a CPU, must not keep the driver
+        # alive.
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 
     def _follow(self) -> None:
-        try:  # asking for a result is what starts Ray Data
+        try:  # the request for a result starts Ray Data
             self._counts.extend(self._stored.iter_batches(batch_size=None, batch_format="pyarrow"))
         except BaseException as error:  # noqa: BLE001 - handed to the thread that asks
             self._error = error
@@ -98,13 +100,14 @@ class ChunkRun:
         return not self._thread.is_alive()
 
     def check(self) -> None:
-        """Raise the AuditError that has stopped the run, such as a run directory that another
-        driver holds."""
+        """Raise the AuditError that has stopped the run, for example because another driver took
+        over its directory.
+        """
         error = self._error
         if isinstance(error, ExecutionTimeoutError):
             raise EngineError(
                 f"Nothing moved for {self._still_s / 60:.0f} minutes, so the run was stopped. 'ray status' shows what "
-                "waits for resources. Type the same command again: it goes on where this one stopped."
+                "waits for resources. Type the same command again: the run continues where it stopped."
             ) from error
         if isinstance(error, ray.exceptions.RayError):
             raise _audit_error(error) from error
@@ -119,10 +122,11 @@ class ChunkRun:
         self.check()
 
     def stop(self) -> None:
-        """End the stages before their engines. What they request then is not repeated or reported
-        by Ray."""
-        # Ray Data has no public way to end an execution that another thread follows. The executor
-        # is None before the first result.
+        """End the stages before their engines, so that Ray neither repeats nor reports their last
+        requests.
+        """
+        # Ray Data has no public way to end an execution in another thread. The executor is None
+        # before the first result.
         if (executor := self._stored._current_executor) is not None:
             executor.shutdown(force=False)
 
@@ -135,8 +139,9 @@ class ChunkRun:
 def _dataset(
     context: StageContext, n_tasks: int, chunks_in_flight: int, still_s: float
 ) -> ray.data.Dataset:
-    """Return the lazy dataset: chunk ids -> prepare (if the audit has it) -> answer -> counts of
-    each shard."""
+    """Return the lazy dataset: chunk ids -> prepare (if the audit makes calls before the answer) ->
+    answer -> counts of each shard.
+    """
     n_chunks = -(-n_tasks // context.tasks_per_chunk)
     for handler in logging.getLogger("ray.data").handlers:
         # The display reports progress; Ray's log file has the rest.
@@ -146,12 +151,11 @@ def _dataset(
     settings.print_on_execution_start = False
     settings.enable_progress_bars = False
     settings.enable_operator_progress_bars = False
-    settings.issue_detectors_config.detectors = []  # they warn about the memory that a stage process needs to start
+    # The detectors warn about the memory that a stage process needs to start.
+    settings.issue_detectors_config.detectors = []
     settings.execution_options.preserve_order = False
     settings.execution_no_progress_timeout_s = still_s
-    settings.raise_original_map_exception = (
-        True  # Ray Data's own wrapping loses the cause on its way here
-    )
+    settings.raise_original_map_exception = True  # if Ray Data wraps the error, the cause is lost
     # A stage waits for engines nearly all the time. So it uses threads, and reserves almost no CPU.
     pool = ActorPoolStrategy(
         size=1,
@@ -176,12 +180,14 @@ def _dataset(
 
 
 def _named(stage: type[Stage], name: str) -> type[Stage]:
-    """Return the stage under a name. Ray's dashboard shows the name of an operator's class."""
+    """Return the stage class with another name. Ray's dashboard shows the name of an operator's
+    class.
+    """
     return type(name, (stage,), {"__module__": stage.__module__})
 
 
 def _audit_error(error: BaseException) -> AuditError:
-    """Return the AuditError that a stage or engine raised, however Ray wrapped it.
+    """Return the AuditError that a stage or engine raised, without Ray's wrappers.
 
     Any other error becomes an EngineError with the cause.
     """
@@ -212,7 +218,7 @@ def write_task_list(run_dir: Path, model: str, attempt: str, tasks: NDArray[np.i
     run_dir : Path
         The run directory.
     model, attempt : str
-        They name the file. Files of killed attempts are deleted.
+        The model and the attempt, which name the file. Files of killed attempts are deleted.
     tasks : array of int
         Task numbers.
 

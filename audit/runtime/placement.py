@@ -1,9 +1,9 @@
-"""Choose GPUs for engines, which models run side by side, and whose turn it is (no Ray here).
+"""Choose GPUs for engines, and the models that run at the same time, without Ray.
 
 One thread runs all models of a job. A model's run is a generator that yields wherever it waits;
 engines and Ray Data work in their own processes and threads. So Ctrl-C, the manifest, the display
-and kept engines need no locks. Whatever ends the loop ends every run: `close()` raises at its
-yield, and the run returns its engines.
+and kept engines need no locks. When the loop ends, for any reason, every run ends: `close()` raises
+at the run's yield, and the run returns its engines.
 """
 
 import math
@@ -23,9 +23,9 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Hold the GPUs of one node: their number, Ray's names of their types, and the smallest memory.
+    """Hold the number of GPUs of one node, Ray's names of their types, and the memory of the smallest GPU.
 
-    `gpu_bytes` is None if unknown.
+    `gpu_bytes` is None if the memory is unknown.
     """
 
     gpus: float
@@ -55,13 +55,13 @@ def plan_placement(
     nodes : sequence of Node
         The cluster.
     autoscale : bool
-        Request GPUs whether they exist or not: an autoscaler starts what a placement group waits
-        for.
+        Whether to request GPUs that do not exist, since an autoscaler starts the nodes for which a
+        placement group waits.
 
     Returns
     -------
     Placement or None
-        None if no node has a GPU (vLLM's CPU build then serves).
+        The placement; None if no node has a GPU, so that vLLM's CPU build serves.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def plan_placement(
 
 
 def _too_few(model: ModelConfig, nodes: Sequence[Node]) -> str:
-    """Return why the replicas of a model do not fit on the GPUs of these nodes; "" if they do."""
+    """Return why the replicas of a model do not fit on the GPUs of these nodes; "" if they fit."""
     each = []
     for node in nodes:
         if model.accelerator_type in (None, *node.types):
@@ -97,7 +97,7 @@ def _too_few(model: ModelConfig, nodes: Sequence[Node]) -> str:
         types = sorted(frozenset[str]().union(*(node.types for node in nodes)))
         return (
             f"accelerator_type of model {model.name} is {model.accelerator_type}. Expected a type of this cluster: "
-            f"{', '.join(types) or 'its nodes name none'}. Example: model.{model.name}.accelerator_type=null"
+            f"{', '.join(types) or 'its nodes name no type'}. Example: model.{model.name}.accelerator_type=null"
         )
     wanted = f"Model {model.name} needs {gpus_in_words(model.gpus * model.replicas, kind)}{product_in_words(model)}"
     if model.gpus * model.replicas > sum(each):
@@ -115,9 +115,9 @@ _ROUNDING = 1e-9  # absorbs the rounding of shares such as 1/3
 
 
 def _apart(model: ModelConfig, each: Sequence[float], wanted: str) -> str:
-    """Return why an engine of several GPUs does not fit although there are enough; "" if it does.
+    """Return why an engine of several GPUs does not fit, although the cluster has enough GPUs; "" if it fits.
 
-    `each` has the GPUs of each node, and `wanted` what is needed, in words.
+    `each` is the number of GPUs of each node, and `wanted` the needed GPUs in words.
     """
     m, tensor, stages = (
         f"model.{model.name}",
@@ -181,7 +181,7 @@ def product_in_words(model: ModelConfig) -> str:
 def may_run_beside(
     engines: Iterable[ModelConfig], running: Iterable[ModelConfig], cluster_gpus: float
 ) -> bool:
-    """Return whether engines gain by starting while others run.
+    """Return whether it is faster to start engines while others run.
 
     Parameters
     ----------
@@ -193,10 +193,10 @@ def may_run_beside(
     Returns
     -------
     bool
-        False if together they need more GPUs than the cluster has. Of two that compute on CPUs one
-        waits, since they would share the cores. So does one of two that call the same server: its
-        `concurrency` is that server's limit, and it may have to swap models. A scripted engine
-        needs nothing.
+        False in three cases: together the engines need more GPUs than the cluster has; two of them
+        compute on CPUs, where they would share the cores; or two of them call the same server,
+        whose limit is `concurrency`, and which may have to swap models. A scripted engine never
+        waits.
     """
     new, old = list(engines), list(running)
     wanted = 0.0
@@ -229,14 +229,14 @@ def _servers(models: Iterable[ModelConfig]) -> set[tuple[str, int, str]]:
 
 
 STEP_S = 0.05  # the interval of steps
-_ASK_AGAIN_S = 30.0  # waiting models are tried again at this interval, since nodes may have joined
+_ASK_AGAIN_S = 30.0  # interval at which waiting models are tried again, since nodes may have joined
 
-# Starts a run; its argument says whether others run.
+# A callback that starts a run; its argument returns whether other runs are active.
 Steps = Callable[[Callable[[], bool]], Generator[None]]
 
 
 class NoRoom(Exception):
-    """Say that a run which joined others found its GPUs taken or apart; it holds nothing."""
+    """Report that the GPUs of a run are in use or on different nodes. The run holds no GPU."""
 
 
 def run_in_turns(
@@ -244,21 +244,23 @@ def run_in_turns(
     may_join: Callable[[str, Collection[str]], bool],
     ended: Callable[[str, AuditError | None], None],
 ) -> None:
-    """Run all models, in the order of `runs` if they cannot run at once.
+    """Run all models, one after the other in the order of `runs` if they cannot run at the same
+    time.
 
     Parameters
     ----------
     runs : mapping
-        Starts each model's run.
+        Maps each model to the function that starts its run.
     may_join : callable
-        Returns whether a model has room beside the running ones.
+        Returns whether a model can run together with the running models.
     ended : callable
-        Receives a model that ended, and its error or None. The others continue.
+        Receives a model that ended, and its error or None. The other models continue.
 
     Raises
     ------
     ShardError
-        For the disk or the run directory, which ends all. So does anything other than AuditError.
+        If the disk or the run directory fails, which ends all runs. An error other than AuditError
+        also ends all runs.
     """
     waiting, running, refused = list(runs), dict[str, Generator[None]](), set[str]()
     asked_at = -math.inf
@@ -277,7 +279,7 @@ def run_in_turns(
                     next(run)
                     continue
                 except NoRoom:
-                    # The model returns to its place.
+                    # The model returns to its place in the order.
                     waiting = [other for other in runs if other in {name, *waiting}]
                     refused.add(name)
                 except StopIteration:

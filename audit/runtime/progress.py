@@ -1,6 +1,6 @@
 """Show the progress of an audit on stderr: a live display on a terminal, plain lines elsewhere.
 
-Rates count what this start did. Rows from an earlier start are shown as done, but not as speed.
+Rates count only rows of this start. Rows of an earlier start count as done, but not for the speed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Clock = Callable[[], float]
 Spent = Callable[[str, Mapping[str, int], float], float | None]
 _PLAIN_EVERY_S = 10.0
 _LOADING_EVERY_S = 15.0
-_STILL_S = 45.0  # after this time without a stored answer, the display says what is waited for
+_STILL_S = 45.0  # after this time without a stored answer, the display shows what the run waits for
 _WIDE = 80  # columns of a wide terminal
 _ETA_AFTER_S = 10.0  # the ETA is shown this long after the first shard
 
@@ -40,13 +40,13 @@ class Engines:
     Parameters
     ----------
     asked, answer, died : int
-        How many were asked for their state, answered, and died.
+        Numbers of engines that were asked for their state, that answered, and that died.
     in_flight : int
-        Requests that wait at them.
+        Number of requests that wait at these engines.
     done : int
-        Requests that they finished since the last question.
+        Number of requests that these engines finished since they were last asked.
     trouble : str
-        What endpoints last answered in place of a reply, or how long they may take.
+        The last error of the endpoints, or the time that their replies may take.
     """
 
     asked: int
@@ -65,7 +65,8 @@ class Engines:
 
 
 def still(seconds: float, engines: Engines, cluster: str) -> str:
-    """Describe a run that stored nothing for some time; calm if requests are being answered.
+    """Describe a run that stored nothing for some time. The text is no warning if requests are
+    being answered.
 
     Parameters
     ----------
@@ -131,16 +132,17 @@ class _ModelState:
 
 
 class Display:
-    """Show the progress of a run. Safe to call from one thread; a second one only repaints.
+    """Show the progress of a run. One thread may call it; a second thread only repaints.
 
     Parameters
     ----------
     console : Console or None
-        Where to print.
+        The console to print on.
     quiet : bool
         Print nothing.
     clock : callable or None
-        Returns the time in seconds; for a run watched from outside, the time of the observed state.
+        Returns the time in seconds. For a run that another process watches, it is the time of the
+        observed state.
     """
 
     def __init__(
@@ -162,7 +164,7 @@ class Display:
             self._live = None
 
     def note(self, text: str) -> None:
-        """Print something that people should know."""
+        """Print a note for people."""
         self.stage(f"note: {text}")
 
     def begin(
@@ -176,11 +178,11 @@ class Display:
         Parameters
         ----------
         totals : mapping
-            Rows to do by model and arm.
+            Numbers of expected rows by model and arm.
         spent : callable or None
-            Returns the cost so far of a model, from its tokens by column and the seconds.
+            Returns the cost of a model so far, from its tokens by column and its seconds.
         currency : str
-            Of the cost.
+            The currency of the cost.
         """
         self._begun, self._spent, self._currency = self._clock(), spent, currency
         self._models = {}
@@ -212,7 +214,7 @@ class Display:
         name : str
             The model.
         usual : str
-            How long it usually takes, in words.
+            The usual time, in words.
         """
         state, since = self._models[name], time.monotonic()
         state.loading_since = since
@@ -232,7 +234,7 @@ class Display:
 
     @contextmanager
     def watching(self, name: str, why: Callable[[float], str]) -> Iterator[None]:
-        """Report, within the block, what is waited for if no answer is stored.
+        """Report, within the block, what the run waits for if no answer is stored.
 
         Parameters
         ----------
@@ -254,7 +256,7 @@ class Display:
             yield
 
     def kept(self, name: str) -> None:
-        """Report, in place of `loading`, that an earlier run of this process left the engine."""
+        """Report, instead of `loading`, that an earlier run of this process has loaded the engine."""
         self._models[name].started = self._clock()
         self.stage(f"{name}: the engine is loaded already")
 
@@ -293,7 +295,8 @@ class Display:
         """Return rows, accuracy and unparsed share of every model and arm, then each model's pace
         and cost.
 
-        A narrow table has no bars, and shows errors below only, so that names are complete.
+        A narrow table has no bars, and shows errors only below the table, so that names are
+        complete.
         """
         wide = self._console.width >= _WIDE
         table = Table(box=None, pad_edge=False)
@@ -336,8 +339,9 @@ class Display:
         return self._spent(name, self._models[name].sums, self._clock() - self._begun)
 
     def _rate(self, name: str, state: _ModelState) -> str:
-        """Return time since the beginning, pace, time left and cost so far, as far as each is
-        known."""
+        """Return the known ones of these texts: time since the beginning, pace, time left and cost
+        so far.
+        """
         now = self._clock()
         parts = [f"{_clock(now - self._begun)} elapsed"]
         if state.started is not None and state.stored:
@@ -354,7 +358,8 @@ class Display:
             parts.append(f"{pace:.2g} rows/s" if pace < 10 else f"{pace:,.0f} rows/s")
             if left > 0:
                 parts.append(f"ETA {_clock(left / pace)}")
-        if money := self.money(name):  # it is 0 for a scripted model, and before the first answer
+        # the cost is 0 for a scripted model, and before the first answer
+        if money := self.money(name):
             parts.append(
                 f"{money:,.2f} {self._currency} {'by this start' if state.resumed else 'so far'}"
             )
@@ -364,7 +369,7 @@ class Display:
         """Print a line."""
         if self._quiet:
             return
-        # A Text has no markup, but keeps escapes.
+        # A Text interprets no markup, but keeps escape sequences.
         self._console.print(Text(lines(text)), soft_wrap=True)
 
 
@@ -397,14 +402,17 @@ def usual_load(engines: Sequence[str], earlier_s: Sequence[float]) -> str:
     Returns
     -------
     str
-        In words: the last time in this run, or as in docs/findings/measured.md; "" for engines that
-        load at once.
+        The time in words: that of the last start of this run, or that of docs/findings/measured.md;
+        "" for engines that load at once.
     """
     if "vllm" not in engines:
         return ""
     if earlier_s:
         return f"{earlier_s[-1]:.0f} s the last time"
-    return "usually half a minute to one and a half on CPUs; on GPUs several for a large model, and its download first"
+    return (
+        "usually 0.5 to 1.5 minutes on CPUs; on GPUs several minutes for a large model, "
+        "after its download"
+    )
 
 
 def _sum(state: _ModelState, name: str) -> int:

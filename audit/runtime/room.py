@@ -1,4 +1,4 @@
-"""Check that a model fits on the available GPUs before anything loads (no Ray here)."""
+"""Check, without Ray, that a model fits on the available GPUs before it loads."""
 
 import os
 from collections.abc import Sequence
@@ -20,15 +20,16 @@ _CPU_WEIGHTS_MOST = (
 def check_room(
     model: ModelConfig, files: ModelFiles, nodes: Sequence[Node], *, autoscale: bool = False
 ) -> None:
-    """Check that one engine of a model can load on some nodes, and would not run on CPUs by
-    accident.
+    """Check that one engine of a model can load on some nodes, and does not run on CPUs
+    unintentionally.
 
     Parameters
     ----------
     model : ModelConfig
         The model's settings.
     files : ModelFiles
-        What is known of its files.
+        The known facts about its files.
+
     nodes : sequence of Node
         The cluster.
     autoscale : bool
@@ -37,7 +38,7 @@ def check_room(
     Raises
     ------
     ConfigError
-        If it cannot. The message says what to type instead.
+        If the engine cannot load. The message has an option that would work.
     """
     if model.engine != "vllm":
         if model.scripted.on_gpu:
@@ -51,25 +52,28 @@ def check_room(
                 f"{needs(model, need)}; this cluster has 0 GPUs. {_instead(model, files)}{cpus}"
             )
         return
-    usable = []
-    for node in nodes:
-        if node.gpus and model.accelerator_type in (None, *node.types):
-            usable.append(node)
-    known = []
-    for node in usable:
-        if node.gpu_bytes is not None:
-            known.append(node.gpu_bytes)
+    sizes = _gpu_bytes(model, nodes)
+    known = list(filter(None, sizes))
     try:
         plan_placement(model, nodes, autoscale=autoscale)
     except ConfigError as error:
         raise ConfigError(f"{error} {_instead(model, files, max(known, default=None))}") from None
-    if autoscale or need.each_gpu is None or len(known) < len(usable):
-        return  # a new node, or one with unknown memory, may hold it
+    if autoscale or need.each_gpu is None or None in sizes:
+        return  # a new node, or a node with unknown memory, may hold the engine
     if need.each_gpu > max(known) * model.gpu_memory_utilization * model.gpu_share:
         raise ConfigError(
             f"{needs(model, need)}; the largest GPU of this cluster has {gigabytes(max(known))}. "
             f"{_instead(model, files, max(known))}"
         )
+
+
+def _gpu_bytes(model: ModelConfig, nodes: Sequence[Node]) -> list[int | None]:
+    """Return the memory of a GPU of each node that the model may use; None if it is unknown."""
+    sizes = []
+    for node in nodes:
+        if node.gpus and model.accelerator_type in (None, *node.types):
+            sizes.append(node.gpu_bytes)
+    return sizes
 
 
 def runs_on_cpus(model: ModelConfig, files: ModelFiles) -> bool:
@@ -85,7 +89,8 @@ def runs_on_cpus(model: ModelConfig, files: ModelFiles) -> bool:
     Returns
     -------
     bool
-        As configured, or else whether it needs at most one GPU and is known to be small.
+        The configured value; if there is none, whether the model needs at most one GPU and is known
+        to be small.
     """
     if model.on_cpus is not None:
         return model.on_cpus
@@ -105,7 +110,7 @@ def needs(model: ModelConfig, need: Need) -> str:
     Returns
     -------
     str
-        A clause.
+        A clause of a sentence.
     """
     gpus, product = gpus_in_words(model.gpus * model.replicas), product_in_words(model)
     if need.each_gpu is None:
@@ -118,7 +123,7 @@ def needs(model: ModelConfig, need: Need) -> str:
 
 
 def _instead(model: ModelConfig, files: ModelFiles, gpu_bytes: int | None = None) -> str:
-    """Return what to type in place of a model that does not fit on a GPU of this many bytes."""
+    """Return the options to type for a model that does not fit on a GPU of this many bytes."""
     ways = [
         f"Smaller: model={'smollm2_135m' if gpu_bytes is None or gpu_bytes < 16e9 else 'llama3_2_3b'}."
     ]
@@ -153,7 +158,7 @@ def foreseen(resolved: ResolvedRun) -> dict[str, str]:
     Returns
     -------
     dict
-        A sentence for each model with weights, about the configured cluster or this machine.
+        Maps each model with weights to a sentence about the configured cluster or this machine.
     """
     config, sentences = resolved.config, dict[str, str]()
     models: dict[str, ModelConfig] = {}

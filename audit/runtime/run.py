@@ -1,9 +1,9 @@
 """Run an audit: open the run directory, run every model through the pipeline, verify, and write the
 manifest.
 
-The order matters: whatever can be refused is refused before an engine loads, and whatever is
-computed is on disk before the next step starts. Imports of Ray stand inside functions, since the
-run directory and the endpoints are checked before it is loaded.
+The order matters: every check that can refuse a run comes before an engine loads, and every result
+is on disk before the next step starts. Imports of Ray are inside functions, since the run directory
+and the endpoints are checked before Ray is loaded.
 """
 
 import math
@@ -55,7 +55,7 @@ from audit.shards.working_copy import fetch_shards
 NO_HOOKS = Hooks()
 
 _IDS_IN_MANIFEST = (
-    10_000  # the manifest has only the hash of a larger sample; questions.arrow has all ids
+    10_000  # for a larger sample the manifest has only the hash; questions.arrow has all ids
 )
 
 
@@ -68,11 +68,11 @@ class RunResult:
     run_dir : Path
         The run directory.
     rows : int
-        Stored rows.
+        Number of stored rows.
     failed : dict
-        Why each model that did not finish failed.
+        Maps each model that did not finish to the reason.
     stopped : dict
-        The codes of those that the program stopped.
+        Maps each model that the program stopped to the code of the reason.
     """
 
     run_dir: Path
@@ -95,24 +95,24 @@ def run_audit(
     resolved : ResolvedRun
         The run.
     analysis : mapping
-        {seed, thresholds, control_benchmark}, by which the verdict is reached; stored in the
-        manifest.
+        The settings of the verdict, {seed, thresholds, control_benchmark}, which the manifest
+        stores.
     display : Display
         Shows the progress.
     hooks : Hooks
         Called when the run starts and when it fails.
     before_asking : callable
-        Called once nothing was refused, before Ray starts or a verified run ends.
+        Called after all checks, before Ray starts or a verified run ends.
 
     Returns
     -------
     RunResult
-        With failed models by name.
+        The result, with the failed models by name.
 
     Raises
     ------
     AuditError
-        If nothing could be run.
+        If no model could be run.
     """
     config, schema = resolved.config, resolved.audit.schema.of_run(resolved.identity)
     resolved = replace(resolved, audit=replace(resolved.audit, schema=schema))
@@ -134,7 +134,7 @@ def run_audit(
         except KeyboardInterrupt as stop:
             _record_failure(run_dir, stop, "stopped")
             kept = 0
-            with suppress(ShardError):  # there may be no shard yet
+            with suppress(ShardError):  # the run may have no shard yet
                 fetch_shards(run_dir.path)
                 kept = sum(count_rows(run_dir.path, schema).values())
             raise type(stop)(
@@ -155,7 +155,7 @@ def run_audit(
 
 def _describe(resolved: ResolvedRun, run_dir: RunDir, display: Display) -> None:
     samples = resolved.samples
-    # They are written at every start, since the file may have been changed meanwhile.
+    # The questions are written at every start, since their file may have been changed.
     questions = chain.from_iterable(sample.questions() for sample in samples)
     write_questions(run_dir.path, questions)
     if resolved.on_open is not None:
@@ -197,21 +197,23 @@ def _describe(resolved: ResolvedRun, run_dir: RunDir, display: Display) -> None:
 
 
 def _record_failure(run_dir: RunDir, error: BaseException, status: str = "failed") -> bool:
-    """Record a failure, and return whether it is the run's: it is not if a later driver continues
-    the run."""
+    """Record a failure. Return False if a later driver continues the run, so that the failure is
+    not the run's.
+    """
     try:
         run_dir.update(status=status, ended=now())
     except SupersededError:
         return False
-    except AuditError as also:  # for example, the disk is full; the first error is shown
+    except AuditError as also:  # if, for example, the disk is full, the first error is shown
         error.add_note(f"The manifest could not be updated either: {also}")
     return True
 
 
 @dataclass(eq=False)
 class Start:
-    """Run one start of a run whose directory is open: ask every model what is missing, then
-    verify."""
+    """Run one start of a run whose directory is open: ask every model the missing questions, and
+    verify the rows.
+    """
 
     resolved: ResolvedRun
     run_dir: RunDir
@@ -224,26 +226,25 @@ class Start:
         self._going: set[str] = set()
 
     def ask(self) -> None:
-        """Ask every model that can run the questions that have no row yet."""
+        """Ask every model that can run its questions without a row."""
         config, design = self.resolved.config, self.resolved.design
         runnable = []
         for name in config.model:
             if name not in self.result.failed:
                 runnable.append(name)
         done = self._scan()
-        todo = {name: missing_tasks(done, name, design, self.questions) for name in runnable}
         totals = _rows_by_arm(np.arange(len(self.questions) * len(design.parts)), design)
         called = {name: (config.model[name], self.resolved.answering[name]) for name in runnable}
         money = partial(spent, config.cost, called)
         self.display.begin(dict.fromkeys(runnable, totals), money, config.cost.currency)
-        for name in runnable:
-            left = _rows_by_arm(todo[name], design)
-            self.display.resumed(name, {arm: totals[arm] - left[arm] for arm in totals})
         # Engines load for these models only.
         asking = {}
         for name in runnable:
-            if len(todo[name]):
-                asking[name] = todo[name]
+            tasks = missing_tasks(done, name, design, self.questions)
+            left = _rows_by_arm(tasks, design)
+            self.display.resumed(name, {arm: totals[arm] - left[arm] for arm in totals})
+            if len(tasks):
+                asking[name] = tasks
         self._keep_to_packages(done, asking)
         self._going = set(runnable)
         for name in runnable:
@@ -257,15 +258,19 @@ class Start:
         if asking or not refused_probe:
             self.before_asking()
         if asking:
-            self.display.stage("starting or joining Ray (usually 5 to 15 s)")
-            from audit.runtime.start import start_ray
+            self._ask_in_turns(asking)
 
-            runs = {name: self._steps(name, tasks) for name, tasks in asking.items()}
-            start_ray(config.cluster)
-            for name, refused in self._without_room(list(runs)).items():
-                del runs[name]
-                self._ended(name, refused)
-            run_in_turns(runs, self._may_join, self._ended)
+    def _ask_in_turns(self, asking: Mapping[str, np.ndarray]) -> None:
+        """Start or join Ray, and ask the models that fit on its nodes."""
+        self.display.stage("starting or joining Ray (usually 5 to 15 s)")
+        from audit.runtime.start import start_ray
+
+        runs = {name: self._steps(name, tasks) for name, tasks in asking.items()}
+        start_ray(self.resolved.config.cluster)
+        for name, refused in self._without_room(list(runs)).items():
+            del runs[name]
+            self._ended(name, refused)
+        run_in_turns(runs, self._may_join, self._ended)
 
     def _steps(self, name: str, todo: np.ndarray) -> Steps:
         """Return the steps of a model for the tasks `todo`."""
@@ -281,7 +286,7 @@ class Start:
         return ModelRun(self.resolved, name, rest, self.questions, self.run_dir, self.display).steps
 
     def _restarting(self, name: str, tasks: np.ndarray) -> Steps:
-        """Return the steps of a model each of whose replicates has freshly started engines."""
+        """Return the steps of a model that starts new engines for each replicate."""
         from audit.runtime.model_run import ModelRun
 
         parts = self.resolved.design.parts
@@ -289,7 +294,7 @@ class Start:
         left = [(int(k), tasks[replicate == k]) for k in np.unique(replicate)]
 
         def steps(others: Callable[[], bool]) -> Generator[None]:
-            while left:  # a finished replicate is not repeated if the rest must wait for room
+            while left:  # a finished replicate is not repeated if the others must wait for GPUs
                 index, replicate_tasks = left[0]
                 batches = self._batches(name, replicate_tasks)
                 run = ModelRun(
@@ -303,8 +308,9 @@ class Start:
     def _affordable(
         self, most: float, name: str, batches: Iterator[np.ndarray], done: int
     ) -> Iterator[np.ndarray]:
-        """Yield the batches that `cost.max` pays for, shared evenly among the models that still
-        run."""
+        """Yield the batches that `cost.max` pays for. The money is shared evenly among the running
+        models.
+        """
         resolved, run_dir = self.resolved, self.run_dir
 
         def paid() -> dict[str, float]:
@@ -326,7 +332,7 @@ class Start:
             yield from affordable(batches, done, len(resolved.design.parts), left)
         except SpentError as error:
             spent = sum(paid().values())
-            # The cost of the first question is unknown before it.
+            # Before the first question its cost is unknown.
             larger = float(f"{2 * max(most, spent):.2g}")
             stop = SpentError(
                 f"{spent:.4g} of cost.max={most:g} {resolved.config.cost.currency} are spent, and the "
@@ -337,30 +343,30 @@ class Start:
             raise stop from error
 
     def _refused(self, names: Sequence[str]) -> dict[str, AuditError]:
-        """Return the models whose endpoints would not serve, before Ray starts.
+        """Return the models whose endpoints cannot be used, before Ray starts.
 
-        This is skipped on a cluster: its nodes may reach other endpoints than this process does,
-        and engines check theirs when they start.
+        This check is skipped on a cluster. The nodes of a cluster may reach other endpoints than
+        this process, and engines check their endpoints when they start.
         """
         if self.resolved.config.cluster.address is not None:
             return {}
-        probed = []
+        probed, models, letters = [], [], []
         for name in names:
             for model in engines_of(self.resolved, name):
                 if model.engine == "openai":
-                    probed.append((name, model))
+                    probed.append(name)
+                    models.append(model)
+                    letters.append(self.resolved.work(name).reading == Reading.LETTER_LOGPROB)
         if not probed:
             return {}
-        letters = [self.resolved.work(name).reading == Reading.LETTER_LOGPROB for name, _ in probed]
-        errors = probe([model for _, model in probed], letters)
         refused = {}
-        for (name, _), error in zip(probed, errors, strict=True):
+        for name, error in zip(probed, probe(models, letters), strict=True):
             if error is not None:
                 refused[name] = error
         return refused
 
     def _without_room(self, names: Sequence[str]) -> dict[str, AuditError]:
-        """Return the models that do not fit on the nodes of the cluster, before anything loads."""
+        """Return the models that do not fit on the nodes of the cluster, before an engine loads."""
         from audit.runtime.nodes import cluster_nodes
 
         engines: dict[tuple[str, str], ModelConfig] = {}
@@ -379,8 +385,7 @@ class Start:
         return errors
 
     def _batches(self, name: str, tasks: np.ndarray) -> Iterator[np.ndarray]:
-        """Return the batches of a model. Those that show whether its answers can be read come
-        first."""
+        """Return the batches of a model. The first batches show whether its answers can be read."""
         unread = self.resolved.work(name).reading in (Reading.OPTION_TEXT, Reading.TEXT)
         if not self.resolved.config.canary or unread:
             return iter([tasks])
@@ -388,7 +393,7 @@ class Start:
         return canary_first(tasks, len(self.resolved.design.parts), alone=paid)
 
     def _scan(self) -> KeySet:
-        """Return the keys of the stored rows that stay."""
+        """Return the keys of the stored rows that are kept."""
         run_dir, schema, design = self.run_dir, self.resolved.audit.schema, self.resolved.design
         scan = scan_once(run_dir.path, schema, run_dir.attempt)
         for name, why in scan.corrupt.items():
@@ -407,10 +412,9 @@ class Start:
         return scan_run(run_dir.path, schema).done
 
     def _keep_to_packages(self, done: KeySet, asking: Collection[str]) -> None:
-        """Raise ConfigError if stored rows of an engine with weights were made by another version
-        of it.
+        """Raise ConfigError if another version of an engine with weights made its stored rows.
 
-        Without such rows, the manifest gets the present versions.
+        If there are no such rows, the manifest gets the present versions.
         """
         present, before = package_versions(), self.run_dir.manifest.packages
         if not asking or present == before:
@@ -432,13 +436,12 @@ class Start:
         import ray
 
         cluster = self.resolved.config.cluster
-        # Ray Data divides each node's CPUs in whole numbers among its executions. One without CPUs
-        # would wait.
-        cpus_of_nodes = []
+        # Ray Data divides each node's CPUs in whole numbers among its executions. An
+        # execution without CPUs would wait.
+        cpus = 0.0
         for node in ray.nodes():
             if node["Alive"]:
-                cpus_of_nodes.append(node["Resources"].get("CPU", 0.0))
-        cpus = max(cpus_of_nodes, default=0.0)
+                cpus = max(cpus, node["Resources"].get("CPU", 0.0))
         if cluster.autoscale and not cpus:  # new nodes bring CPUs
             cpus = math.inf
         if len(running) >= min(cluster.models_at_once or math.inf, cpus):
@@ -452,7 +455,8 @@ class Start:
         if error is not None:
             self.result.failed[name] = str(error)
             self.result.stopped |= {name: dict(error.stopped)} if error.stopped is not None else {}
-            if self._going:  # the command's last lines name failures; other models may still run
+            # the last lines of the command name the failures; other models may still run
+            if self._going:
                 self.display.note(f"model {name} failed: {error}")
 
     def finish(self) -> None:
@@ -465,7 +469,7 @@ class Start:
         )
         run_dir, result = self.run_dir, self.result
         failures = {"models_failed": result.failed, "models_stopped": result.stopped}
-        run_dir.update(**failures)  # this refuses a superseded driver before files are removed
+        run_dir.update(**failures)  # a superseded driver is refused here, before files are removed
         expected = expected_keys(list(config.model), design, self.questions)
         fetch_shards(run_dir.path)
         report = verify_run(run_dir.path, schema, expected, run_dir.attempt)
@@ -489,7 +493,7 @@ class Start:
             keys = expected_keys([name], design, self.questions)
             if keys.common(report.done) < len(keys):
                 raise ShardError(
-                    f"Rows of model {name} are missing although it ended. Run the same command again."
+                    f"Rows of model {name} are missing although the run ended. Type the same command again."
                 )
 
 

@@ -1,9 +1,9 @@
 """Define the stages that Ray Data runs: chunk ids -> calls before the answer -> scored rows in
 shards.
 
-They know no audit. A *task* is one part of one question's design: task = question index x number of
-parts + part index. A *chunk* is a block of tasks. It becomes one shard, named by its keys, so a
-repeated chunk overwrites itself. Stages hold handles of engine actors, never an engine.
+The stages depend on no audit. A *task* is one part of one question's design: task = question index x
+number of parts + part index. A *chunk* is a block of tasks. It becomes one shard, named by its keys,
+so a repeated chunk overwrites its own shard. Stages hold handles of engine actors, never an engine.
 """
 
 import collections
@@ -42,7 +42,7 @@ from audit.shards.questions import QuestionFile
 from audit.shards.working_copy import local_file
 from audit.shards.write import write_shard
 
-# The Ray dashboard shows them, and Prometheus collects them, labelled by model and arm.
+# The Ray dashboard shows these metrics, and Prometheus collects them, labelled by model and arm.
 # cluster/monitoring has a Grafana dashboard and alerts for them.
 METRICS = {
     "generations": "Engine calls answered",
@@ -56,7 +56,7 @@ METRICS = {
 
 
 class AuditMetrics:
-    """Count in one stage process. A counter belongs to the process that increments it."""
+    """Hold the counters of one stage process. A counter belongs to the process that increments it."""
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -81,8 +81,8 @@ class AuditMetrics:
             self._counter(name, tags).inc(value, tags=tags)
 
     def begin(self, name: str, *, arm: str = "all", **tags: str) -> None:
-        """Export a counter at 0. Prometheus sees no increase from nothing to the first value of a
-        counter.
+        """Export a counter with the value 0. Otherwise Prometheus sees no increase at the counter's
+        first value.
 
         Parameters
         ----------
@@ -94,7 +94,7 @@ class AuditMetrics:
             Further labels.
         """
         tags |= {"model": self._model, "arm": arm}
-        # `inc` refuses 0, and Ray has no public way.
+        # `inc` refuses 0, and Ray has no public function for this.
         self._counter(name, tags)._record(0.0, tags=tags)
 
     def _counter(self, name: str, tags: Mapping[str, str]) -> Counter:
@@ -112,7 +112,7 @@ class AuditMetrics:
         role : str
             The role of the calls.
         replies : iterable of (str, Generation)
-            Arm and reply.
+            Pairs of arm and reply.
         """
         sums: dict[tuple[str, str], collections.Counter[str]] = {}
         for arm, reply in replies:
@@ -128,20 +128,21 @@ class AuditMetrics:
                 self.add("tokens", n, arm=arm, engine=engine, kind=kind)
 
 
-# The reply, and that to the repeated question if it was unparsed.
+# The reply, and the reply to the repeated question if the first was unparsed.
 Answered = tuple[Generation, Generation | None]
 
 
 @dataclass(frozen=True)
 class StageContext:
-    """Hold what the stages of one model's run share. It is small, since it travels to every stage
-    process."""
+    """Hold the settings that the stages of one model's run share. They are small, since every stage
+    process gets a copy.
+    """
 
     audit: Audit
     work: Work
     run_dir: str  # a folder, or a URL of object storage, as are the two files
     questions_path: str
-    tasks_path: str  # .npy of the remaining task numbers
+    tasks_path: str  # .npy file of the remaining task numbers
     attempt: str
     store_format: str
     tasks_per_chunk: int
@@ -154,8 +155,8 @@ class StageContext:
 class TaskReader:
     """Read chunks: their tasks, and the tasks' questions and parts.
 
-    Files are opened by the first call. An error in it reaches the driver readably, while one in a
-    constructor does not.
+    The first call opens the files. An error in a call reaches the driver in readable form, while an
+    error in the constructor does not.
     """
 
     def __init__(self, context: StageContext) -> None:
@@ -195,11 +196,11 @@ class TaskReader:
         Returns
         -------
         list of (Item, Part)
-            In the order of the tasks.
+            The pairs, in the order of the tasks.
         """
         parts = self._context.work.design.parts
         wanted = sorted({task // len(parts) for task in tasks})
-        # Neighbours, as in a new run, need one read.
+        # Neighbouring questions, as in a new run, need only one read.
         if wanted and wanted[-1] - wanted[0] < 2 * len(wanted):
             items = dict(
                 enumerate(self._questions.slice(wanted[0], wanted[-1] + 1), start=wanted[0])
@@ -227,15 +228,15 @@ def _reply_from(fields: Mapping[str, Any]) -> Generation:
 
 
 def priority_of(tasks: Sequence[int]) -> int:
-    """Return the priority of a chunk's calls: its first task.
+    """Return the priority of a chunk's calls, which is the number of its first task.
 
-    Questions are then finished in order, so that replies reach the disk soon.
+    So questions are finished in order, and their rows reach the disk soon.
     """
     return min(tasks, default=0)
 
 
 class PrepareStage:
-    """Make every task's calls before the answer (`Audit.prepare`), from chunk ids."""
+    """Make the calls before the answer (`Audit.prepare`) for every task of the chunks."""
 
     def __init__(self, context: StageContext) -> None:
         self._audit, self._work = context.audit, context.work
@@ -268,7 +269,7 @@ class PrepareStage:
         return pa.Table.from_pydict({"task": tasks, "replies": stored}, schema=_PREPARED)
 
 
-# Counter: column of the counts.
+# Maps each counter to its column of the counts.
 _STORED = {
     "questions_done": "rows",
     "parse_failures": "unparsed",
@@ -277,10 +278,11 @@ _STORED = {
 
 
 class AnswerStage:
-    """Ask the model, score its answers, and write a shard to disk. Only counts are passed on.
+    """Ask the model, score its answers, and write a shard to disk.
 
-    So nothing large reaches the driver. The shard is written here, not by another stage: rows need
-    no second trip between processes, and a process that imports Ray Data takes seconds to start.
+    Only counts are passed on, so the driver receives little data. This stage writes the shard, so
+    that rows are not sent to another process. A process that imports Ray Data takes seconds to
+    start.
     """
 
     def __init__(self, context: StageContext) -> None:
@@ -294,7 +296,7 @@ class AnswerStage:
         self._reader = TaskReader(context)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
-        """Answer a batch of chunk ids, or of what `PrepareStage` made of them."""
+        """Answer a batch of chunk ids, or a batch of results of `PrepareStage`."""
         audit, work = self._context.audit, self._context.work
         if "task" in batch.column_names:
             tasks, prepared = batch["task"].to_pylist(), batch["replies"].to_pylist()
@@ -318,10 +320,10 @@ class AnswerStage:
         for question, setting, presented, requests in rows_to_ask:
             given: list[tuple[Answered, bool]] = []
             if presented.error is None:
-                # If several rows count a ballot, the first one pays for it.
+                # If several rows use one ballot, the first row counts its cost.
                 given = [(answers[r], calls.pop(r, None) is not None) for r in requests]
             row_inputs.append((question, setting, presented, requests[0].seed, given))
-        # The row of a programming problem runs a program, so several rows are made in parallel.
+        # Scoring a programming problem runs a program, so several rows are scored in parallel.
         with ThreadPoolExecutor(os.cpu_count() if work.reading == Reading.CODE else 1) as pool:
             rows = list(pool.map(lambda inputs: self._row(*inputs), row_inputs))
         return self._store(rows_to_table(rows, audit.schema))
@@ -354,8 +356,9 @@ class AnswerStage:
         return counts
 
     def _to_reask(self, presented: Presentation, reply: Generation) -> bool:
-        """Return whether options were shown, and the reply, which is not an error, names none of
-        them."""
+        """Return whether options were shown and the reply names no option. An error is not asked
+        again.
+        """
         work = self._context.work
         if (
             work.reask is None
@@ -386,8 +389,8 @@ class AnswerStage:
     ) -> dict[str, Any]:
         """Return the row of a question.
 
-        `given` has the answer, or those to the ballots, and whether this row pays for each. It is
-        empty if the question could not be asked.
+        `given` has the answer, or the answers to the ballots, and for each whether this row counts
+        its cost. It is empty if the question could not be asked.
         """
         context, work = self._context, self._context.work
         reading = Reading.TEXT if presented.pieces else work.reading
@@ -451,7 +454,9 @@ class AnswerStage:
     def _ballots(
         self, item: Item, presented: Presentation, reading: Reading, answered: Sequence[Answered]
     ) -> tuple[list[Score], list[Generation]]:
-        """Return a score for each reply, and the replies; if the sandbox fails, a single error."""
+        """Return a score for each reply, and the replies. If the sandbox fails, return a single
+        error.
+        """
         try:
             ballots, replies = [], []
             for first, second in answered:

@@ -1,4 +1,4 @@
-"""Join a running Ray, or start one, and control what it prints while it starts."""
+"""Join a running Ray or start Ray, and control what Ray prints while it starts."""
 
 import os
 import re
@@ -21,7 +21,7 @@ from audit.core.exits import heed_sigterm
 
 
 def start_ray(cluster: ClusterConfig) -> None:
-    """Join or start Ray as the configuration says; do nothing if it runs already.
+    """Join or start Ray as configured. Do nothing if this process has already joined Ray.
 
     Parameters
     ----------
@@ -54,26 +54,27 @@ def start_ray(cluster: ClusterConfig) -> None:
         ) from error
 
 
-_STARTS = 3  # Ray is started this many times on a busy machine before an error is raised
+_STARTS = 3  # number of attempts to start Ray on a busy machine
 _LATE = re.compile(
     r"timed out.*(startup|node info|waiting for gcs)|connect to gcs within", re.I | re.S
 )
 
 
 def in_time(start: Callable[[], None], clear: Callable[[], None]) -> None:
-    """Start Ray. If its processes were late, clear them away and start it again, with a note.
+    """Start Ray. If its processes did not start in time, end them, print a note, and start Ray
+    again.
 
     Parameters
     ----------
     start : callable
         Starts Ray.
     clear : callable
-        Ends what was started.
+        Ends the started processes.
 
     Raises
     ------
     Exception
-        What the last start raised; at once, if the cause is not lateness.
+        The error of the last start. If the cause is not lateness, the first error.
     """
     for left in reversed(range(_STARTS)):
         try:
@@ -87,11 +88,12 @@ def in_time(start: Callable[[], None], clear: Callable[[], None]) -> None:
         clear()
 
 
-# These variables are set for a Ray that this program starts, unless the environment has others.
+# These variables are set for a Ray that this program starts, unless the environment sets them.
 _LOCAL_RAY = {
     # An engine's own child processes (vLLM's EngineCore) end with its actor, also after a kill -9.
     "RAY_process_group_cleanup_enabled": "1",
-    # Ray starts its workers at niceness 15, where an engine on CPUs would wait for everything else.
+    # Ray starts its workers at niceness 15, so an engine on CPUs would wait for all other
+    # processes.
     "RAY_worker_niceness": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
 }
@@ -104,18 +106,18 @@ def _init_ray(cluster: ClusterConfig) -> None:
         # this driver, which is all that a stage needs. putenv is used instead of os.environ to
         # affect this process alone, so that the logs of Ray's own processes stay unchanged.
         os.putenv("RAY_BACKEND_LOG_LEVEL", "fatal")
-    # Nothing is reported, and no process collects data.
+    # Ray reports no usage, and no process collects data.
     os.environ.setdefault("RAY_DATA_USAGE_DISABLED", "1")
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if cluster.runtime_env:
         options["runtime_env"] = dict(cluster.runtime_env)
     if cluster.address is not None:
         options["address"] = cluster.address
-    # Inside `ray job submit` it is set, and ray.init takes it.
+    # Inside `ray job submit` this variable is set, and ray.init uses it.
     elif not os.environ.get("RAY_ADDRESS"):
         for name, value in _LOCAL_RAY.items():
             os.environ.setdefault(name, value)
-        # Without "local", Ray would join whatever cluster was last started on this machine.
+        # Without "local", Ray would join the cluster that was last started on this machine.
         options.update(
             address="local",
             num_cpus=cluster.num_cpus,
@@ -129,14 +131,14 @@ def _init_ray(cluster: ClusterConfig) -> None:
 
 
 def _own_folder() -> Path:
-    """Return the folder of our Ray's sockets and logs, which other users of this machine cannot
-    enter.
+    """Return the folder for the sockets and logs of the Ray that this program starts. Other users
+    of this machine cannot enter the folder.
 
     Each of Ray's processes opens its own folders to everybody, and the token of its servers is
     protected too. Its ports stay open to the network behind that token, because Ray cannot bind
     them to loopback. Raises ConfigError if the folder belongs to another user.
     """
-    with suppress(OSError):  # the file may be missing, or another user's
+    with suppress(OSError):  # the file may be missing, or belong to another user
         (Path.home() / ".ray" / "auth_token").chmod(0o600)
     folder = Path(get_default_system_temp_dir()) / f"ray-{os.getuid()}"
     with suppress(FileExistsError):
@@ -153,13 +155,13 @@ def _own_folder() -> Path:
 def hush_ray() -> None:
     """Stop Ray from printing what its processes report, such as repeated calls and ended processes.
 
-    The run says itself what that means. Only a lack of memory is reported, once, because a person
-    must act.
+    The run itself reports the consequences. Only a lack of memory is reported, once, because a
+    person must act.
     """
-    # Ray reads this at each error of a call without a waiter, such as those of Ray Data's
+    # Ray reads this variable at each error of a call without a waiter, such as those of Ray Data's
     # statistics.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
-    # Ray has no public way for the rest. Its listener looks up this name at each report.
+    # Ray has no public function for other reports. Its listener looks up this name at each report.
     worker.print_to_stdstream = lambda data, **_: say_needed_action(
         "\n".join(map(str, data["lines"]))
     )
@@ -169,7 +171,9 @@ _reported: set[str] = set()
 
 
 def say_needed_action(report: str) -> None:
-    """Print what a person must do about a report of Ray, once; nothing if nothing must be done."""
+    """Print what a person must do about a report of Ray. Print it only once, and only if a person
+    must act.
+    """
     if "low on memory" in report and "memory" not in _reported:
         _reported.add("memory")
         print(
@@ -182,7 +186,9 @@ def say_needed_action(report: str) -> None:
 
 @contextmanager
 def _stderr_held_back() -> Iterator[None]:
-    """Show what this process's C++ core prints during the start only if Ray does not start."""
+    """Hold back the output of Ray's C++ core during the start, and show it only if Ray does not
+    start.
+    """
     sys.stderr.flush()
     kept = os.dup(2)
     with tempfile.TemporaryFile() as output:
@@ -192,7 +198,7 @@ def _stderr_held_back() -> Iterator[None]:
         except BaseException as error:
             output.seek(0)
             text = output.read()
-            if b"InvalidAuthToken" in text:  # Ray repeats it every second until it gives up
+            if b"InvalidAuthToken" in text:  # Ray repeats this line every second until it gives up
                 raise ConfigError(
                     "The token for the cluster is missing or wrong. Expected RAY_AUTH_MODE=token in the environment, "
                     "and that cluster's token in RAY_AUTH_TOKEN or ~/.ray/auth_token (jobs/README.md)."
@@ -226,7 +232,7 @@ def run_command(words: Sequence[str], log: Path) -> int:
 
 
 def _run(words: list[str], log: str, folder: str) -> int:
-    # Ray sets it to one thread
+    # Ray sets this variable to one thread
     env = {}
     for k, v in os.environ.items():
         if k != "OMP_NUM_THREADS":

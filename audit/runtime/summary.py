@@ -1,4 +1,4 @@
-"""Print the table at the end of a run: what was measured, before any verdict."""
+"""Print the table at the end of a run: the measured figures, before any verdict."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,15 +46,16 @@ class SummaryRow:
     standard_error: float
     parse_rate: float
     errors: int
-    # Against the baseline, over items answered in both; None for the baseline itself.
+    # The comparison with the baseline, over items answered in both; None for the baseline.
     gain: float | None
-    improve: float | None  # expected numbers where the baseline is the mean of several replicates
+    improve: float | None  # expected numbers if the baseline is the mean of several replicates
     degrade: float | None
 
 
 def summarise(cell: CellOutcomes, roles: Roles) -> list[SummaryRow]:
-    """Return one row for each setting, arm by arm in the audit's order. The baseline is the mean of
-    its replicates."""
+    """Return one row for each setting, in the audit's order of arms. The baseline is the mean of
+    its replicates.
+    """
     base = []
     for s in cell.settings:
         if roles.is_baseline(s):
@@ -83,8 +84,9 @@ def _row(state: np.ndarray, setting: Setting, baseline: FloatArray | None) -> Su
 def print_cells(
     cells: Sequence[CellOutcomes], audit: Audit, console: Console | None = None
 ) -> None:
-    """Print one table a cell. Names come from configurations and files, so nothing in them is
-    markup."""
+    """Print one table for each cell. Names come from configurations and files, so markup in them is
+    not interpreted.
+    """
     console = console or Console(highlight=False, width=None)
     for cell in cells:
         chance = chance_level(cell.n_options)
@@ -92,7 +94,7 @@ def print_cells(
         title += f", {cell.draws} draws" if cell.draws else ""
         table = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
         table.add_column("arm")
-        level = audit.schema.level[0]  # its first letter: the table has to fit
+        level = audit.schema.level[0]  # only the first letter, since the table must fit
         for heading in (
             level,
             "rep",
@@ -107,7 +109,7 @@ def print_cells(
             table.add_column(heading, justify="right")
         for row in summarise(cell, audit.roles):
             s = row.setting
-            if not row.n:  # of no question was this asked
+            if not row.n:  # this was asked for no question
                 continue
             moved = (
                 ("",) * 3
@@ -133,10 +135,10 @@ def conclude(
 ) -> int:
     """Print the end of a run, and return its exit code.
 
-    It states the paths, the models that failed, the verdict, what to do and the next command.
-    paths: of the report; None if none was requested.
+    The text states the paths, the failed models, the verdict, the advice and the next command.
+    paths: paths of the report; None if no report was requested.
     """
-    code, config.run_dir = 0, str(run_dir)  # `audit.run` goes on from there
+    code, config.run_dir = 0, str(run_dir)  # `audit.run` continues from this result
     print(f"shards   {named(run_dir / 'shards')}\nmanifest {named(run_dir / 'manifest.json')}")
     print_failed(failed)
     if paths is not None:
@@ -151,8 +153,9 @@ def conclude(
 
 
 def print_end(content: Document, run_dirs: Sequence[Path]) -> int:
-    """Print each verdict in plain words with its figures, what to do, and the next command (of one
-    run alone); return the exit code that the verdict stands for."""
+    """Print each verdict in plain words with its figures and advice, and for a single run the next
+    command. Return the exit code of the verdict.
+    """
     from audit.governance.ruling import print_content
     from audit.judging.together import JointVerdict
     from audit.shards.manifest import MANIFEST, Manifest
@@ -166,13 +169,14 @@ def print_end(content: Document, run_dirs: Sequence[Path]) -> int:
         manifest = plain(asdict(Manifest.load(run_dirs[0])))
         if short := out_of_reach([(content, manifest)]):
             print(f"note: {one_line(short)}")
-        told = next_command(content, manifest, named(run_dirs[0]))
-        print(f"next: {one_line(told)}" if told else "", end="\n" if told else "", flush=True)
+        command = next_command(content, manifest, named(run_dirs[0]))
+        if command:
+            print(f"next: {one_line(command)}", flush=True)
     return code
 
 
 def print_failed(failed: Mapping[str, str]) -> None:
-    """Print the models that did not finish, {name: reason}."""
+    """Print the models that did not finish. `failed` maps each name to the reason."""
     for name, why in failed.items():
         refused(f"model {name} failed: {why}", lines)
 
@@ -180,24 +184,22 @@ def print_failed(failed: Mapping[str, str]) -> None:
 if TYPE_CHECKING:
     # (verdict, manifest) of each audit.
     Parts = Sequence[tuple[AuditVerdict[Any], Mapping[str, Any]]]
-# Words that say what is audited: another audit of the same model takes them too.
+# Options that describe the audited model: another audit of the same model has them too.
 _SUBJECT = ("hydra", "model", "benchmark", "endpoint", "model_id", "data")
 
 
 def next_command(content: AuditVerdict[Any], manifest: Mapping[str, Any], run_dir: str) -> str:
-    """Return the command to type after a run of one audit; empty if none fits.
+    """Return the command to type after a run of one audit; "" if no command fits.
 
-    It is the same command if rows are missing, with more questions if there were too few, or its
-    plan if the benchmark has too few. After no verdict it follows the advice, or opens the page;
-    else it plans another audit. manifest: of the run, as JSON. run_dir: as a person writes it.
+    If rows are missing, it is the same command. If there were too few questions, it is the command
+    with more questions, or the command that plans the run if the benchmark has too few. If there is
+    no verdict, the command follows the advice, or opens the page. Otherwise it plans another audit.
+    manifest: the run's manifest, as JSON. run_dir: the directory, as a person writes it.
     """
     typed, audit = manifest["config"].get("typed"), content.audit
     if typed is None:
         return ""
-    words = []
-    for word in typed:
-        if not word.startswith("plan="):
-            words.append(word)
+    words = _without(typed, "plan=")
     if not all(rows.complete for rows in content.rows):
         return _going_on(audit, words, manifest)
     if larger_one := _enlarged(audit, words, [(content, manifest)]):
@@ -206,10 +208,10 @@ def next_command(content: AuditVerdict[Any], manifest: Mapping[str, Any], run_di
     if verdicts & {"withheld", "underpowered"}:
         to_do = _mending(content, ("audit", audit, *words), manifest)
         return to_do or ("" if is_url(run_dir) else shlex.join(["audit", "open", run_dir]))
-    weighed = all(model["engine"] in LIKELIHOODS for model in manifest["models"].values())
-    other = next(
-        name for name in (("memory",) if weighed else ()) + ("perturb", "sweep") if name != audit
-    )
+    others = ["perturb", "sweep"]
+    if all(model["engine"] in LIKELIHOODS for model in manifest["models"].values()):
+        others.insert(0, "memory")
+    other = others[1] if others[0] == audit else others[0]
     same = []
     for word in words:
         if word.partition("=")[0].partition(".")[0] in _SUBJECT:
@@ -217,55 +219,57 @@ def next_command(content: AuditVerdict[Any], manifest: Mapping[str, Any], run_di
     return shlex.join(["audit", "plan", f"audit={other}", *same])
 
 
+def _without(words: Sequence[str], *starts: str) -> list[str]:
+    """Return the words of a command that begin with none of these."""
+    return [word for word in words if not word.startswith(starts)]
+
+
 def _going_on(audit: str, words: Sequence[str], manifest: Mapping[str, Any]) -> str:
-    """Return the command with more money if it ran out. It is empty if the canary stopped the run,
-    which would do so again."""
+    """Return the command that continues the run, with more money if the money ran out. Return "" if
+    the canary stopped the run, since it would stop the run again.
+    """
     stopped = manifest["models_stopped"].values()
-    if "canary" in {one["code"] for one in stopped}:
+    if "canary" in set(map(itemgetter("code"), stopped)):
         return ""
     if not stopped:
         return shlex.join(["audit", audit, *words])
-    most = max(one["cost_max"] for one in stopped)
-    kept = []
-    for word in words:
-        if not word.startswith("cost.max="):
-            kept.append(word)
-    return shlex.join(["audit", audit, *kept, f"cost.max={most:g}"])
+    most = max(map(itemgetter("cost_max"), stopped))
+    return shlex.join(["audit", audit, *_without(words, "cost.max="), f"cost.max={most:g}"])
 
 
 def _enlarged(audit: str, words: Sequence[str], parts: Parts) -> str:
-    """Return the command with the number of questions needed, or its plan if the benchmark has
-    fewer; empty if no question is missing."""
-    # The number of questions is that of a plan with two replicates, so these are repeated.
+    """Return the command that runs enough questions. If the benchmark has too few, return the
+    command that plans the run. Return "" if there are enough questions already.
+    """
+    # The number of questions comes from a plan with two replicates, so the command has two
+    # replicates.
     repeated = []
     for word in words:
         if word not in ("clean_replicates=1", "noisy_replicates=1"):
             repeated.append(word)
-    if (more := more_questions(parts)) is not None:
+    more = more_questions(parts)
+    if more is not None:
         return larger(("audit", audit, *repeated), "n", more)
     if not out_of_reach(parts):
         return ""
-    there = (word for word in repeated if not word.startswith(("n=", "run_dir=")))
-    return shlex.join(["audit", "plan", f"audit={audit}", *there, "n=all"])
+    design = _without(repeated, "n=", "run_dir=")
+    return shlex.join(["audit", "plan", f"audit={audit}", *design, "n=all"])
 
 
 def _mending(
     content: AuditVerdict[Any], command: Sequence[str], manifest: Mapping[str, Any]
 ) -> str:
-    """Return the command that the advice of a withheld verdict names; empty if a person has to read
-    or mend first."""
-    cells = []
+    """Return the command that the advice of a withheld verdict names; empty if a person must
+    first read or correct something."""
+    cells: list[Cell] = []
+    to_do: set[str] = set()
     for cell in content.cells:
         if cell.verdict == "withheld":
             cells.append(cell)
-    to_do = set()
-    for cell in cells:
-        for one in cell.advice_codes:
-            to_do.add(one.code)
+            to_do.update(map(attrgetter("code"), cell.advice_codes))
     if to_do & {"gate_parseability", "mend_unparsed"} and any(map(_calls_failed, cells)):
-        return (
-            "" if (again := "store.retry_errors=true") in command else shlex.join([*command, again])
-        )
+        retry = "store.retry_errors=true"
+        return "" if retry in command else shlex.join([*command, retry])
     if content.audit == "sweep" and "gate_noise_floor" in to_do:
         return larger(command, "seed", manifest["config"]["seed"] + 1)
     samples = manifest["benchmark"].values()
@@ -275,25 +279,29 @@ def _mending(
 
 
 def _calls_failed(cell: Cell) -> bool:
-    numbers = chain.from_iterable(gate.numbers.items() for gate in cell.gates)
-    return any(share for name, share in numbers if name.endswith("_error"))
+    for gate in cell.gates:
+        for name, share in gate.numbers.items():
+            if share and name.endswith("_error"):
+                return True
+    return False
 
 
 def larger(command: Sequence[str], key: str, n: int | str) -> str:
-    """Return the same command with more questions, in another directory if one was named, since a
-    directory holds one design."""
+    """Return the same command with more questions. If the command names a directory, the new
+    command names another directory, since a directory holds one design.
+    """
 
     def other(word: str) -> str:
         quote = word[-1] if word[-1] in "'\"" else ""  # of a path
         return f"{word.removesuffix(quote)}_2{quote}" if word.startswith("run_dir=") else word
 
-    kept = [other(word) for word in command if not word.startswith(f"{key}=")]
-    return shlex.join([*kept, f"{key}={n}"])
+    return shlex.join([*map(other, _without(command, f"{key}=")), f"{key}={n}"])
 
 
 def more_questions(parts: Parts) -> int | None:
-    """Return n for a run that would be large enough; None if no cell was too small, or its
-    benchmark has too few."""
+    """Return n for a run that would be large enough. Return None if no cell was too small, or if a
+    benchmark has too few questions.
+    """
     needed_counts = []
     for _, asked, needed, there in _too_small(parts):
         if asked < needed <= there:
@@ -302,7 +310,7 @@ def more_questions(parts: Parts) -> int | None:
 
 
 def out_of_reach(parts: Parts) -> str:
-    """Return one line if a benchmark has fewer questions than a verdict needs; else an empty text."""
+    """Return one line if a benchmark has fewer questions than a verdict needs; otherwise ""."""
     short = []
     for name, _, needed, there in _too_small(parts):
         if needed > there:
@@ -317,8 +325,9 @@ def out_of_reach(parts: Parts) -> str:
 
 
 def _too_small(parts: Parts) -> Iterator[tuple[str, int, int, int]]:
-    """Yield (benchmark, n, questions needed, questions available) of every underpowered cell whose
-    need is known."""
+    """Yield (benchmark, n, needed questions, available questions) for every underpowered cell whose
+    needed number of questions is known.
+    """
     for content, manifest in parts:
         for cell in content.cells:
             asked, needed = sizes_of(cell)

@@ -16,7 +16,7 @@ from audit.shards.questions import QuestionFile
 
 
 def engines_of(resolved: ResolvedRun, name: str) -> list[ModelConfig]:
-    """Return what a model's run loads.
+    """Return the engines that a model's run loads.
 
     Parameters
     ----------
@@ -34,15 +34,16 @@ def engines_of(resolved: ResolvedRun, name: str) -> list[ModelConfig]:
 
 
 def loaded(audit: Audit, model: ModelConfig, answering: ModelConfig) -> list[ModelConfig]:
-    """Return the engines of a model and of the one that answers: a list of one if both are the
-    same, or if the model prepares nothing."""
+    """Return the engines of a model and of its answering model. The list has one engine if both are
+    the same, or if the model makes no calls before the answer.
+    """
     return [answering] if audit.prepare is None or answering is model else [model, answering]
 
 
 def missing_tasks(
     done: KeySet, model: str, design: Design, questions: QuestionFile
 ) -> NDArray[np.int64]:
-    """Return the numbers of tasks with at least one row that no shard holds.
+    """Return the numbers of the tasks of which at least one row is not stored.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ def missing_tasks(
 
 
 def expected_keys(models: Sequence[str], design: Design, questions: QuestionFile) -> KeySet:
-    """Return the key of every row that a run must hold.
+    """Return the keys of all rows that a finished run has.
 
     Parameters
     ----------

@@ -1,5 +1,6 @@
-"""Show how far a run is, from its manifest and shards alone: any process may watch it, also
-afterwards."""
+"""Show how far a run is, from its manifest and shards alone. Any process can watch a run, also
+after its end.
+"""
 
 import time
 from collections import Counter
@@ -46,12 +47,12 @@ _SHOWN = 120  # characters of a reply that are shown
 
 
 def runs_of(folder: Path) -> list[Path]:
-    """Return the runs of a run directory, or of a suite's or panel's folder."""
+    """Return the run in a run directory, or the runs in the folder of a suite or panel."""
     return panel_runs(folder) or [folder]
 
 
 def look(run_dirs: Sequence[Path], now: float | None = None) -> tuple[Group, bool]:
-    """Return a table of each run as its shards are now.
+    """Return a table for each run from its present shards.
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ def look(run_dirs: Sequence[Path], now: float | None = None) -> tuple[Group, boo
     for run_dir in run_dirs:
         try:
             shown += _look(run_dir, time.time() if now is None else now)
-        # It has not started, or a shard was replaced meanwhile.
+        # The run has not started, or a shard was replaced during the reading.
         except (
             AuditError,
             OSError,
@@ -84,8 +85,9 @@ def look(run_dirs: Sequence[Path], now: float | None = None) -> tuple[Group, boo
 
 
 def counted(run_dir: Path) -> dict[str, Any]:
-    """Return how far a run is, for programs: rows asked for and stored by model and arm. Raises
-    AuditError if there is no run that can be read."""
+    """Return the numbers of requested and stored rows by model and arm, for programs. Raises
+    AuditError if there is no readable run.
+    """
     manifest, schema = Manifest.load(run_dir), audit_of(run_dir).schema
     arms: dict[str, dict[str, dict[str, int]]] = {}
     for model, totals in _totals(manifest).items():
@@ -106,7 +108,7 @@ def counted(run_dir: Path) -> dict[str, Any]:
 
 
 def as_text(run_dirs: Sequence[Path]) -> str:
-    """Return what `look` shows, for the page of a run in progress."""
+    """Return the text of `look` for the page of a run in progress."""
     console = Console(file=StringIO(), width=110, color_system=None)
     console.print(look(run_dirs)[0])
     return str(console.file.getvalue())  # type: ignore[attr-defined]
@@ -170,8 +172,9 @@ def _totals(manifest: Manifest) -> dict[str, dict[str, int]]:
 
 
 def _called(manifest: Manifest) -> dict[str, tuple[ModelConfig, ModelConfig]]:
-    """Return the preparing and the answering model of each model, with what its price depends
-    on."""
+    """Map each model to its preparing and its answering model, with the facts on which its price
+    depends.
+    """
     configs = [
         *manifest.config.get("model", {}).values(),
         *filter(None, [manifest.config.get("worker")]),
@@ -192,7 +195,7 @@ def _called(manifest: Manifest) -> dict[str, tuple[ModelConfig, ModelConfig]]:
 
 @lru_cache(maxsize=65536)
 def _counted(path: Path, size: int, mtime_ns: int, schema: RowSchema) -> list[tuple[str, pa.Table]]:
-    """Return the counts of a shard by model. A shard is read once, however often it is shown."""
+    """Return the counts of a shard by model. Each shard is read only once."""
     rows = read_shard(
         path, schema, (*_COUNTED, schema.level, *schema.failure_columns, *schema.cost_columns)
     )

@@ -1,9 +1,9 @@
-"""Run inside the two sandboxes of `sandbox.py`: passed to Python as text, with the standard library
-alone.
+"""Run the model's code, or the tests, inside one of the two sandboxes of `sandbox.py`.
 
-The role `candidate` holds the model's code and answers calls, the role `tests` makes them: a line
-of JSON a call and an answer. Values cross as plain data, so an object of the candidate's own, whose
-`==` is always true, does not.
+The sandbox passes this module to Python as text, so it uses the standard library only. The role
+`candidate` runs the model's code and answers calls. The role `tests` makes the calls. A call and an
+answer are one line of JSON each. Values are sent as plain data, so the tests never receive an
+object of the model's code, whose `==` could always be true.
 """
 
 import builtins
@@ -16,22 +16,39 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 LINE_BYTES = 1_000_000  # a longer answer is wrong
-READ_S = 1.0  # CPU seconds: a set of numbers with one hash takes minutes to build
-# A test's loop would end early without an error, as in `all(map(candidate, cases))`.
+# This limits the CPU seconds for reading an answer. A set of numbers with equal hashes would
+# otherwise take minutes to build.
+READ_S = 1.0
+# If the code raised one of these, a loop such as `all(map(candidate, cases))` in a test would end
+# early without an error.
 _ENDS_A_LOOP = ("StopIteration", "StopAsyncIteration")
 _SEQUENCES: dict[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 
 
 class Foreign:
-    """Stand for a value that is not plain data: equal to nothing but itself."""
+    """Represent a value that is not plain data. An instance equals only itself."""
 
 
 class NoReply(BaseException):
-    """Signal that the candidate answers no more; no `except Exception` of a test catches it."""
+    """Signal that the candidate stopped answering.
+
+    It is not an `Exception`, so that a test cannot catch it with `except Exception`.
+    """
 
 
 def pack(value: Any) -> Any:
-    """Return plain data as JSON that distinguishes tuples, sets and dicts with keys of any kind."""
+    """Convert a value to JSON that keeps tuples, sets, and dicts with keys of any type.
+
+    Parameters
+    ----------
+    value : object
+        The value.
+
+    Returns
+    -------
+    object
+        JSON. A value that is not plain data becomes a mark.
+    """
     if value is None or isinstance(value, bool):
         return value
     for plain in (int, float, str):
@@ -46,7 +63,18 @@ def pack(value: Any) -> Any:
 
 
 def unpack(value: Any) -> Any:
-    """Return the value that `pack` made JSON of; a foreign one becomes `Foreign`."""
+    """Convert the JSON of `pack` back to a value.
+
+    Parameters
+    ----------
+    value : object
+        The JSON.
+
+    Returns
+    -------
+    object
+        The value; a `Foreign` if the original was not plain data.
+    """
     if not isinstance(value, dict):
         return value
     ((name, content),) = value.items()
@@ -58,14 +86,14 @@ def unpack(value: Any) -> Any:
 def candidate(entry_point: str, calls: int, answers: int) -> None:
     """Load the model's code, then answer calls.
 
-    The code may write anything to `answers`: that is its answer.
+    The code can write anything to `answers`, which then counts as its answer.
 
     Parameters
     ----------
     entry_point : str
-        Name of the function.
+        The name of the function.
     calls, answers : int
-        File descriptors to read calls from and write answers to.
+        The file descriptors from which calls are read, and to which answers are written.
     """
     say(answers, {"started": True})
     space: dict[str, Any] = {"__name__": "candidate"}
@@ -94,20 +122,21 @@ def tests(entry_point: str, answers: int, calls: int) -> str:
     Parameters
     ----------
     entry_point : str
-        Name of the function.
+        The name of the function.
     answers, calls : int
-        File descriptors to read answers from and write calls to.
+        The file descriptors from which answers are read, and to which calls are written.
 
     Returns
     -------
     str
-        "passed", or why the tests failed in a word or two.
+        "passed", or the reason why the tests failed in one or two words.
     """
     replies = os.fdopen(answers, "rb")
-    gone: list[str] = []  # the reason why answers ended, as a test may swallow the exception
+    # This holds the reason why the answers ended, since a test may catch the exception.
+    ended: list[str] = []
 
     def end(why: str) -> NoReturn:
-        gone.append(why)
+        ended.append(why)
         raise NoReply
 
     def reply() -> Any:
@@ -154,12 +183,20 @@ def tests(entry_point: str, answers: int, calls: int) -> str:
         pass
     except Exception as error:  # noqa: BLE001
         reason = str(error) if type(error) is RuntimeError else type(error).__name__
-        return gone[0] if gone else reason
-    return gone[0] if gone else "passed"
+        return ended[0] if ended else reason
+    return ended[0] if ended else "passed"
 
 
 def say(to: int, value: Any) -> None:
-    """Write a value as a whole line to a file descriptor."""
+    """Write a value as one line of JSON.
+
+    Parameters
+    ----------
+    to : int
+        The file descriptor.
+    value : object
+        The value.
+    """
     data = json.dumps(value).encode() + b"\n"
     while data:
         data = data[os.write(to, data) :]
@@ -173,16 +210,16 @@ def main(role: str, entry_point: str, limits: str) -> NoReturn:
     role : str
         "candidate" or "tests".
     entry_point : str
-        Name of the function.
+        The name of the function.
     limits : str
-        Resource limits as JSON.
+        The resource limits as JSON.
     """
     for name, most in json.loads(limits).items():
         resource.setrlimit(getattr(resource, name), (most, most))
     received, sent, verdict = os.dup(0), os.dup(1), os.dup(2)
     null = os.open("/dev/null", os.O_RDWR)
     for fd in (0, 1, 2):
-        os.dup2(null, fd)  # output of the code is discarded
+        os.dup2(null, fd)  # This discards what the code prints.
     os.close(null)
     if role == "candidate":
         os.close(verdict)

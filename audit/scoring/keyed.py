@@ -1,4 +1,4 @@
-"""Read a free reply against its key: a letter, a number, or an answer in LaTeX (pure)."""
+"""Compare a free-form reply with its key: a letter, a number, or an answer in LaTeX."""
 
 import re
 from collections.abc import Sequence
@@ -15,24 +15,24 @@ from audit.scoring.letter import read_letter
 def read_against_key(
     reply: str, key: str, options: Sequence[str] = ()
 ) -> tuple[str | None, bool | None]:
-    r"""Return the answer that a reply gives, as text, and whether it is the key.
+    r"""Return the answer of a reply as text, and whether it equals the key.
 
     Parameters
     ----------
     reply : str
         The reply.
     key : str
-        A capital letter is an option's; a number is compared by value; another key is LaTeX, which
-        is compared with the content of the reply's last box.
+        The right answer. A capital letter names an option, and a number is compared by value. Any
+        other key is LaTeX, which is compared with the content of the reply's last box.
     options : sequence of str
-        Options of the question, if any.
+        The options of the question; empty if it has none.
 
     Returns
     -------
     answer : str or None
         The answer; None if the reply is unparsed.
     right : bool or None
-        True if it is the key; None if the reply is unparsed.
+        Whether the answer equals the key; None if the reply is unparsed.
 
     Examples
     --------

@@ -1,14 +1,15 @@
-r"""Read the option that a generated text answers (reading `letter`).
+r"""Read which option a generated text gives as its answer (reading `letter`).
 
-`strict`: the reply is a letter and nothing else, in the usual forms: `B`, `(B)`, `**B**`, `Answer:
-B`, `\boxed{B}`. `lenient`: the reply declares one letter ("... so the answer is B."), opens or
-closes with one on its own line, names one option, gives one letter with its option's text, or
-quotes exactly one option. Every other reply is unparsed. If two readings of a reply disagree it is
-unparsed, not guessed: an unparsed reply is counted and bounded downstream, a misread one is not
-seen again.
+In the form `strict`, the reply is only a letter: `B`, `(B)`, `**B**`, `Answer: B`, `\boxed{B}`. In
+the form `lenient`, the reply states exactly one option in another way. It may declare a letter ("so
+the answer is B."), or begin or end with a line that is only a letter. It may also name one option,
+give a letter with its option's text, or quote exactly one option. Every other reply is unparsed.
 
-The functions never raise on any text, and run in time linear in its length: every repetition in a
-pattern is bounded, and white space is collapsed before a pattern sees it.
+If two ways to read a reply disagree, the reply is unparsed and not guessed. The statistics count
+unparsed replies and impute them, but they cannot detect a wrong letter.
+
+The functions raise no exception for any text, and their time is linear in its length: every
+repetition in a pattern is bounded, and white space is collapsed before a pattern is matched.
 """
 
 import re
@@ -19,17 +20,16 @@ from audit.core.prompting import strip_thinking
 from audit.core.records import Answer, FinishReason
 
 UNPARSED = Answer(index=None, form="none")
-AMBIGUOUS = -1  # a declaration names several options, or contradicts itself
+AMBIGUOUS = -1  # the reply names several options, or contradicts itself
 
 MAX_STRICT_CHARS = 60
-MAX_LENIENT_CHARS = 50_000  # only the end of a longer reply is read, as a declaration stands there
-MAX_QUOTE_SEARCH_CHARS = (
-    10_000  # longer replies are not searched for quoted options (bounds the time)
-)
-MIN_QUOTE_CHARS = 4  # a shorter option ("4", "no") turns up in any prose
+# Only the end of a longer reply is read, since the answer is usually declared at the end.
+MAX_LENIENT_CHARS = 50_000
+MAX_QUOTE_SEARCH_CHARS = 10_000  # a longer reply is not searched for quoted options, to limit time
+MIN_QUOTE_CHARS = 4  # a shorter option ("4", "no") occurs in any prose by chance
 
-# The table maps full-width forms (U+FF01-FF5E), the ideographic stop and space to ASCII, and
-# removes quotation marks.
+# This table maps full-width forms (U+FF01-FF5E) and ideographic punctuation to ASCII, and removes
+# quotation marks.
 _FOLD: dict[int, str] = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}
 _FOLD |= {ord("。"): ". ", ord("、"): ", ", ord("，"): ", ", ord("："): ": ", ord("　"): " "}
 _FOLD |= dict.fromkeys(map(ord, '*`"“”„«»$'), "") | dict.fromkeys(map(ord, "‘’"), "'")
@@ -46,10 +46,10 @@ _BRACKETED_LETTER = r"[(\[{<'_]{0,3}([A-Za-z])[)\]}>'_]{0,3}"
 _STRICT = re.compile(
     rf"(?:(?:the )?(?:final |correct |best |right )?{_NOUN}(?: (?:choice|option|letter))?(?: is ?[:=]? ?| ?[:=] ?| ))?"
     rf"{_BRACKETED_LETTER}[.:!,;]?",
-    re.IGNORECASE | re.ASCII,  # ASCII, as the Kelvin sign would otherwise match a K
+    re.IGNORECASE | re.ASCII,  # Without ASCII, the Kelvin sign would match K.
 )
-# A noun and a link ("answer is", "correct option:", "答案是"), or "answer" alone. The code reads what
-# follows.
+# This matches the words before a declared answer: a noun with a verb or a colon ("answer is",
+# "option:", "答案是"), or a phrase such as "choose". `_declared_at` reads the text that follows.
 _DECLARES = re.compile(
     rf"\b{_NOUN}(?: (?:choice|option|letter|to (?:the|this|your) question))?"
     rf"(?:(?: {_IS})? ?[:=][ \n]?| - | {_IS} )"
@@ -82,7 +82,7 @@ _NEGATED_CLAUSE = re.compile(
     r"|(?:\b(?:not|never|cannot|incorrect|wrong|another|no|other)|n't) $",
     re.IGNORECASE,
 )
-# The pattern matches a clause before "B is correct" that does not support it.
+# This matches a clause that contradicts a following "B is correct", such as "I doubt that".
 _NOT_MEANT = re.compile(
     r"(?:(?:\b(?:not|never|cannot)|n't) (?:think|believe|sure|certain|say|claim|mean|agree|true|clear|know)"
     r"|\b(?:doubt|deny|tempting|might say|could say|people (?:think|believe|say)))\b[^.,;\n]{0,30}$",
@@ -106,23 +106,23 @@ _BEFORE_DENIED = re.compile(
 
 
 def read_letter(text: str, finish_reason: FinishReason, options: Sequence[str]) -> Answer:
-    """Return the option that a reply answers.
+    """Read which option a reply gives as its answer.
 
     Parameters
     ----------
     text : str
         The reply.
     finish_reason : FinishReason
-        A reply cut off at max_tokens (LENGTH) is read in the strict form only: the conclusion of
-        its reasoning is not known.
+        How the reply ended. A reply that was cut off at max_tokens (LENGTH) is read in the strict
+        form only, since the conclusion of its reasoning is missing.
     options : sequence of str
-        The k options in the order shown; letters beyond the k-th are not answers.
+        The k options in the order shown. Letters after the k-th are not answers.
 
     Returns
     -------
     Answer
-        Index and form; form "none" if unparsed. One letter that is itself an option's text ("A"
-        among blood groups) reads as the letter.
+        The index and the form, which is "none" if the reply is unparsed. A single letter is read as
+        a letter even if it is also the text of an option ("A" among blood groups).
 
     Examples
     --------
@@ -143,14 +143,27 @@ def read_letter(text: str, finish_reason: FinishReason, options: Sequence[str]) 
 
 
 def canonical(text: str) -> str:
-    """Return a text folded to ASCII forms, without quotation marks, tags, blank lines and repeated
-    white space."""
-    lines = (" ".join(line.split()) for line in _TAGS.sub("", text.translate(_FOLD)).splitlines())
-    return "\n".join(line for line in lines if line)
+    """Normalise a text before it is read.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+
+    Returns
+    -------
+    str
+        The text in ASCII forms, without quotation marks, tags, blank lines and repeated white
+        space.
+    """
+    lines = []
+    for line in _TAGS.sub("", text.translate(_FOLD)).splitlines():
+        lines.append(" ".join(line.split()))
+    return "\n".join(filter(None, lines))
 
 
 def _strict_letter(reply: str, any_case: bool) -> str | None:
-    """Return the letter if the text is nothing but a letter in its usual form."""
+    """Return the letter if the text is only a letter in one of its usual forms."""
     if len(reply) > MAX_STRICT_CHARS:
         return None
     flat = reply.replace("\n", " ").lstrip("#>- ")
@@ -158,13 +171,17 @@ def _strict_letter(reply: str, any_case: bool) -> str | None:
     if boxed and re.fullmatch(
         r"(?:the )?(?:final )?(?:answer)?(?: is)?\W*", _BOXED.sub("", flat, count=1), re.I
     ):
-        return boxed[1]  # None for a letter with a text, which is compared with the options
+        # This is None for a letter with a text, which `_in_box` compares with the options.
+        return boxed[1]
     match = _STRICT.fullmatch(flat)
     return match[1] if match and (any_case or match[1].isupper()) else None
 
 
 def _lenient(reply: str, options: list[str]) -> int | None:
-    """Return index, AMBIGUOUS or None; every declaration in the reply has to agree."""
+    """Return the index of the option, AMBIGUOUS, or None without an answer.
+
+    All declarations in the reply must agree.
+    """
     lines = (reply[: reply.find("\n")], reply[reply.rfind("\n") + 1 :]) if "\n" in reply else ()
     letters = [_strict_letter(line, any_case=False) for line in lines]
     declared = []
@@ -193,9 +210,9 @@ def _agree(indices: Iterable[int]) -> int:
 
 
 def _last_declared(reply: str, options: list[str]) -> int | None:
-    """Return the last "answer is B", "B is correct", or boxed B.
+    """Return the option of the last "answer is B", "B is correct", or boxed B.
 
-    A reasoner corrects itself, so the last one counts.
+    A model may correct itself while it reasons, so the last declaration counts.
     """
     k, last_at, last = len(options), -1, None
     for match in _DECLARES.finditer(reply):
@@ -212,8 +229,8 @@ def _last_declared(reply: str, options: list[str]) -> int | None:
         )
         if match.start() <= last_at or doubted:
             continue
-        both = ended >= 0 and _BOTH.fullmatch(reply[ended : match.start()]) is not None
-        several = both or _BEFORE_SEVERAL.search(before[-20:]) is not None
+        continued = ended >= 0 and _BOTH.fullmatch(reply[ended : match.start()]) is not None
+        several = continued or _BEFORE_SEVERAL.search(before[-20:]) is not None
         ended = match.end()
         last_at, last = match.start(), AMBIGUOUS if several else _index(match.group(1), k)
     for match in _BOXED.finditer(reply):
@@ -223,11 +240,10 @@ def _last_declared(reply: str, options: list[str]) -> int | None:
 
 
 def _in_box(match: re.Match[str], options: list[str]) -> int:
-    """Return the option of a box: its letter, unless another option's text follows ("B. Paris") or
-    is all of it.
+    """Return the option in a box such as `\\boxed{B}` or `\\boxed{B. Paris}`.
 
-    If the options are known, "E. coli" is the letter E only if it is followed by that option's
-    text.
+    A letter with a text counts if the text is that of the letter's option. The whole content may
+    also be the text of an option, such as "E. coli".
     """
     if match[1]:
         return _index(match[1], len(options))
@@ -245,8 +261,10 @@ def _in_box(match: re.Match[str], options: list[str]) -> int:
 
 
 def _declared_at(reply: str, at: int, options: list[str]) -> int | None:
-    """Return the option right after "the answer is": its text ("A planet"), or a letter, not an
-    article or a name."""
+    """Return the option right after "the answer is": its text ("A planet") or its letter.
+
+    A letter that is an article or part of a name does not count.
+    """
     match = _LETTER_HERE.match(reply, at)
     text = _option_at(reply, at, options)
     if text is not None and (match is None or _size(options[text]) > 1):
@@ -269,7 +287,7 @@ def _declared_at(reply: str, at: int, options: list[str]) -> int | None:
 
 
 def _text_declared(reply: str, end: int, text: int, options: list[str]) -> int | None:
-    """Return the option whose text ends at `end`, unless another one or a denial follows."""
+    """Return the option whose text ends at `end`, unless another option or a denial follows."""
     also = _ALSO.match(reply, end)
     if also and _option_at(reply, also.end(), options) is not None:
         return AMBIGUOUS
@@ -277,10 +295,10 @@ def _text_declared(reply: str, end: int, text: int, options: list[str]) -> int |
 
 
 def _option_at(reply: str, at: int, options: list[str]) -> int | None:
-    """Return the longest option at `at`, up to a boundary; None if two options have that text.
+    """Return the longest option whose text begins at `at` and ends at a word boundary.
 
-    The text is lower-cased character by character, which keeps lengths, so that the caller can step
-    over it.
+    It is None if two options have that text. Case is ignored without changing the length of the
+    text, so that the caller knows where it ends.
     """
     best: int | None = None
     for i, option in enumerate(options):
@@ -298,7 +316,7 @@ def _option_at(reply: str, at: int, options: list[str]) -> int | None:
 
 
 def _size(option: str) -> int:
-    """Return the length of an option's text without its closing stop."""
+    """Return the length of an option's text without its final full stop."""
     return len(option.rstrip("."))
 
 
@@ -307,10 +325,10 @@ def _same(first: str, second: str) -> bool:
 
 
 def _opening(reply: str, options: list[str]) -> int | None:
-    """Return the letter of a reply that opens with "B) ...", "B: ...", "B because ...".
+    """Return the option of a reply that begins with "B) ...", "B: ..." or "B because ...".
 
-    It is AMBIGUOUS if another option's text follows. "B. ..." is left to `_labelled`, which
-    requires the option's text: "E. coli" opens a sentence too.
+    It is AMBIGUOUS if the text of another option follows. `_labelled` reads "B. ...", since a
+    sentence may begin with a name such as "E. coli".
     """
     match = _OPENS.match(reply)
     if match is None or len({m.group(1) for m in _LABELLED.finditer(reply)}) > 1:
@@ -323,8 +341,10 @@ def _opening(reply: str, options: list[str]) -> int | None:
 
 
 def _named(reply: str, options: list[str]) -> int | None:
-    """Return one "option B" that ends a clause ("I choose option B."); options that are merely
-    discussed do not count."""
+    """Return the option of one "option B" that ends a clause, as in "I choose option B.".
+
+    Options that are only discussed do not count.
+    """
     accepted: set[int] = set()
     for match in _NAMES.finditer(reply):
         after = reply[match.end() : match.end() + 80]
@@ -341,8 +361,10 @@ def _named(reply: str, options: list[str]) -> int | None:
 
 
 def _labelled(reply: str, options: list[str]) -> int | None:
-    """Return one letter with an option's text ("B. Paris"); AMBIGUOUS if the text is another
-    option's."""
+    """Return the option of a letter with its text ("B. Paris").
+
+    It is AMBIGUOUS if the text is that of another option.
+    """
     labelled: set[int] = set()
     for match in _LABELLED.finditer(reply):
         follows = _option_at(reply, match.end(), options)
@@ -357,8 +379,10 @@ def _labelled(reply: str, options: list[str]) -> int | None:
 
 
 def _quoted(reply: str, options: list[str]) -> int | None:
-    """Return the one option whose full text occurs in the reply; longer options are found first and
-    cover shorter ones."""
+    """Return the only option whose full text occurs in the reply.
+
+    Longer options are searched first, so that a shorter option inside a longer one does not count.
+    """
     whole = [i for i, option in enumerate(options) if _size(option) and _same(option, reply)]
     if whole:
         return _agree(whole)
@@ -377,8 +401,8 @@ def _quoted(reply: str, options: list[str]) -> int | None:
         denied = _BEFORE_DENIED.search(rest[max(0, match.start() - 20) : match.start()])
         if denied or _DENIED.match(rest[match.end() : match.end() + 40]):
             return AMBIGUOUS
-        # "York's" does not answer York, nor does "York-based"; beside another option it is still in
-        # doubt.
+        # "York's" and "York-based" do not give York as the answer. They make another quoted option
+        # ambiguous.
         alone = re.search(rf"(?<!\w)(?<!\w['-]){re.escape(wanted)}(?!['-]?\w)", rest)
         quoted.append(i if alone else AMBIGUOUS)
         rest = pattern.sub("\x00", rest)

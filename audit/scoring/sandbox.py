@@ -1,11 +1,13 @@
-"""Run a model's code against a problem's tests, each in a sandbox of its own (bubblewrap, Linux).
-No other code runs it.
+"""Run a model's code and a problem's tests, each in its own sandbox (bubblewrap, Linux).
 
-The code answers calls over a pipe. The tests call it from another sandbox and alone hold the pipe
-of the verdict, so there is no success to print, no assert to patch, and no expected value to read
-where the code runs. In a sandbox: no network, home, /proc or variables, a read-only system, no
-io_uring, bpf or keys (seccomp.py), 16 MB of temporary files, no privileges, limits on time, memory,
-files and processes. The code is process 1 of its namespace: a SIGKILL comes from outside.
+Only this module runs code that a model wrote. The code answers calls over a pipe. The tests call it
+from another sandbox, and only they can write to the pipe of the result. So the code cannot print a
+success, replace an assertion or read an expected value.
+
+A sandbox has no network, no home folder, no /proc, no environment variables and no privileges. The
+system is read-only, with 16 MB for temporary files. Time, memory, files and processes are limited,
+and `seccomp.py` refuses io_uring, bpf and the kernel's keys. The code is process 1 of its
+namespace, so that a SIGKILL can only come from outside.
 """
 
 import json
@@ -27,9 +29,9 @@ from typing import IO, NamedTuple
 from audit.core.errors import ConfigError
 from audit.scoring.seccomp import seccomp_filter
 
-WALL_S = 300.0  # limit of the whole test, long as a machine may be busy
-IDLE_S = 10  # seconds that code may sleep while the tests wait; checked each second
-ENDING_S = 10.0  # seconds in which code must end after its pipe is closed
+WALL_S = 300.0  # the limit of a whole test; it is long because a machine may be busy
+IDLE_S = 10  # the seconds for which code may sleep while the tests wait, checked each second
+ENDING_S = 10.0  # the seconds in which code must end after its pipe is closed
 LIMITS = {
     "RLIMIT_CPU": 5,  # seconds
     "RLIMIT_AS": 512 * 2**20,
@@ -38,11 +40,10 @@ LIMITS = {
     "RLIMIT_NOFILE": 32,
     "RLIMIT_CORE": 0,
 }
-_CPU_USED_S = (
-    4.0  # CPU time from which a killed process counts as over the limit: the kernel counts in ticks
-)
+# A killed process with this CPU time counts as over RLIMIT_CPU, since the kernel counts in ticks.
+_CPU_USED_S = 4.0
 _TMP_BYTES = str(16 * 2**20)
-_NOBODY = 65534  # another user, as root ignores the limit on processes
+_NOBODY = 65534  # the user of the sandbox if we are root, since root ignores RLIMIT_NPROC
 _KILLED = 128 + signal.SIGKILL
 _ISOLATED = (
     *(
@@ -65,23 +66,23 @@ _ISOLATED = (
         "/dev",
     ),
 )
-# If the machine's memory runs out, the kernel kills a sandbox first.
+# This lets the kernel kill a sandbox first if the memory of the machine runs out.
 _FIRST_TO_GO = ("/bin/sh", "-c", 'echo 1000 2>/dev/null >/proc/self/oom_score_adj; exec "$@"', "sh")
 _INSTALL = (
-    "A code benchmark runs what a model wrote, in sandboxes alone: bubblewrap (bwrap) 0.8 or newer, on Linux with user "
-    "namespaces. Install it on every machine of the run, such as by: apt-get install bubblewrap."
+    "A code benchmark runs the model's code in sandboxes only. Expected bubblewrap (bwrap) 0.8 or newer on every "
+    "machine of the run, on Linux with user namespaces. Example: apt-get install bubblewrap."
 )
 
 
 class Outcome(NamedTuple):
-    """Report a run of the tests.
+    """Report the result of the tests.
 
     Attributes
     ----------
     passed : bool or None
-        None if the sandbox failed, which shows nothing of the code.
+        Whether the code passed; None if the sandbox failed, so that the code was not tested.
     why : str
-        "passed", or what happened.
+        "passed", or the reason.
     """
 
     passed: bool | None
@@ -100,27 +101,27 @@ def run_tests(
     tests : str
         Code that defines `check`.
     entry_point : str
-        Name of the function.
+        The name of the function.
     wall_s : float
-        Limit on time.
+        The time limit in seconds.
     python : str
-        Interpreter of the sandbox; "" finds one.
+        The interpreter of the sandbox; "" uses `sandbox_python`.
 
     Returns
     -------
     Outcome
-        Result.
+        The result.
 
     Raises
     ------
     ConfigError
-        If there is no sandbox.
+        If no sandbox works on this machine.
 
     Notes
     -----
-    Wrong is what the code did: an exception, a failed assertion, an end before the tests', 5
-    seconds of CPU, a wait for nothing. A sandbox that did not start or was killed is not an answer;
-    nor is time in which code waited for a CPU.
+    The code fails if it raises an exception, fails an assertion, ends before the tests, uses 5
+    seconds of CPU, or sleeps while the tests wait. A sandbox that did not start or was killed is
+    not an answer, and neither is a time limit that was reached because no CPU was free.
     """
     python = python or sandbox_python()
     calls, answers, verdict = os.pipe(), os.pipe(), os.pipe()
@@ -147,20 +148,21 @@ def run_tests(
 
 @lru_cache
 def sandbox_python() -> str:
-    """Return the interpreter of the sandboxes.
+    """Find an interpreter that works in a sandbox.
 
     Returns
     -------
     str
-        Ours, or the system's if the sandbox cannot reach ours (root's home).
+        The interpreter of this process. It is the system's interpreter if the sandbox cannot read
+        ours, which happens in the home folder of root.
 
     Raises
     ------
     ConfigError
-        If no sandbox works; the message states what to install.
+        If no sandbox works. The message states what to install.
     """
     if shutil.which("bwrap") is None:
-        raise ConfigError(f"There is no bwrap here. {_INSTALL}")
+        raise ConfigError(f"The program bwrap is not installed. {_INSTALL}")
     program, tests = "def f(x):\n    return x", "def check(f):\n    assert f((1, 'a')) == (1, 'a')"
     why = ""
     for python in (
@@ -170,12 +172,15 @@ def sandbox_python() -> str:
         passed, why = run_tests(program, tests, "f", python=python)
         if passed:
             return python
-    raise ConfigError(f"A sandbox of bwrap does not work here: {why}. {_INSTALL}")
+    raise ConfigError(f"The sandbox of bwrap does not work: {why}. {_INSTALL}")
 
 
 @dataclass
 class _Half:
-    """Hold one of the two sandboxes. `info` is a file in which bwrap names the process inside."""
+    """Hold one of the two sandboxes.
+
+    `info` is a file in which bwrap writes the number of the process inside.
+    """
 
     process: subprocess.Popen[bytes]
     info: IO[bytes]
@@ -183,20 +188,35 @@ class _Half:
 
     @property
     def inside(self) -> int | None:
-        """Return the process that is 1 in the sandbox, while it lives: its number may be another's
-        later."""
+        """Return the outer number of process 1 of the sandbox, or None if it has ended.
+
+        The kernel may give the number to another process later, so its parent is checked.
+        """
         self.info.seek(0)
         pid: int = json.loads(self.info.read() or b"{}").get("child-pid", 0)
         return pid if _stat(f"/proc/{pid}/stat")[1:2] == [str(self.process.pid)] else None
 
     def waits(self) -> bool:
-        """Return whether all its threads sleep: no thread waits for a CPU, reads a disk or was
-        stopped."""
+        """Return whether all threads sleep.
+
+        This is False if a thread waits for a CPU, reads from a disk or was stopped.
+        """
         states = [_stat(str(path))[:1] for path in Path(f"/proc/{self.inside}/task").glob("*/stat")]
-        return bool(states) and all(state == ["S"] for state in states)
+        return bool(states) and states.count(["S"]) == len(states)
 
     def ended(self, within_s: float) -> bool:
-        """Return whether it ends by itself; the CPU time that it used is then in `cpu_s`."""
+        """Wait for the sandbox to end by itself, and store its CPU time in `cpu_s`.
+
+        Parameters
+        ----------
+        within_s : float
+            The longest time to wait, in seconds.
+
+        Returns
+        -------
+        bool
+            Whether it ended.
+        """
         until = time.monotonic() + within_s
         while self.process.returncode is None:
             pid, status, used = os.wait4(self.process.pid, os.WNOHANG)
@@ -210,7 +230,7 @@ class _Half:
         return True
 
     def end(self) -> None:
-        """Kill all processes in it: with process 1 the others die."""
+        """Kill all processes of the sandbox. They end when its process 1 is killed."""
         if self.info.closed:
             return
         if (inside := self.inside) is not None:
@@ -223,7 +243,7 @@ class _Half:
 
 
 def _stat(path: str) -> list[str]:
-    """Return state, parent and so on of a process or thread; empty if it is gone."""
+    """Return the fields of a stat file from the state on; empty if the process has ended."""
     with suppress(OSError):
         return Path(path).read_text(errors="replace").rpartition(")")[2].split()
     return []
@@ -232,8 +252,7 @@ def _stat(path: str) -> list[str]:
 def _start(python: str, given: tuple[str, str, str], pipes: tuple[int, int, int]) -> _Half:
     """Start a sandbox.
 
-    `given` is the role, the entry point and the text of the half; `pipes` its stdin, stdout and
-    stderr.
+    `given` holds the role, the entry point and the code. `pipes` holds stdin, stdout and stderr.
     """
     role, entry_point, text = given
     inside = files("audit.scoring").joinpath("inside.py").read_text(encoding="utf-8")
@@ -285,25 +304,31 @@ def _start(python: str, given: tuple[str, str, str], pipes: tuple[int, int, int]
 
 
 def _mounts(python: Path) -> list[str]:
-    """Return the arguments of bwrap: the system and the interpreter to read, without packages, and
-    a small folder to write."""
+    """Return bwrap's arguments for the file system.
+
+    The system and the interpreter can be read, without installed packages. Only a small temporary
+    folder can be written.
+    """
     prefix, usr = python.parent.parent, Path("/usr")
-    words = []
-    for path in (usr, *(Path(name) for name in ("/bin", "/lib", "/lib64")), prefix):
+    arguments = []
+    for path in (usr, Path("/bin"), Path("/lib"), Path("/lib64"), prefix):
         if path.is_symlink():
-            words += ["--symlink", str(path.readlink()), str(path)]
+            arguments += ["--symlink", str(path.readlink()), str(path)]
         elif path == usr or (path.exists() and not path.is_relative_to(usr)):
-            words += ["--ro-bind", str(path), str(path)]
+            arguments += ["--ro-bind", str(path), str(path)]
     for root in {prefix, usr, usr / "local"}:
-        # Solutions of a benchmark may be installed in it.
+        # Installed packages are hidden, since they may contain the solutions of a benchmark.
         for path in root.glob("lib/python3*/*-packages"):
-            words += ["--size", "4096", "--tmpfs", str(path), "--remount-ro", str(path)]
-    return [*words, "--size", _TMP_BYTES, "--tmpfs", "/tmp", "--chdir", "/tmp"]  # noqa: S108  (the sandbox's own)
+            arguments += ["--size", "4096", "--tmpfs", str(path), "--remount-ro", str(path)]
+    # This /tmp is inside the sandbox.
+    return [*arguments, "--size", _TMP_BYTES, "--tmpfs", "/tmp", "--chdir", "/tmp"]  # noqa: S108
 
 
 def _read(output: IO[bytes], wall_s: float, halves: list[_Half]) -> tuple[str | None, bool]:
-    """Return what the tests write until they end, None if they do not; and whether both halves
-    slept all the while."""
+    """Return the output of the tests, and whether both sandboxes slept for IDLE_S seconds.
+
+    The output is None if the tests did not end.
+    """
     text, idle, until = b"", 0, time.monotonic() + wall_s
     while idle < IDLE_S and time.monotonic() < until:
         if not select.select([output], [], [], 1.0)[0]:
@@ -316,12 +341,15 @@ def _read(output: IO[bytes], wall_s: float, halves: list[_Half]) -> tuple[str | 
 
 
 def _outcome(output: str | None, idle: bool, code: _Half, notes: IO[bytes]) -> Outcome:
-    """Return the outcome. `notes` holds what bwrap wrote about the code's sandbox."""
+    """Return the outcome of the tests from their output.
+
+    `notes` is a file with the messages of bwrap about the sandbox of the code.
+    """
     if output is None:
         code.end()
         if code.cpu_s >= _CPU_USED_S:
             return Outcome(False, "cpu_limit")
-        return Outcome(False, "waits") if idle else Outcome(None, "no CPU for it in time")
+        return Outcome(False, "waits") if idle else Outcome(None, "no CPU was free in time")
     _, marker, why = output.rpartition("verdict ")
     if not marker:
         return Outcome(None, f"the tests' sandbox failed: {output[:200] or 'it was killed'}")

@@ -1,5 +1,4 @@
-"""Read the answer of a model's generation, or of its log-likelihoods of the options, and whether it
-is right.
+"""Read the answer from a model's reply or from its log-likelihoods, and decide whether it is right.
 
 A failure is never scored as an answer.
 """
@@ -18,10 +17,11 @@ from audit.scoring.letter import read_letter
 from audit.scoring.sandbox import run_tests
 from audit.scoring.scored import logprobs
 
-# `option_normalisation` makes the total logprobs of options of different lengths comparable. none:
-# the total. It is the probability of the reply, but every further token costs, so it favours short
-# options. token: the mean per token, for which the engine's reply suffices. byte: the total per
-# UTF-8 byte of the option's text, so that models with different tokenizers are compared alike.
+# `option_normalisation` makes the total logprobs of options of different lengths comparable.
+# - none keeps the total. It is the probability of the whole reply and favours short options, since
+#   every further token lowers it.
+# - token divides by the number of tokens, which the engine reports.
+# - byte divides by the number of UTF-8 bytes of the option, which does not depend on the tokenizer.
 NORMALISATIONS = ("none", "token", "byte")
 DEFAULT_NORMALISATION = "token"
 
@@ -35,37 +35,37 @@ def read_logprobs(
     options: Sequence[str] = (),
     none_is_lowest: bool = False,
 ) -> Answer:
-    """Return the option with the highest (normalised) log-likelihood, or unparsed.
+    """Choose the option with the highest normalised log-likelihood.
 
     Parameters
     ----------
     option_logprobs : sequence of float or None
-        k totals in nats.
+        The total logprobs of the k options in nats; None if the engine gave no value.
     option_tokens : sequence of int
-        k token counts (for `token`).
+        The k token counts, for the normalisation `token`.
     normalise : str
         One of NORMALISATIONS.
     options : sequence of str
-        k texts (for `byte`).
+        The k texts, for the normalisation `byte`.
     none_is_lowest : bool
-        True if a None lies below every value that is given. That holds for option letters at
-        endpoints that list the top tokens only (an unlisted token is less likely than a listed
-        one). It does not hold for whole option texts: an unknown could be the best, so one None
-        makes the answer unparsed.
+        Whether None means a value below all others. This holds for option letters at endpoints that
+        list the top tokens, since every other token is less likely. It does not hold for whole
+        option texts. There an unknown value could be the best, so one None makes the answer
+        unparsed.
 
     Returns
     -------
     Answer
-        The option. It is unparsed (form "none"), never a guess, if no value is given, a value is
-        NaN or +inf (an engine fault), or the best value is -inf or shared by two options (taking
-        the first would favour position A).
+        The option. The answer is unparsed (form "none") and not guessed if there is no value, or a
+        value is NaN or +inf, which is a fault of the engine. It is also unparsed if the best value
+        is -inf, or if two options share it.
 
     Raises
     ------
     ConfigError
         If the normalisation is unknown.
     DataError
-        If counts do not match the options.
+        If the number of counts or texts is not the number of options.
 
     Examples
     --------
@@ -89,44 +89,44 @@ def read_logprobs(
 def _lengths(
     k: int, option_tokens: Sequence[int], normalise: str, options: Sequence[str]
 ) -> list[int]:
+    """Return the lengths by which the logprobs of k options are divided."""
     if normalise == "none":
         return [1] * k
     lengths, name = list(option_tokens), "token counts (option_tokens)"
     if normalise == "byte":
-        lengths, name = (
-            [len(text.encode("utf-8", "surrogatepass")) for text in options],
-            "option texts",
-        )
-    if len(lengths) != k or any(length < 1 for length in lengths):
-        problem = f"Cannot normalise {k} option logprobs by {normalise}: {name} are {lengths}"
+        lengths, name = [], "bytes of the option texts"
+        for text in options:
+            lengths.append(len(text.encode("utf-8", "surrogatepass")))
+    if len(lengths) != k or min(lengths, default=1) < 1:
         raise DataError(
-            f"{problem}. Expected {k} lengths of at least 1, or option_normalisation=none."
+            f"The {name} are {lengths}, so {k} option logprobs cannot be normalised by {normalise}. "
+            f"Expected {k} lengths of at least 1. Example: option_normalisation=none."
         )
     return lengths
 
 
 def read_code(text: str, entry_point: str, *, truncated: bool = False) -> str | None:
-    r"""Return the code that a reply holds.
+    r"""Extract the code from a reply.
 
     Parameters
     ----------
     text : str
         The reply.
     entry_point : str
-        Name of the function to define.
+        The name of the function that the code must define.
     truncated : bool
-        True if the reply was cut off.
+        Whether the reply was cut off.
 
     Returns
     -------
     str or None
-        None if it holds no code: it is prose, or was cut off before a fence was closed.
+        The code. It is None if the reply is prose, or was cut off before a code block was closed.
 
     Notes
     -----
-    A reply is read by its last fenced block that defines the function; if no block does, by its
-    first fenced block. Without a fence, it is read as a whole if it defines the function, and as
-    the continuation of the prompt if its first line is indented.
+    The code is the last fenced block that defines the function, or else the first fenced block.
+    Without a fence, the whole reply is code if it defines the function. If its first line is
+    indented, the reply is code that continues the prompt.
 
     Examples
     --------
@@ -151,8 +151,10 @@ def read_code(text: str, entry_point: str, *, truncated: bool = False) -> str | 
 
 
 def _blocks(text: str) -> tuple[list[str], bool]:
-    """Return the fenced blocks, and whether a last one is not closed. Linear: every fence is found
-    once."""
+    """Return the fenced blocks, and whether a last block is not closed.
+
+    Every line is read once, so the time is linear in the length of the text.
+    """
     blocks, start, mark = [], None, ""
     for line in re.finditer(r"[^\n]*(?:\n|$)", text):
         stripped = line[0].strip()
@@ -172,8 +174,9 @@ class Score(NamedTuple):
     answer : Answer
         The answer that was read.
     correct : bool or None
-        None if no answer could be read (unparsed, truncated or error), which is not "wrong", and
-        with reading `text`, which has no answer to score.
+        Whether the answer is right. It is None if no answer could be read (unparsed, truncated or
+        error), which does not count as wrong. It is also None for the reading `text`, which is not
+        scored.
     finish_reason : FinishReason
         How the generation ended.
     """
@@ -198,30 +201,31 @@ def score(
     generation : Generation
         The reply.
     options : sequence of str
-        Options as shown.
+        The options as shown.
     gold : int
-        Index of the right option.
+        The index of the right option.
     reading : Reading
-        How the answer is read: `number` compares with the target of `item`, `code` runs its tests.
+        How the answer is read. `number` compares with the target of `item`, and `code` runs its
+        tests.
     normalisation : str
-        Of `option_text`; the letters of `letter_logprob` are one token each and are compared as
-        they are.
+        The normalisation of `option_text`. The letters of `letter_logprob` are one token each and
+        need none.
     item : Item or None
-        The question, for readings `number` and `code`.
+        The question, for the readings `number` and `code`.
 
     Returns
     -------
     Score
-        Answer and correctness. A reply that was cut off and holds no answer keeps finish_reason
-        LENGTH: truncated.
+        The answer and whether it is right. A reply that was cut off without an answer keeps the
+        finish_reason LENGTH, which counts as truncated.
 
     Raises
     ------
     DataError
-        If an engine scored another number of options than the question has, or a question has no
-        target or tests to be read by.
+        If the engine scored another number of options than the question has, or if the question has
+        no target or tests.
     SandboxError
-        If code could not be run, which shows nothing of the code.
+        If the code could not be run, so that it was not tested.
     """
     if generation.failed:
         return Score(UNREADABLE, None, FinishReason.ERROR)
@@ -235,17 +239,15 @@ def score(
         reason = generation.finish_reason
         answer = read_letter(generation.text, reason, options)
     else:
-        answer, reason = (
-            _read_scored(generation, options, reading, normalisation),
-            FinishReason.SCORED,
-        )
+        answer = _read_scored(generation, options, reading, normalisation)
+        reason = FinishReason.SCORED
     return Score(answer, answer.index == gold if answer.parsed else None, reason)
 
 
 def _score_number(generation: Generation, item: Item | None) -> Score:
     if item is None or item.target is None:
         raise DataError(
-            "A question without a target cannot be scored by its number. Expected one, as in GSM8K."
+            "A question has no target, so the reading number cannot score it. Expected a target, as in GSM8K."
         )
     truncated = generation.finish_reason == FinishReason.LENGTH
     number, correct = score_number(generation.text, item.target, truncated=truncated)
@@ -255,7 +257,7 @@ def _score_number(generation: Generation, item: Item | None) -> Score:
 def _score_code(generation: Generation, item: Item | None) -> Score:
     if item is None or item.code is None:
         raise DataError(
-            "A question without tests cannot be scored by running code. Expected one as in HumanEval."
+            "A question has no tests, so the reading code cannot score it. Expected tests, as in HumanEval."
         )
     reason, entry_point = generation.finish_reason, item.code.entry_point
     code = read_code(generation.text, entry_point, truncated=reason == FinishReason.LENGTH)
@@ -263,7 +265,7 @@ def _score_code(generation: Generation, item: Item | None) -> Score:
         return Score(UNREADABLE, None, reason)
     outcome = run_tests(f"{item.text}\n{code}", item.code.tests, entry_point)
     if outcome.passed is None:
-        raise SandboxError(f"No sandbox for the code: {outcome.why}")
+        raise SandboxError(f"The sandbox failed, so the code was not tested: {outcome.why}")
     return Score(Answer(None, outcome.why), outcome.passed, reason)
 
 
@@ -277,57 +279,64 @@ def _read_scored(
 
 
 def majority(ballots: Sequence[Score]) -> Score:
-    """Return the option with most votes; of several with as many, the one that was named first.
+    """Choose the option with most votes. In a tie, it is the option that was voted for first.
 
     Parameters
     ----------
     ballots : sequence of Score
-        Votes. A ballot without an answer abstains.
+        The votes. A vote without an answer abstains.
 
     Returns
     -------
     Score
-        The vote. It is unparsed if most ballots abstain, and a failure if one ballot failed.
+        The result. It is unparsed if most votes abstain, and a failure if a vote failed.
 
     Examples
     --------
-    >>> one, other = (Score(Answer(k, "strict"), k == 0, FinishReason.STOP) for k in (0, 1))
-    >>> majority([one, other]).answer.index, majority([one, other, other]).answer.index
+    >>> a = Score(Answer(0, "strict"), True, FinishReason.STOP)
+    >>> b = Score(Answer(1, "strict"), False, FinishReason.STOP)
+    >>> majority([a, b]).answer.index, majority([a, b, b]).answer.index
     (0, 1)
     """
-    if any(ballot.finish_reason == FinishReason.ERROR for ballot in ballots):
-        return Score(UNREADABLE, None, FinishReason.ERROR)
-    named = []
+    first_votes: dict[int | None, Score] = {}
+    counts: Counter[int | None] = Counter()
+    abstained = []
     for ballot in ballots:
+        if ballot.finish_reason == FinishReason.ERROR:
+            return Score(UNREADABLE, None, FinishReason.ERROR)
         if ballot.answer.parsed:
-            named.append(ballot)
-    if 2 * len(named) < len(ballots) or not named:
-        return next(ballot for ballot in ballots if not ballot.answer.parsed)
-    # A tie goes to the first.
-    ((most, _),) = Counter(ballot.answer.index for ballot in named).most_common(1)
-    return next(ballot for ballot in named if ballot.answer.index == most)
+            first_votes.setdefault(ballot.answer.index, ballot)
+            counts[ballot.answer.index] += 1
+        else:
+            abstained.append(ballot)
+    if counts.total() < len(abstained) or not counts:
+        return abstained[0]
+    # In a tie, `most_common` gives the option that was counted first.
+    ((most, _),) = counts.most_common(1)
+    return first_votes[most]
 
 
 def counted(replies: Sequence[Generation], ballots: Sequence[Score]) -> Generation:
-    """Join several replies to one.
+    """Join the replies of a vote to one generation.
 
     Parameters
     ----------
     replies : sequence of Generation
         The replies.
     ballots : sequence of Score
-        How each was read.
+        The vote that was read from each reply.
 
     Returns
     -------
     Generation
-        A line for each reply, with its text or the letter that was scored; and the first error.
+        A line for each reply, with its text or the letter of its answer, and the first error.
     """
-    letters = ("" if b.answer.index is None else chr(ord("A") + b.answer.index) for b in ballots)
-    numbered = enumerate(zip(replies, letters, strict=True), start=1)
-    text = "\n".join(f"[{k}] {reply.text or letter}" for k, (reply, letter) in numbered)
-    errors = []
-    for reply in replies:
+    lines, errors = [], []
+    for k, (reply, ballot) in enumerate(zip(replies, ballots, strict=True), start=1):
+        index = ballot.answer.index
+        letter = "" if index is None else chr(ord("A") + index)
+        lines.append(f"[{k}] {reply.text or letter}")
         if reply.error:
             errors.append(reply.error)
-    return Generation(text, engine_id=replies[0].engine_id, error=errors[0] if errors else None)
+    error = errors[0] if errors else None
+    return Generation("\n".join(lines), engine_id=replies[0].engine_id, error=error)

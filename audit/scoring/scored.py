@@ -1,8 +1,8 @@
-"""Define what a reference scorer asks of an engine, and what it reads from the reply (pure).
+"""Define the requests and the readings that reference scorers share.
 
-A response is canonical: the published position of an item's option, never the position at which it
-was shown, so that responses to two edits of one item can be compared. An unparsed reply has no
-response, and is never wrong.
+A response is canonical: it is the published position of an option, and not the position at which
+the option was shown. So responses to two edits of the same item can be compared. An unparsed reply
+has no response and does not count as wrong.
 """
 
 import math
@@ -19,29 +19,29 @@ DEFAULT_STYLE = "paren"
 
 
 class Needs(StrEnum):
-    """Name what an engine must be able to give."""
+    """Name the kinds of reply that an engine must be able to give."""
 
     TEXT = "text"
-    LETTERS = "letters"  # logprobs of given first tokens
-    CONTINUATIONS = "continuations"  # total logprob of given replies
+    LETTERS = "letters"  # the logprobs of given first tokens
+    CONTINUATIONS = "continuations"  # the total logprobs of given replies
     MASKED_LM = "masked_lm"  # pseudo-log-likelihoods
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Hold a reading of one reply.
+    """Hold the reading of one reply.
 
     Attributes
     ----------
     response : int or None
-        Canonical; None if nothing was read.
+        The canonical response; None if the reply is unread.
     score : float or None
-        1 or 0; None if nothing was read.
+        1 or 0; None if the reply is unread.
     why : str
-        Why nothing was read.
+        The reason if the reply is unread.
     detail : mapping of str to float
-        Numbers behind it (nats): margin over the second best, logprobs of labels, the probability
-        mass they hold.
+        Further numbers, such as the margin over the second option in nats, or the probability mass
+        of the labels.
     """
 
     response: int | None
@@ -51,7 +51,20 @@ class Scored:
 
 
 def unread(why: str, **detail: float) -> Scored:
-    """Return the reading of a reply in which nothing could be read, and why."""
+    """Return the reading of a reply that could not be read.
+
+    Parameters
+    ----------
+    why : str
+        The reason.
+    **detail : float
+        Further numbers.
+
+    Returns
+    -------
+    Scored
+        A reading without a response and a score.
+    """
     return Scored(None, None, why, detail)
 
 
@@ -63,14 +76,14 @@ def shown(item: Item, style: str, alphabet: str) -> list[str]:
     item : Item
         The question.
     style : str
-        Label style.
+        The label style.
     alphabet : str
-        Letters.
+        The letters.
 
     Returns
     -------
     list of str
-        In the order in which the item has them.
+        The labelled options in the order of the item.
 
     Raises
     ------
@@ -83,30 +96,44 @@ def shown(item: Item, style: str, alphabet: str) -> list[str]:
 
 
 def ask_letter(item: Item, prompt: str) -> Ask:
-    """Return a prompt that is answered by the letter of one option."""
+    """Return the request for a prompt that is answered by the letter of an option.
+
+    Parameters
+    ----------
+    item : Item
+        The question.
+    prompt : str
+        The prompt with the labelled options.
+
+    Returns
+    -------
+    Ask
+        The prompt with an instruction, and the letters of the options.
+    """
     letters = tuple(LETTERS[: len(item.options)])
     return Ask(f"{prompt}\nAnswer with the letter of one option.", letters=letters)
 
 
 def read_best(item: Item, generation: Generation) -> Scored:
-    """Return the option whose logprob is the highest, as published.
+    """Read the option with the highest logprob.
 
     Parameters
     ----------
     item : Item
         The question.
     generation : Generation
-        `option_logprobs` in the order shown.
+        The reply, with `option_logprobs` in the order shown.
 
     Returns
     -------
     Scored
-        The option; unread if two options share the highest value, or a value is not a number.
+        The canonical response. The reply is unread if two options share the highest value, or if a
+        value is missing or not finite.
 
     Notes
     -----
-    A tie is not given to the first option (failure F3b), nor is an option that the engine did not
-    return taken for unlikely (F3c). (The authors of MC1 count a tie as wrong.)
+    A tie does not count as the first option (failure F3b), and a missing value does not count as
+    unlikely (failure F3c). The authors of MC1 count a tie as wrong.
     """
     values = finite_logprobs(generation, len(item.options))
     if isinstance(values, Scored):
@@ -118,7 +145,20 @@ def read_best(item: Item, generation: Generation) -> Scored:
 
 
 def reply_best(item: Item, response: int | None) -> Generation:
-    """Return a reply that `read_best` reads as a response; None: as nothing."""
+    """Return the reply of a scripted model with a given response.
+
+    Parameters
+    ----------
+    item : Item
+        The question.
+    response : int or None
+        The canonical response; None gives a reply that `read_best` cannot read.
+
+    Returns
+    -------
+    Generation
+        The reply.
+    """
     return preferring(len(item.options), None if response is None else item.shown.index(response))
 
 
@@ -130,14 +170,14 @@ def judged(item: Item, response: int, **detail: float) -> Scored:
     item : Item
         The question.
     response : int
-        Canonical response.
-    detail : float
-        Numbers behind it.
+        The canonical response.
+    **detail : float
+        Further numbers.
 
     Returns
     -------
     Scored
-        The reading.
+        The reading, with score 1 if the response is the key.
     """
     return Scored(response, float(response == item.key), "", detail)
 
@@ -150,46 +190,47 @@ def logprobs(generation: Generation, expected: int) -> Sequence[float | None]:
     generation : Generation
         The reply.
     expected : int
-        Number of texts that were scored.
+        The number of texts that were scored.
 
     Returns
     -------
     sequence of float or None
-        Logprobs.
+        The logprobs; None for a text without a value.
 
     Raises
     ------
     DataError
-        If their number is another.
+        If the number of logprobs is not the expected one.
     """
     values = generation.option_logprobs
     if len(values) != expected:
         engine = generation.engine_id
         raise DataError(
-            f"Engine {engine!r} returned {len(values)} logprobs for {expected} texts: expected one each."
+            f"Engine {engine!r} returned {len(values)} logprobs for {expected} texts. Expected one for each text."
         )
     return values
 
 
 def finite_logprobs(generation: Generation, expected: int) -> list[float] | Scored:
-    """Return all logprobs, or the reason why they cannot be compared.
+    """Return all logprobs of a generation, or an unread reading if they cannot be compared.
 
     Parameters
     ----------
     generation : Generation
         The reply.
     expected : int
-        Number of texts that were scored.
+        The number of texts that were scored.
 
     Returns
     -------
     list of float or Scored
-        Unread if a value is missing or not finite.
+        The logprobs. It is an unread reading if the engine failed, or if a value is missing or not
+        finite.
 
     Raises
     ------
     DataError
-        If their number is another.
+        If the number of logprobs is not the expected one.
     """
     if generation.failed:
         return unread("error")
@@ -202,14 +243,36 @@ def finite_logprobs(generation: Generation, expected: int) -> list[float] | Scor
 
 
 def scored_reply(values: Sequence[float]) -> Generation:
-    """Return the generation of an engine that gave these logprobs, for self-tests and scripted
-    models."""
+    """Return a generation with given logprobs, for self-tests and scripted models.
+
+    Parameters
+    ----------
+    values : sequence of float
+        The logprobs.
+
+    Returns
+    -------
+    Generation
+        A reply without text.
+    """
     return Generation(
         finish_reason=FinishReason.SCORED, engine_id="self-test", option_logprobs=tuple(values)
     )
 
 
 def preferring(count: int, position: int | None) -> Generation:
-    """Return logprobs of `count` texts of which the one at `position` is likeliest; None: all are
-    equal."""
+    """Return a generation in which one of several texts is the most likely.
+
+    Parameters
+    ----------
+    count : int
+        The number of texts.
+    position : int or None
+        The position of the most likely text; any other value makes all texts equally likely.
+
+    Returns
+    -------
+    Generation
+        The logprobs of the texts.
+    """
     return scored_reply([-1.0 if i == position else -3.0 for i in range(count)])

@@ -1,12 +1,14 @@
-"""Build a seccomp filter for the sandbox, as bwrap takes it (`--seccomp FD`): classic BPF, without
-libseccomp.
+"""Build the seccomp filter of the sandbox, in classic BPF without libseccomp.
 
-Refused with EPERM are calls that code of a benchmark never needs and that reach deep into the
-kernel: io_uring, bpf, ptrace and reading another process's memory, the kernel's keys, userfaultfd,
-perf events, file handles, and new namespaces or mounts. Memory that no limit on a process counts is
-refused too: shared segments, queues and files in memory. Sockets are of the internet and of files:
-AF_VSOCK reaches the host of a virtual machine from any network namespace. A call of another
-architecture (32 bit on x86-64, or x32) ends the process: its numbers mean other calls.
+bwrap reads the filter from a file (`--seccomp FD`). The filter refuses system calls that the code
+of a benchmark does not need and that attack the kernel more easily than others. These are io_uring,
+bpf, ptrace and reading the memory of other processes, the kernel's keys, userfaultfd, perf events,
+file handles, and new namespaces or mounts. It also refuses memory that the limits of a process do
+not count: shared segments, queues and files in memory. A refused call returns EPERM.
+
+Only sockets of the internet and of files are allowed, since AF_VSOCK reaches the host of a virtual
+machine from any network namespace. A call of another architecture (32 bit on x86-64, or x32) ends
+the process, since the same number means another call there.
 """
 
 import errno
@@ -14,8 +16,8 @@ import platform
 import struct
 from collections.abc import Mapping
 
-# These are numbers of system calls (Linux, arch/x86/entry/syscalls/syscall_64.tbl and
-# include/uapi/asm-generic/unistd.h).
+# These system call numbers are from Linux: arch/x86/entry/syscalls/syscall_64.tbl and
+# include/uapi/asm-generic/unistd.h.
 _X86_64 = {
     "ptrace": 101,
     "add_key": 248,
@@ -79,14 +81,12 @@ FAMILIES = (1, 2, 10)  # AF_UNIX, AF_INET, AF_INET6
 REFUSED: Mapping[str, Mapping[str, int]] = {"x86_64": _X86_64, "aarch64": _AARCH64}
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32 = 0x40000000  # this bit marks a call of the x32 ABI
-# BPF_LD|W|ABS, BPF_JMP|JEQ|K, |JGE|K, BPF_RET|K.
-_LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _RETURN = (
-    0x20,
-    0x15,
-    0x35,
-    0x06,
-)
-_NUMBER, _ARCH, _FIRST = 0, 4, 16  # offsets in struct seccomp_data; the lower half of args[0]
+_LOAD = 0x20  # BPF_LD | BPF_W | BPF_ABS
+_JUMP_EQUAL = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
+_JUMP_AT_LEAST = 0x35  # BPF_JMP | BPF_JGE | BPF_K
+_RETURN = 0x06  # BPF_RET | BPF_K
+# These are offsets in struct seccomp_data. _FIRST is the lower half of args[0].
+_NUMBER, _ARCH, _FIRST = 0, 4, 16
 _ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 
 
@@ -96,17 +96,17 @@ def seccomp_filter(machine: str = "") -> bytes:
     Parameters
     ----------
     machine : str
-        As `platform.machine()`, the default.
+        The architecture, as `platform.machine()` names it. "" means this machine.
 
     Returns
     -------
     bytes
-        The filter; b"" for a machine whose calls are not known here.
+        The filter; b"" for an architecture whose call numbers are not in this module.
 
     Notes
     -----
-    struct sock_filter is (code, jump if true, jump if false, constant); a jump counts the
-    instructions that are skipped.
+    The fields of struct sock_filter are the code, the jump if true, the jump if false, and a
+    constant. A jump is the number of instructions to skip.
     """
     machine = machine or platform.machine()
     if machine not in REFUSED:

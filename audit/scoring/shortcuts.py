@@ -1,9 +1,8 @@
-"""Score rules that never read the question: what a model has to beat before its score means
-anything (pure).
+"""Score rules that never read the question. A model must score higher than these rules.
 
-Guessing is too low a bar: on TruthfulQA a rule that picks an option with a negation word reaches
-.505 where guessing reaches .2225, on BBQ "unknown" is right in half of the rows by design. No rule
-here is trained.
+It is not enough to compare a model with guessing. On TruthfulQA, a rule that picks an option with a
+negation word scores .505, while guessing scores .2225. On BBQ, "unknown" is the right answer of
+half of the rows by design. The rules in this module are not trained.
 """
 
 import re
@@ -21,15 +20,16 @@ _NEGATION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Shortcut:
-    """Report a rule that never reads the question.
+    """Report the score of a rule that never reads the question.
 
     Attributes
     ----------
     name : str
         The rule.
     score : float
-        Mean over the items of the chance (0-1) that the rule picks the key. If it picks several,
-        one of them is drawn; if it picks none, one of all.
+        The mean probability, over the items, that the rule gives the right answer (0-1). If the
+        rule picks several options, one of them is drawn. If it picks no option, one of all is
+        drawn.
     """
 
     name: str
@@ -37,21 +37,24 @@ class Shortcut:
 
 
 def _by_length(best: Callable[[list[int]], int]) -> Callable[[Item], list[int]]:
-    """Return the rule that picks the longest options (max), or the shortest (min)."""
+    """Return the rule that picks the longest options (`max`) or the shortest (`min`)."""
 
     def rule(item: Item) -> list[int]:
-        """Return the positions of these options."""
-        sizes = [len(text) for text in item.published]
-        return [i for i, size in enumerate(sizes) if size == best(sizes)]
+        """Return the positions of the options that the rule picks."""
+        sizes = list(map(len, item.published))
+        limit = best(sizes)
+        return [i for i, size in enumerate(sizes) if size == limit]
 
     return rule
 
 
 def _negated(item: Item) -> list[int]:
+    """Return the positions of the options with a negation word."""
     return [i for i, text in enumerate(item.published) if _NEGATION.search(text)]
 
 
 def _always(response: int) -> Callable[[Item], list[int]]:
+    """Return the rule that always gives the same response."""
     return lambda item: [response]
 
 
@@ -71,19 +74,19 @@ RULES: dict[str, dict[str, Callable[[Item], list[int]]]] = {
 
 
 def shortcuts(benchmark: str, items: Sequence[Item]) -> list[Shortcut]:
-    """Return every rule's score on some items, the best first, guessing among them.
+    """Score every rule of a benchmark, and guessing, on some items.
 
     Parameters
     ----------
     benchmark : str
-        Name.
+        The name of the benchmark.
     items : sequence of Item
-        Items.
+        The items.
 
     Returns
     -------
     list of Shortcut
-        Scores.
+        The scores, the highest first.
 
     Raises
     ------
@@ -91,7 +94,9 @@ def shortcuts(benchmark: str, items: Sequence[Item]) -> list[Shortcut]:
         If there are no items.
     """
     if not items:
-        raise DataError(f"No items of {benchmark}: a shortcut's score needs some.")
+        raise DataError(
+            f"The number of items of {benchmark} is 0. Expected at least one to score its shortcuts."
+        )
     rules: dict[str, Callable[[Item], list[int]]] = {
         "guessing": lambda item: [],
         **RULES.get(benchmark, {}),
@@ -104,21 +109,22 @@ def shortcuts(benchmark: str, items: Sequence[Item]) -> list[Shortcut]:
 
 
 def negation_scores(items: Sequence[Item]) -> list[float]:
-    """Return the chance that an option with a negation word is the key, for each item.
+    """Return, for each item, the probability that an option with a negation word is the key.
 
     Parameters
     ----------
     items : sequence of Item
-        Items.
+        The items.
 
     Returns
     -------
     list of float
-        Chances (0-1): the scores of TruthfulQA's best blind rule.
+        The probabilities (0-1), which are the scores of the best such rule on TruthfulQA.
     """
     return [_chance(_negated, item) for item in items]
 
 
 def _chance(rule: Callable[[Item], list[int]], item: Item) -> float:
+    """Return the probability that a rule gives the right answer."""
     picked = rule(item) or list(range(len(item.options)))
     return (item.key in picked) / len(picked)

@@ -1,10 +1,10 @@
-"""Allow one driver at a time: the lock on a run directory, and the fence against a killed driver's
-writers.
+"""Allow one driver at a time: a lock on the run directory, and a fence against writers of old
+drivers.
 
-Every driver start writes a new attempt id to RUN_DIR/attempt.json. A writer (a Ray task, maybe on
-another node, maybe of a driver that was killed a second ago) renames its shard only while its
-attempt is the current one. Check and rename happen under a shared flock which a new attempt takes
-exclusively, so no rename falls between the check and the change.
+Every start of a driver writes a new attempt id to RUN_DIR/attempt.json. A writer is a Ray task,
+which may run on another node, and whose driver may have been killed. It renames its shard only
+while its attempt is the current one. It checks this and renames under a shared flock. A new attempt
+takes this flock exclusively, so no rename happens between the check and the change of the attempt.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ from audit.shards.working_copy import store_of
 
 ATTEMPT = "attempt.json"
 LOCK = ".lock"
-DRIVER = "driver.json"  # takes the place of the lock on object storage
+DRIVER = "driver.json"  # replaces the lock file on object storage
 _MAX_RECORD = 1 << 16
 _FENCE = ".attempt.lock"
-_TAKING = ".lock.taking"  # held while LOCK is taken, so that two drivers never replace a stale lock at once
+# This lock is held while LOCK is taken, so that two drivers never replace a stale LOCK at the same
+# time.
+_TAKING = ".lock.taking"
 _FENCE_WAIT_S = (
-    30.0  # both are held for milliseconds; a process that hangs must not stop a new driver
+    30.0  # Both locks are held for milliseconds; a process that hangs must not block a new driver.
 )
 
 _NO_FLOCK = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
@@ -45,16 +47,15 @@ _HELD = {errno.EAGAIN, errno.EACCES}
 
 
 def now() -> str:
-    """Return the time in UTC, ISO 8601, to the second."""
+    """Return the present time in UTC, in ISO 8601 format, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-# --- fencing
-# -----------------------------------------------------------------------------------------------------
+# --- fencing -------------------------------------------------------------------------------------
 
 
 def start_attempt(run_dir: Path) -> str:
-    """Make this driver the only one whose writers may add shards to a run directory.
+    """Start a new attempt, whose writers alone may add shards to a run directory.
 
     Parameters
     ----------
@@ -64,12 +65,12 @@ def start_attempt(run_dir: Path) -> str:
     Returns
     -------
     str
-        The new attempt's id.
+        Id of the new attempt.
 
     Raises
     ------
     ShardError
-        If the disk refuses.
+        If attempt.json cannot be written.
     """
     attempt = uuid.uuid4().hex
     record = {"attempt": attempt, "started": now(), **_identity()}
@@ -79,7 +80,7 @@ def start_attempt(run_dir: Path) -> str:
 
 
 def current_attempt(run_dir: Path) -> str:
-    """Return the attempt id in attempt.json.
+    """Return the id of the current attempt, from attempt.json.
 
     Parameters
     ----------
@@ -94,27 +95,27 @@ def current_attempt(run_dir: Path) -> str:
     Raises
     ------
     ShardError
-        If there is no attempt.json, or it cannot be read.
+        If attempt.json does not exist or cannot be read.
     """
     path = run_dir / ATTEMPT
     try:
         return str(read_json(path)["attempt"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ShardError(
-            f"{path} cannot be read ({error}), so nobody may write shards here. Type the run's command again; on a "
-            "cluster run_dir must be on a file system that every node shares."
+            f"{path} cannot be read ({error}), so no shard can be written here. Type the run's "
+            "command again. On a cluster, run_dir must be on a file system that all nodes share."
         ) from error
 
 
 def check_attempt(run_dir: Path, attempt: str) -> None:
-    """Raise if an attempt is not the current one.
+    """Raise SupersededError if an attempt is not the current one.
 
     Parameters
     ----------
     run_dir : Path
         Run directory.
     attempt : str
-        The writer's attempt id.
+        Attempt id of the writer.
 
     Raises
     ------
@@ -127,14 +128,14 @@ def check_attempt(run_dir: Path, attempt: str) -> None:
 
 
 def check_stored_attempt(store: ObjectStore, attempt: str) -> None:
-    """Raise if an attempt is not the current one of a run on object storage.
+    """Raise SupersededError if an attempt is not the current one of a run on object storage.
 
     Parameters
     ----------
     store : ObjectStore
-        The run's objects.
+        Objects of the run.
     attempt : str
-        The writer's attempt id.
+        Attempt id of the writer.
 
     Raises
     ------
@@ -145,7 +146,7 @@ def check_stored_attempt(store: ObjectStore, attempt: str) -> None:
     -----
     Object storage has no fence, so a newer driver may start between this check and a write.
     """
-    # "" never equals an attempt; the next start writes one.
+    # "" differs from every attempt id; the next start writes an id.
     current = _record_in(store.get(ATTEMPT)).get("attempt", "")
     _compare(store.shown(), attempt, str(current))
 
@@ -158,8 +159,8 @@ def _compare(place: str, attempt: str, current: str) -> None:
             else "no attempt: its files were deleted"
         )
         raise SupersededError(
-            f"This writer was superseded: it belongs to attempt {attempt[:8]} and {place} now belongs to {whose}. "
-            "Nothing was written; the later driver does this work itself."
+            f"This writer was superseded: it belongs to attempt {attempt[:8]}, and {place} now "
+            f"belongs to {whose}. Nothing was written; the later driver does this work itself."
         )
 
 
@@ -172,12 +173,12 @@ def as_attempt(run_dir: Path, attempt: str) -> Iterator[None]:
     run_dir : Path
         Run directory.
     attempt : str
-        The writer's attempt id.
+        Attempt id of the writer.
 
     Raises
     ------
     SupersededError
-        If the attempt is not the current one at entry.
+        If the attempt is not the current one when the fence is entered.
     """
     with _locked(run_dir / _FENCE, fcntl.LOCK_SH):
         check_attempt(run_dir, attempt)
@@ -209,32 +210,31 @@ def _lock_within(fd: int, kind: int, path: Path) -> None:
             return
         except OSError as error:
             if error.errno in _NO_FLOCK:
-                return  # only the check is left; the final verification removes late rows
+                return  # Only the check is left; the final verification removes late rows.
             if error.errno not in _HELD:
                 raise disk_error(path, error) from error
         if time.monotonic() > deadline:
             warnings.warn(
-                f"{path} stayed locked for {_FENCE_WAIT_S:.0f} s; going on without it.",
+                f"{path} stayed locked for {_FENCE_WAIT_S:.0f} s. The program goes on without it.",
                 stacklevel=4,
             )
             return
         time.sleep(0.01)
 
 
-# --- the lock on a run directory
-# ------------------------------------------------------------------------------------
+# --- the lock on a run directory -----------------------------------------------------------------
 
 
 @dataclass
 class RunLock:
-    """Hold the lock of the one live driver of a run directory.
+    """Hold the lock on a run directory, which has at most one live driver.
 
-    The lock is held from `take` to `release` or to the end of the process.
+    The lock is held from `take` until `release` or the end of the process.
 
     Attributes
     ----------
     path : Path
-        The lock file.
+        Path of the lock file.
     """
 
     path: Path
@@ -243,7 +243,7 @@ class RunLock:
 
     @classmethod
     def take(cls, run_dir: Path) -> RunLock:
-        """Lock a run directory; a dead driver's lock is replaced.
+        """Lock a run directory, and replace the lock of a dead driver.
 
         Parameters
         ----------
@@ -253,7 +253,7 @@ class RunLock:
         Returns
         -------
         RunLock
-            The lock.
+            The lock, held by this process.
 
         Raises
         ------
@@ -271,20 +271,21 @@ class RunLock:
 
     @classmethod
     def _take(cls, run_dir: Path) -> RunLock:
-        """Return the lock with its holder in it.
+        """Return the lock, with this process recorded in it as the holder.
 
-        One driver takes it at a time. Between judging the holder dead and removing its file by
-        name, that name could come to mean the lock of another driver that did the same.
+        Only one driver at a time may take the lock. Otherwise, after a driver finds the holder
+        dead, another driver might replace the file, and the first would then remove a valid lock.
         """
         lock = cls(run_dir / LOCK)
-        for _ in range(3):  # a stale lock file is replaced, then locked anew
+        for _ in range(3):  # A stale lock file is replaced, and then locked again.
             fd = _opened(lock.path)
             holder = _record_in(os.pread(fd, 4096, 0))
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 if error.errno in _HELD and _lives(holder) is False:
-                    # The driver was killed, but a process it forked still holds the inherited lock.
+                    # The driver was killed, but a process that it forked still holds the inherited
+                    # lock.
                     os.close(fd)
                     lock.path.unlink(missing_ok=True)
                     continue
@@ -295,8 +296,9 @@ class RunLock:
                     os.close(fd)
                     raise disk_error(lock.path, error) from error
                 warnings.warn(
-                    f"The file system of {run_dir} offers no file locks: a second driver on another machine would "
-                    f"not be noticed at once (its start supersedes this one). Run one driver a run directory.",
+                    f"The file system of {run_dir} has no file locks. A second driver on another "
+                    "machine would not be noticed at once (its start supersedes this one). Run "
+                    "one driver per run directory.",
                     stacklevel=3,
                 )
             if not _same_file(fd, lock.path):
@@ -306,27 +308,28 @@ class RunLock:
             lock._fd = fd
             return lock
         raise ShardError(
-            f"{lock.path} changes hands too quickly: do several drivers start on {run_dir}? Start one."
+            f"{lock.path} is replaced too quickly by other drivers. Expected a single driver for "
+            f"{run_dir}: start one only."
         )
 
     def release(self) -> None:
-        """Release the directory; a second call does nothing."""
+        """Release the directory; a second call has no effect."""
         if self._fd is not None:
             os.ftruncate(self._fd, 0)
             os.close(self._fd)
             self._fd = None
         if self._claimed is not None:
             store, self._claimed = self._claimed, None
-            with suppress(ShardError):  # if it stays, the next start treats it as a dead driver's
-                # A later start on another machine keeps its own.
+            with suppress(ShardError):  # If it stays, the next start treats it as a dead driver's.
+                # A record of a later start on another machine is kept.
                 if _record_in(store.get(DRIVER)) == _identity():
                     store.delete(DRIVER)
 
     def _claim(self, run_dir: Path) -> None:
-        """Record in object storage, which has no locks, who drives the run.
+        """Record in object storage, which has no locks, which process drives the run.
 
-        A live driver of this machine is not superseded. If the driver is on another machine,
-        nothing here shows whether it lives, and it is superseded.
+        A live driver on this machine is not superseded. If the driver is on another machine, this
+        process cannot check whether it lives, and supersedes it.
         """
         stored = store_of(run_dir)
         if stored is None:
@@ -338,8 +341,9 @@ class RunLock:
             raise _in_use(run_dir, holder)
         if holder and _lives(holder) is None:
             warnings.warn(
-                f"{store.shown()} was last driven by {_who(holder)}, on another machine. Should it still run, this "
-                "start takes its place: it stops at its next shard, and no row is counted twice.",
+                f"{store.shown()} was last driven by {_who(holder)}, on another machine. If that "
+                "driver still runs, this start replaces it: it stops at its next shard, and no "
+                "row is counted twice.",
                 stacklevel=3,
             )
         store.put(DRIVER, json.dumps(_identity()).encode())
@@ -365,7 +369,7 @@ def may_live(run_dir: Path) -> bool:
     Returns
     -------
     bool
-        False if no driver holds it, or the one that did is known to be dead.
+        False if no driver holds it, or if its last driver is known to be dead.
     """
     try:
         holder = _record_in(read_bytes(run_dir / LOCK, _MAX_RECORD))
@@ -376,8 +380,9 @@ def may_live(run_dir: Path) -> bool:
 
 def _in_use(run_dir: Path, holder: dict[str, Any]) -> ShardError:
     return ShardError(
-        f"{run_dir} is in use by another run ({_who(holder)}). Wait for it or stop it, and type this command again: it "
-        f"goes on where that one stopped. Or choose another directory, such as run_dir={run_dir}_2"
+        f"{run_dir} is in use by another run ({_who(holder)}). Wait for that run or stop it, then "
+        "type this command again: it continues there. Or choose another directory, such as "
+        f"run_dir={run_dir}_2"
     )
 
 
@@ -396,18 +401,19 @@ def _identity() -> dict[str, Any]:
 
 
 def _pid_space() -> str:
-    """Return the process namespace.
+    """Return an identifier of the process namespace.
 
-    Two containers may share a host name; their process ids then mean different processes.
+    Two containers may have the same host name although their process ids are unrelated.
     """
     link = Path("/proc/self/ns/pid")
     return str(link.readlink()) if link.is_symlink() else ""
 
 
 def _born(pid: int) -> str:
-    """Return the start time of a process in clock ticks, '' if unknown or dead.
+    """Return the start time of a process in clock ticks; "" if it is unknown or the process is
+    dead.
 
-    It distinguishes a reused process id.
+    The start time distinguishes processes that had the same id.
     """
     try:
         fields = (
@@ -418,25 +424,26 @@ def _born(pid: int) -> str:
         )
     except OSError:
         return ""
-    return "" if fields[0] in "ZX" else fields[19]  # a zombie holds no directory
+    return "" if fields[0] in "ZX" else fields[19]  # A zombie process cannot hold a directory.
 
 
 def _record_in(data: bytes | None) -> dict[str, Any]:
     try:
         record = json.loads(data or b"{}")
-    except ValueError:  # the writer died before the record was whole
+    except ValueError:  # The writer died before the record was complete.
         return {}
     return record if isinstance(record, dict) else {}
 
 
 def _lives(holder: dict[str, Any]) -> bool | None:
-    """Return whether the holder is a live process of this machine; None if that is unknown here."""
+    """Return whether the holder is a live process of this machine; None if this cannot be
+    checked."""
     here = holder.get("host") == socket.gethostname() and holder.get("pid_space") == _pid_space()
     return _born(int(holder["pid"])) == holder["born"] if here and holder.get("born") else None
 
 
 def _same_file(fd: int, path: Path) -> bool:
-    """Return False if the lock file was replaced between open and lock."""
+    """Return False if the lock file was replaced between opening it and locking it."""
     try:
         return os.path.samestat(os.fstat(fd), path.stat())
     except FileNotFoundError:

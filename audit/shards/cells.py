@@ -1,7 +1,7 @@
-"""Pair questions across settings: Arrow batches become CellOutcomes here and nowhere else.
+"""Pair questions across settings: the only place where Arrow batches become CellOutcomes.
 
-Strings become numbers as their batch arrives, and questions are joined by these, a block of rows at
-a time, as runs have millions of rows.
+Strings are replaced by numbers when their batch arrives. Questions are joined by these numbers, one
+block of rows at a time, because runs have millions of rows.
 """
 
 from __future__ import annotations
@@ -20,27 +20,28 @@ from audit.core.records import Setting
 from audit.shards.schema import RowSchema
 from audit.statistics.paired import CellOutcomes, State
 
-N_OPTIONS = "n_options"  # a computed column: the number of options of the row's question
-# These columns define the sort of a row; they have few values.
+N_OPTIONS = "n_options"  # a computed column: number of options of the row's question
+# These columns define the sort of a row; each has few different values.
 _SORT = (
     "model",
     "benchmark",
     "reading",
 )
-_DRAWS = (
-    "draws"  # the sweep has it; it distinguishes rows of one setting, so it belongs to the sort
-)
+# Only the sweep has this column. It separates rows of one setting, so it is part of the sort.
+_DRAWS = "draws"
 _ANSWERS = ("answer", "gold")
-_ROWS_AT_ONCE = 1 << 14  # rows that are encoded at once, as the record batches of a shard are small
-_ROWS_A_BLOCK = 1 << 20  # rows that are placed at once, as NumPy needs eight bytes of index a row
+_ROWS_AT_ONCE = 1 << 14  # number of rows that are encoded together; batches of a shard are smaller
+_ROWS_A_BLOCK = 1 << 20  # number of rows that are placed together, to bound the memory for indices
 
 Codes = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Hold all rows as numbers, arrays (N,); `sorts`, `settings`, `questions` and `groups` decode
-    them."""
+    """Hold all rows as numbers, in arrays (N,).
+
+    `sorts`, `settings`, `questions` and `groups` list the values that the numbers stand for.
+    """
 
     sort: NDArray[np.int16]
     setting: NDArray[np.int16]
@@ -61,19 +62,20 @@ def _sort_columns(schema: RowSchema) -> tuple[str, ...]:
 
 
 def cell_columns(schema: RowSchema, *, answers: bool = False) -> tuple[str, ...]:
-    """Return the columns that pairing reads.
+    """Return the names of the columns that are needed to pair questions.
 
     Parameters
     ----------
     schema : RowSchema
         Schema of the audit's rows.
     answers : bool
-        True adds which option was answered, if one key is right for all rows.
+        True adds the columns that show which option was answered and which is right. This requires
+        that one key is right for all rows.
 
     Returns
     -------
     tuple of str
-        Column names.
+        Names of columns.
     """
     setting = schema.key[3:]
     return (
@@ -91,19 +93,19 @@ def cell_columns(schema: RowSchema, *, answers: bool = False) -> tuple[str, ...]
 
 
 def pick(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
-    """Return a batch with some columns only.
+    """Return a batch reduced to some columns.
 
     Parameters
     ----------
     batch : pyarrow.RecordBatch
         A batch of the schema.
     columns : sequence of str
-        Column names; N_OPTIONS is counted from the options.
+        Names of columns. N_OPTIONS is computed from the options.
 
     Returns
     -------
     pyarrow.RecordBatch
-        The columns in that order.
+        The columns, in the given order.
     """
     picked = []
     for name in columns:
@@ -120,19 +122,19 @@ def pair_batches(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> list[C
     Parameters
     ----------
     batches : iterable of pyarrow.RecordBatch
-        Batches with `cell_columns`.
-    schema : RowSchema
-        Schema of the audit's rows.
+            Batches with the columns of `cell_columns`.
+        schema : RowSchema
+            Schema of the audit's rows.
 
-    Returns
-    -------
-    list of CellOutcomes
-        Sorted by model and benchmark.
+        Returns
+        -------
+        list of CellOutcomes
+            One entry for each model and benchmark, sorted by both.
 
-    Raises
-    ------
-    DataError
-        If a key occurs twice, or one question has different groups or option counts.
+        Raises
+        ------
+        DataError
+            If a key occurs twice, or if a question has different groups or numbers of options.
     """
     rows = _numbered(batches, schema)
     by_cell: dict[tuple[str, str], list[int]] = {}
@@ -158,7 +160,7 @@ def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
             _codes([batch.column(name) for name in schema.key[3:]], settings).astype(np.int16)
         )
         questions.append(_names(batch.column("question_id")))
-        # Each question is usually its own group, and the names are then encoded once.
+        # Usually each question is its own group; its name is then encoded only once.
         same_groups = batch.column("group").equals(batch.column("question_id"))
         groups.append(questions[-1] if same_groups else _names(batch.column("group")))
         parts["n_options"].append(np.asarray(batch.column(N_OPTIONS).cast(pa.int16())))
@@ -186,12 +188,12 @@ def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
 
 
 def _names(column: pa.Array) -> pa.DictionaryArray:
-    # large_string, as all names together may exceed 2 GB.
+    # large_string is needed, because all names together may exceed 2 GB.
     return column.cast(pa.large_string()).dictionary_encode()
 
 
 def _as_one(batches: list[pa.DictionaryArray]) -> tuple[Codes, pa.Array]:
-    """Return the number of each row's value (rows,), and the values that the numbers index."""
+    """Return the number of each row's value (rows,), and the values to which the numbers refer."""
     whole = pa.chunked_array(
         batches, pa.dictionary(pa.int32(), pa.large_string())
     ).unify_dictionaries()
@@ -203,7 +205,9 @@ def _as_one(batches: list[pa.DictionaryArray]) -> tuple[Codes, pa.Array]:
 
 
 def together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield batches joined to at least `_ROWS_AT_ONCE` rows, the last one shorter.
+    """Yield batches that are joined until they have at least `_ROWS_AT_ONCE` rows.
+
+    The last batch may be shorter.
 
     Parameters
     ----------
@@ -227,8 +231,10 @@ def together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _codes(columns: list[pa.Array], known: dict[tuple[Any, ...], int]) -> Codes:
-    """Return the number of each row's tuple of values; `known` numbers tuples in order of
-    appearance."""
+    """Return the number of each row's tuple of values.
+
+    `known` maps tuples to numbers, in the order in which they first occur.
+    """
     encoded = [column.dictionary_encode(null_encoding="encode") for column in columns]
     values = [column.dictionary.to_pylist() for column in encoded]
     sizes = [len(texts) for texts in values]
@@ -266,14 +272,19 @@ def states_of(batch: pa.RecordBatch) -> NDArray[np.int8]:
         true(batch.column("parsed")), answered, np.where(cut_off, State.TRUNCATED, State.UNPARSED)
     )
     state = np.where(true(batch.column("error").is_valid()), State.ERROR, state).astype(np.int8)
-    if "asked" in batch.schema.names:  # a row that was never run is neither an error nor an outcome
+    if (
+        "asked" in batch.schema.names
+    ):  # A row that was never run is neither an error nor an outcome.
         state[~true(batch.column("asked"))] = State.ABSENT
     return state
 
 
 def _pair_cell(rows: _Rows, sorts: list[int]) -> CellOutcomes:
-    """Return the cell whose rows have these sorts; more than one sort is a mixture, and raises
-    DataError."""
+    """Return the cell whose rows have these sorts.
+
+    Raises DataError if there is more than one sort, because rows of several settings are then
+    mixed.
+    """
     model, benchmark, reading, *draws = (
         _only([rows.sorts[code][k] for code in sorts], name, rows.sorts[sorts[0]][0])
         for k, name in enumerate((*_SORT, _DRAWS)[: len(rows.sorts[sorts[0]])])
@@ -337,14 +348,16 @@ def _pair_cell(rows: _Rows, sorts: list[int]) -> CellOutcomes:
 
 
 def _blocks(rows: _Rows, sort: int) -> Iterator[NDArray[np.int64]]:
-    """Yield the positions of the rows of one sort, a block at a time."""
+    """Yield the positions of the rows of one sort, in blocks."""
     for start in range(0, rows.sort.size, _ROWS_A_BLOCK):
         yield start + np.flatnonzero(rows.sort[start : start + _ROWS_A_BLOCK] == sort)
 
 
 def _facts(rows: _Rows, values: NDArray[Any], sort: int, benchmark: str) -> NDArray[np.int64]:
-    """Return the value that all rows of a question share, (all questions,); -1 for those of other
-    cells."""
+    """Return the value that all rows of each question share; -1 for questions of other cells.
+
+    The result has the shape (all questions,).
+    """
     fact = np.full(len(rows.questions), -1, dtype=np.int64)
     for block in _blocks(rows, sort):
         fact[rows.question[block]] = values[block]
@@ -362,7 +375,7 @@ def _facts(rows: _Rows, values: NDArray[Any], sort: int, benchmark: str) -> NDAr
 
 
 def _ranks(order: pa.Array) -> NDArray[np.int64]:
-    """Return the rank of each element from an order that `sort_indices` returned."""
+    """Return the rank of each element, from an order returned by `sort_indices`."""
     places = np.zeros(len(order), dtype=np.int64)
     places[np.asarray(order)] = np.arange(len(order))
     return places
@@ -371,7 +384,8 @@ def _ranks(order: pa.Array) -> NDArray[np.int64]:
 def _only(values: list[str], name: str, model: str) -> str:
     if len(set(values)) != 1:
         raise DataError(
-            f"Rows of {model} mix {name}: {sorted(set(values))}. Analyse them as separate runs."
+            f"Rows of {model} have several values of {name}: {sorted(set(values))}. Expected one; "
+            "analyse them as separate runs."
         )
     return values[0]
 
@@ -383,7 +397,7 @@ def _two_facts(rows: _Rows, same: NDArray[np.int64], benchmark: str) -> str:
     facts = dict.fromkeys(fact_pairs)
     text = ", ".join(map(str, facts))
     question = rows.questions[rows.question[same[0]]].as_py()
-    return f"Question {question!r} of {benchmark} has two groups or option counts: {text}."
+    return f"Question {question!r} of {benchmark} has two groups or two numbers of options: {text}."
 
 
 def _two_rows(rows: _Rows, rows_of_cell: NDArray[np.int64], cell: str) -> str:
@@ -394,4 +408,4 @@ def _two_rows(rows: _Rows, rows_of_cell: NDArray[np.int64], cell: str) -> str:
     _, first, count = np.unique(key, return_index=True, return_counts=True)
     i = rows_of_cell[first[count > 1].min()]
     question, setting = rows.questions[rows.question[i]].as_py(), rows.settings[rows.setting[i]]
-    return f"Two rows for {cell}, {question}, {setting}: every key must occur once."
+    return f"Two rows have the key {cell}, {question}, {setting}. Expected every key once."

@@ -1,7 +1,7 @@
-"""Compare the rows of a run with what its manifest plans: questions x settings x models.
+"""Compare the rows of a run with the rows that its manifest plans: questions x settings x models.
 
-The manifest lists them before the first row is written. So an interrupted run, a model that failed
-and shards that were deleted all count as missing.
+The manifest lists the planned rows before the first row is written. So rows of an interrupted run,
+of a model that failed, and of deleted shards all count as missing.
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ class Seen(Counter[Revised]):
     Attributes
     ----------
     reasked : Counter
-        Rows whose options were asked for again, by model and benchmark.
+        Number of rows whose options were asked for a second time, by model and benchmark.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ def count_rows(run_dir: Path, schema: RowSchema) -> Seen:
     Returns
     -------
     Seen
-        Counts.
+        Number of rows by model, benchmark and revision.
 
     Raises
     ------
@@ -83,17 +83,17 @@ def _add_rows(seen: Seen, batch: pa.RecordBatch) -> None:
 
 
 def contents(seen: Mapping[Revised, int]) -> list[dict[str, Any]]:
-    """Return the contents of a run as verdict.json lists them, without paths or times.
+    """Return the contents of a run in the form of verdict.json, without paths or times.
 
     Parameters
     ----------
     seen : mapping
-        Rows by model, benchmark and revision.
+        Number of rows by model, benchmark and revision.
 
     Returns
     -------
     list of dict
-        model, benchmark, revision and outcomes, sorted.
+        Entries with model, benchmark, revision and outcomes, sorted.
     """
     listed = []
     for model, benchmark, revision in sorted(seen):
@@ -105,24 +105,24 @@ def contents(seen: Mapping[Revised, int]) -> list[dict[str, Any]]:
 
 
 def cell_rows(run_dir: Path, seen: Seen) -> tuple[CellRows, ...]:
-    """Return the rows of each model and benchmark that has rows or should have.
+    """Return the row counts of each model and benchmark that has rows, or should have rows.
 
     Parameters
     ----------
     run_dir : Path
         Run directory.
     seen : Seen
-        Counts of its rows.
+        Row counts of the run.
 
     Returns
     -------
     tuple of CellRows
-        Sorted by model and benchmark.
+        Existing and planned rows, sorted by model and benchmark.
 
     Raises
     ------
     ShardError
-        If the shards hold rows that the manifest does not plan.
+        If the shards contain rows that the manifest does not plan.
     ConfigError
         If the manifest cannot be read.
     """
@@ -138,8 +138,8 @@ def cell_rows(run_dir: Path, seen: Seen) -> tuple[CellRows, ...]:
         held = counts[model, benchmark]
         if held > planned:
             raise ShardError(
-                f"{run_dir} holds {held:,} rows of {model} on {benchmark} where its {MANIFEST} asks "
-                f"for {planned:,}. Expected the shards of this run alone: take out those of other runs."
+                f"{run_dir} has {held:,} rows of {model} on {benchmark}, but its {MANIFEST} plans "
+                f"{planned:,}. Expected only the shards of this run: remove those of other runs."
             )
     rows_of_cells = []
     for cell, rows in sorted(expected.items()):
@@ -148,25 +148,25 @@ def cell_rows(run_dir: Path, seen: Seen) -> tuple[CellRows, ...]:
 
 
 def listed_shards(run_dir: Path, manifest: Manifest) -> list[Path]:
-    """Return the shards, each as the manifest lists it.
+    """Return the shards of a run, after checking that each is the file that the manifest lists.
 
     Parameters
     ----------
     run_dir : Path
         Run directory.
     manifest : Manifest
-        Its manifest.
+        Manifest of the run.
 
     Returns
     -------
     list of Path
-        Shards by name.
+        Paths of the shards, sorted by name.
 
     Raises
     ------
     ShardError
-        If a shard is missing, changed or not listed, or a table (`Manifest.tables`) is missing or
-        changed.
+        If a shard is missing, changed or not listed, or if a table (`Manifest.tables`) is missing
+        or changed.
     """
     present = {}
     for path in sorted((run_dir / SHARDS).iterdir()):
@@ -175,13 +175,14 @@ def listed_shards(run_dir: Path, manifest: Manifest) -> list[Path]:
     listed = {Path(shard["file"]).name: shard["sha256"] for shard in manifest.shards}
     for name in sorted({*present, *listed}):
         if name not in present or name not in listed:
-            problem = "is not there" if name not in present else "is not in the manifest"
+            problem = "is missing" if name not in present else "is not in the manifest"
             raise ShardError(
-                f"{run_dir / SHARDS / name} {problem}. Type the run's command again: it puts this right."
+                f"{run_dir / SHARDS / name} {problem}. Type the run's command again to repair this."
             )
         if _hash_of(present[name]) != listed[name]:
             raise ShardError(
-                f"{present[name]} is not the file that the manifest lists: it was changed after the run."
+                f"{present[name]} is not the file that the manifest lists: it was changed after "
+                "the run."
             )
     for name, sha256 in manifest.tables.items():
         path = run_dir / name
@@ -193,7 +194,7 @@ def listed_shards(run_dir: Path, manifest: Manifest) -> list[Path]:
 
 
 def _hash_of(path: Path) -> str:
-    """Return the sha256 of a file, "" if it cannot be read."""
+    """Return the sha256 of a file; "" if the file cannot be read."""
     try:
         return file_sha256(path)
     except OSError:
@@ -201,9 +202,9 @@ def _hash_of(path: Path) -> str:
 
 
 def unhashed_tables(run_dir: Path, manifest: Manifest) -> list[str]:
-    """Return the names of the Arrow files beside the shards that the manifest lists without a hash.
+    """Return the names of Arrow files beside the shards that the manifest lists without a hash.
 
-    Nothing shows whether such a file was changed.
+    It cannot be checked whether such a file was changed.
     """
     unlisted = []
     for path in run_dir.glob("*.arrow"):
@@ -213,14 +214,15 @@ def unhashed_tables(run_dir: Path, manifest: Manifest) -> list[str]:
 
 
 def table_hashes(run_dir: Path) -> dict[str, str]:
-    """Return the sha256 of each Arrow file beside the shards, by name, as the manifest lists
-    them."""
+    """Return the sha256 of each Arrow file beside the shards, by its name, for the manifest."""
     return {path.name: file_sha256(path) for path in sorted(run_dir.glob("*.arrow"))}
 
 
 def _expected(run_dir: Path) -> dict[tuple[str, str], int] | None:
-    """Return planned rows by model and benchmark; None if the manifest is missing or was written
-    before any run."""
+    """Return the number of planned rows by model and benchmark.
+
+    None if the manifest is missing, or if it was written before the run was planned.
+    """
     if not (run_dir / MANIFEST).is_file():
         return None
     manifest = Manifest.load(run_dir)
@@ -236,9 +238,9 @@ class Outcomes:
     Attributes
     ----------
     cells : list of CellOutcomes
-        One a model and benchmark, sorted.
+        Outcomes of each model on each benchmark, sorted.
     seen : Seen
-        Rows as `count_rows` counts them.
+        Row counts, as returned by `count_rows`.
     """
 
     cells: list[CellOutcomes]
@@ -262,16 +264,17 @@ def read_outcomes(
     schema : RowSchema
         Schema of the audit's rows.
     answers : bool
-        As in `cell_columns`.
+        True also reads the answers and keys, as in `cell_columns`.
     also : sequence of str
-        Further columns for `each`.
+        Names of further columns, which are passed to `each`.
     each : callable or None
-        Called with every batch, of the columns of pairing and of `also`.
+        Function that is called with every batch; the batch has the columns of pairing and those of
+        `also`.
 
     Returns
     -------
     Outcomes
-        Cells and counts.
+        Cells and row counts.
 
     Raises
     ------
@@ -292,7 +295,8 @@ def read_outcomes(
             yield pick(batch, paired)
 
     cells = pair_batches(batches(), schema)
-    pa.default_memory_pool().release_unused()  # 110 MB for a million questions, which the next steps cannot use
+    # This frees 110 MB for a million questions, which the next steps could not use otherwise.
+    pa.default_memory_pool().release_unused()
     return Outcomes(cells, seen)
 
 
@@ -301,7 +305,7 @@ _COSTS = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens")
 
 
 def run_cost(run_dirs: RunDirs, schema: RowSchema) -> Cost:
-    """Sum the calls and tokens of each model, arm and role.
+    """Return the number of calls and tokens of each model, arm and role.
 
     Parameters
     ----------
@@ -313,13 +317,14 @@ def run_cost(run_dirs: RunDirs, schema: RowSchema) -> Cost:
     Returns
     -------
     dict
-        {model: {arm: {role: {calls, prompt_tokens, cached_tokens, completion_tokens}}}}; a role
-        without a call in an arm is left out.
+        {model: {arm: {role: {calls, prompt_tokens, cached_tokens, completion_tokens}}}}. A role
+        that made no call in an arm is left out.
 
     Notes
     -----
-    Every row is one call of the model that answers, and one more if it was asked again. Earlier
-    calls are counted in the audit's own columns, `<role>_calls` and `<role>_*_tokens`.
+    Every row is one call of the answering model, and a second call if its options were asked for
+    again. Earlier calls are counted in the audit's own columns, `<role>_calls` and
+    `<role>_*_tokens`.
     """
     sums: dict[tuple[str, str], Counter[str]] = {}
     counted = [([], "count_all"), *((name, "sum") for name in ("reasked", *schema.cost_columns))]
@@ -349,7 +354,7 @@ def run_cost(run_dirs: RunDirs, schema: RowSchema) -> Cost:
 
 
 def count_answers(rows: pa.Table, schema: RowSchema) -> pa.Table:
-    """Count rows and answers per arm and level.
+    """Count rows and answers for each arm and level.
 
     Parameters
     ----------
@@ -361,9 +366,9 @@ def count_answers(rows: pa.Table, schema: RowSchema) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        Columns rows, errors, unparsed, read, scored, correct, the sums of the schema's calls and
-        tokens, and questions (of all rows). scored: rows that are right or wrong. read: answers
-        that were read in a reply or its letters, so that they could be unparsed.
+        Columns rows, errors, unparsed, read, scored, correct, the totals of the schema's calls and
+        tokens, and questions (of all rows). `scored` counts rows that are right or wrong. `read`
+        counts answers that are read from a reply or its letters, and so could be unparsed.
     """
     setting = ["arm", schema.level]
     answered = rows["error"].is_null().to_numpy()
@@ -395,16 +400,16 @@ def count_answers(rows: pa.Table, schema: RowSchema) -> pa.Table:
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """Report the rows of a run against the rows that it should hold.
+    """Report the rows that a run has, compared with the rows that it should have.
 
     Attributes
     ----------
     rows, expected, missing, unexpected : int
-        Numbers of rows.
+        Numbers of existing, expected, missing and unexpected rows.
     shards : tuple of ShardInfo
-        The shards of the run.
+        Shards of the run.
     done : KeySet
-        Keys that the run holds.
+        Keys of the existing rows.
     """
 
     rows: int
@@ -416,11 +421,11 @@ class VerifyReport:
 
     @property
     def complete(self) -> bool:
-        """Return whether every expected row exists, and no other."""
+        """Return whether every expected row exists, and no other row."""
         return not self.missing and not self.unexpected
 
     def require_complete(self) -> None:
-        """Raise if rows are missing or do not belong to the run.
+        """Raise ShardError if rows are missing or do not belong to the run.
 
         Raises
         ------
@@ -430,15 +435,16 @@ class VerifyReport:
         if self.complete:
             return
         raise ShardError(
-            f"The run holds {self.rows} rows where {self.expected} were expected: {self.missing} missing, "
-            f"{self.unexpected} that no question of it asks for. Type the same command again: it runs what is missing."
+            f"The run has {self.rows} rows, and {self.expected} were expected. Missing rows: "
+            f"{self.missing}. Rows that belong to no question of the run: {self.unexpected}. Run the "
+            "same command again: it runs what is missing."
         )
 
 
 def verify_run(
     run_dir: Path | str, schema: RowSchema, expected: KeySet, attempt: str
 ) -> VerifyReport:
-    """Compare a run, as `scan_once` leaves it, with the keys that it should hold.
+    """Compare a run, after `scan_once`, with the keys that it should have.
 
     Parameters
     ----------
@@ -447,14 +453,14 @@ def verify_run(
     schema : RowSchema
         Schema of the audit's rows.
     expected : KeySet
-        Keys that the run should hold (`KeySet.of(digest_grid(...))`).
+        Keys that the run should have (`KeySet.of(digest_grid(...))`).
     attempt : str
-        The driver's attempt id.
+        Attempt id of the driver.
 
     Returns
     -------
     VerifyReport
-        Counts. Damaged shards are moved to quarantine and their rows counted as missing.
+        Numbers of rows. Damaged shards are moved to quarantine, and their rows count as missing.
     """
     scan = scan_once(Path(run_dir), schema, attempt)
     common = expected.common(scan.done)
@@ -463,7 +469,7 @@ def verify_run(
 
 
 def scan_once(run_dir: Path, schema: RowSchema, attempt: str) -> RunScan:
-    """Return `scan_run`, after removing rows whose key is also in an older shard.
+    """Scan a run (`scan_run`), after removing rows whose key also occurs in an older shard.
 
     Parameters
     ----------
@@ -472,7 +478,7 @@ def scan_once(run_dir: Path, schema: RowSchema, attempt: str) -> RunScan:
     schema : RowSchema
         Schema of the audit's rows.
     attempt : str
-        The driver's attempt id.
+        Attempt id of the driver.
 
     Returns
     -------
@@ -482,7 +488,7 @@ def scan_once(run_dir: Path, schema: RowSchema, attempt: str) -> RunScan:
     Raises
     ------
     ShardError
-        If keys occur twice again after their removal.
+        If keys still occur twice after the removal.
     """
     scan = scan_run(run_dir, schema)
     if scan.digests is not None:
@@ -490,7 +496,8 @@ def scan_once(run_dir: Path, schema: RowSchema, attempt: str) -> RunScan:
         scan = replace(scan_run(run_dir, schema), corrupt=scan.corrupt)
         if scan.duplicates:
             raise ShardError(
-                f"{scan.duplicates} keys of {run_dir} occur twice again: does another driver write there?"
+                f"{scan.duplicates} keys of {run_dir} occur twice after duplicates were removed. "
+                "Expected no other driver that writes there."
             )
     return scan
 
@@ -498,7 +505,7 @@ def scan_once(run_dir: Path, schema: RowSchema, attempt: str) -> RunScan:
 def _remove_duplicates(
     run_dir: Path, schema: RowSchema, scan: RunScan, digests: Digests, attempt: str
 ) -> None:
-    """Keep the first row of the oldest shard of the rows with one key."""
+    """Keep one row of each key: the first row in the oldest shard that has the key."""
     ages = [(info.path.stat().st_mtime_ns, info.path.name) for info in scan.shards]
     rank = np.empty(len(ages), dtype=np.int64)
     rank[sorted(range(len(ages)), key=ages.__getitem__)] = np.arange(len(ages))

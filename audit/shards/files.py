@@ -1,6 +1,7 @@
-"""Write files that are whole or absent: written beside, fsync'ed, renamed.
+"""Write files that are either complete or absent: each is written beside its place, fsync'ed and
+renamed.
 
-An error states why the disk refused and what to do.
+An error states why the disk refused the write, and what to do.
 """
 
 import errno
@@ -24,7 +25,7 @@ QUARANTINE = "quarantine"
 _OTHER = "Choose another place: run_dir=outputs/my_run, or of an import -o outputs/my_run."
 _ROOM = "Free some space, or move the run directory to a larger disk (run_dir=<the new place>)."
 _MOUNTED = "Expected a folder on a disk that every node mounts, such as run_dir=outputs/my_run."
-# The reason of each error of the disk, and what to do.
+# For each error of the disk: the reason, and what to do.
 _WHY = {
     errno.ENOSPC: ("the disk is full", _ROOM),
     errno.EDQUOT: ("the disk quota is used up", _ROOM),
@@ -35,7 +36,7 @@ _WHY = {
     errno.ENOTDIR: ("a part of this path is a file, not a folder", _OTHER),
     errno.ENOENT: ("its folder is missing and cannot be created", _MOUNTED),
 }
-# Some network file systems do not offer fsync of directories. Renaming is atomic on them too.
+# Some network file systems cannot fsync directories. Renaming is atomic there nevertheless.
 _NO_DIR_FSYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
 
 
@@ -43,16 +44,15 @@ def disk_error(path: Path, error: OSError) -> ShardError:
     """Return the error for a file that could not be written.
 
     Parameters
-    ----------
     path : Path
-        The file.
+        Path of the file.
     error : OSError
-        The system's error.
+        Error of the operating system.
 
     Returns
     -------
     ShardError
-        Error that states what refused, what is still valid and what to do.
+        Error that states the reason, what remains valid and what to do.
     """
     why, todo = _WHY.get(error.errno or 0, ("the system refused", _OTHER))
     if todo == _ROOM:
@@ -62,13 +62,15 @@ def disk_error(path: Path, error: OSError) -> ShardError:
                 existing.append(parent)
         why += f", {shutil.disk_usage(existing[0]).free:,} bytes free"
     return ShardError(
-        f"Cannot write {path}: {why} ({error.strerror or error}). {todo} Every file written before stays valid. To "
-        "continue, type the same command again."
+        f"Cannot write {path}: {why} ({error.strerror or error}). {todo} All files that were "
+        "written before remain valid. To continue, type the same command again."
     )
 
 
 def check_place(folder: Path) -> None:
-    """Raise if a run directory cannot be made or written, before anything is loaded or asked.
+    """Raise ConfigError if a run directory cannot be created or written.
+
+    The check comes before anything is loaded or asked.
 
     Parameters
     ----------
@@ -78,14 +80,14 @@ def check_place(folder: Path) -> None:
     Raises
     ------
     ConfigError
-        If a part of the path is a file, or the nearest folder that exists may not be written.
+        If a part of the path is a file, or if the nearest existing folder is not writable.
     """
     place = folder.absolute()
     while not place.exists() and place != place.parent:
         place = place.parent
     may = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
     if not may:
-        why = "is a file" if place.is_file() else "may not be written"
+        why = "is a file" if place.is_file() else "is not writable"
         raise ConfigError(f"run_dir is {folder}, and {place} {why}. {_OTHER}")
 
 
@@ -94,21 +96,21 @@ def write_file(
     data: bytes | memoryview | Iterator[bytes],
     guard: AbstractContextManager[None] | None = None,
 ) -> None:
-    """Write data to a path whole or not at all.
+    """Write a file completely or not at all.
 
     Parameters
     ----------
     path : Path
-        The file.
+        Path of the file.
     data : bytes, memoryview or iterator of bytes
-        The contents, or their pieces.
+        Contents of the file, or their pieces.
     guard : context manager or None
-        Held over the rename; it may refuse the rename by raising.
+        Context that is entered for the rename. It may prevent the rename by raising an error.
 
     Raises
     ------
     ShardError
-        If the disk refuses.
+        If the file cannot be written.
     """
     with whole_file(path, guard) as file:
         file.writelines(data if isinstance(data, Iterator) else (data,))
@@ -116,28 +118,29 @@ def write_file(
 
 @contextmanager
 def whole_file(path: Path, guard: AbstractContextManager[None] | None = None) -> Iterator[BinaryIO]:
-    """Open a file that appears at its path whole or not at all.
+    """Open a file that appears at its path either completely or not at all.
 
     Parameters
     ----------
     path : Path
-        The file.
+        Path of the file.
     guard : context manager or None
-        As of `write_file`.
+        Context that is entered for the rename, as for `write_file`.
 
     Yields
     ------
     BinaryIO
-        The file to write.
+        The open file.
 
     Raises
     ------
     ShardError
-        If the disk refuses. Then no temporary file is left and the old file is unchanged.
+        If the file cannot be written. Then no temporary file is left, and the old file is
+        unchanged.
 
     Notes
     -----
-    In the working copy of a run on object storage the object is written too.
+    If the path lies in the working copy of a run on object storage, the object is written too.
     """
     tmp = path.parent / f".{path.name}.{uuid.uuid4().hex}{TMP_SUFFIX}"
     try:
@@ -157,7 +160,7 @@ def whole_file(path: Path, guard: AbstractContextManager[None] | None = None) ->
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename in a folder survive a power cut."""
+    """Flush a folder to disk, so that a rename in it survives a power failure."""
     fd = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -169,17 +172,17 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder and its parents and prove that it can be written.
+    """Create a folder with its parents, and check that it is writable.
 
     Parameters
     ----------
     folder : Path
-        The folder.
+        Path of the folder.
 
     Raises
     ------
     ShardError
-        If it cannot be created or written.
+        If the folder cannot be created or is not writable.
     """
     probe = folder / f".probe.{uuid.uuid4().hex}{TMP_SUFFIX}"
     try:
@@ -189,30 +192,30 @@ def make_folder(folder: Path) -> None:
         finally:
             probe.unlink(missing_ok=True)
     except FileExistsError as error:
-        raise ShardError(f"{folder} is a file; a folder is needed there. {_OTHER}") from error
+        raise ShardError(f"{folder} is a file. Expected a folder. {_OTHER}") from error
     except OSError as error:
         raise disk_error(folder / "manifest.json", error) from error
 
 
 def file_sha256(path: Path, *, follow: bool = False) -> str:
-    """Return the hex sha256 of a file, read in pieces.
+    """Return the sha256 of a file in hexadecimal digits; the file is read in pieces.
 
     Parameters
     ----------
     path : Path
-        The file.
+        Path of the file.
     follow : bool
         True follows a symbolic link.
 
     Returns
     -------
     str
-        Hash.
+        The hash.
 
     Raises
     ------
     OSError
-        As `guarded_files.open_file`.
+        If the file cannot be opened or read, as for `guarded_files.open_file`.
     """
     with open_file(path, follow=follow) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,8 +1,9 @@
-"""Compute key digests: 16 bytes for each (model, benchmark, question_id, arm, level, replicate).
+"""Compute digests of keys: 16 bytes for each (model, benchmark, question_id, arm, level,
+replicate).
 
-The digest of a key is the sum of a BLAKE2b digest of each of its six columns (two lanes of 64 bits,
-wrapping), so that a grid of questions x settings is one broadcast addition. Two different keys
-share a digest with probability 2**-128.
+The digest of a key is the sum of the BLAKE2b digests of its six columns (two 64-bit lanes, with
+wrapping). The digests of a grid of questions x settings are therefore computed by one broadcast
+addition. Two different keys have the same digest with probability 2**-128.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from audit.shards.schema import RowSchema
 
 @dataclass(frozen=True)
 class RequestCounts:
-    """Count varied requests that were compared with the others of the same item.
+    """Count requests of varied questions that are equal to another request of the same item.
 
     Attributes
     ----------
     compared : int
-        Requests compared.
+        Number of requests that were compared.
     same_as_original : int
-        Requests equal to that of the original.
+        Number of requests that are equal to that of the original.
     repeated : int
-        Requests equal to that of another variation.
+        Number of requests that are equal to that of another variation.
     items : tuple of str
-        Ids of the items with either.
+        Ids of the items with such requests.
     """
 
     compared: int = 0
@@ -46,9 +47,9 @@ class RequestCounts:
 
 
 def digest(*texts: str) -> int:
-    """Return 64 bits that stand for texts of which only equality is tested.
+    """Return a 64-bit digest of texts, which is used to test them for equality only.
 
-    Two different texts share a digest by chance once in 10**19.
+    Two different texts have the same digest with probability 10**-19.
     """
     return int.from_bytes(blake2b("\0".join(texts).encode(), digest_size=8).digest(), "little")
 
@@ -56,19 +57,19 @@ def digest(*texts: str) -> int:
 def count_requests(
     original: Mapping[str, Set[str]], varied: Mapping[str, Sequence[tuple[int, str]]]
 ) -> RequestCounts:
-    """Count variations that sent the request of their original, or of an earlier variation.
+    """Count variations whose request equals that of their original, or of an earlier variation.
 
     Parameters
     ----------
     original : mapping of str to set of str
-        Hashes of each item's originals.
+        Hashes of the requests of each item's original.
     varied : mapping of str to sequence of (int, str)
-        (level, hash) of each item's variations.
+        (level, hash) of each request of each item's variations.
 
     Returns
     -------
     RequestCounts
-        Counts over the items that have both.
+        Counts over the items that have both originals and variations.
     """
     compared = same = repeated = 0
     items = set()
@@ -88,12 +89,11 @@ def count_requests(
 
 
 Digests = NDArray[np.uint64]  # (..., 2)
-_BLOCK = 1 << 20  # number of keys that are compared at once
+_BLOCK = 1 << 20  # number of keys that are compared together
 
 
 def clean_text(text: str) -> str:
-    """Return a text as valid Unicode: surrogate pairs joined, lone surrogates replaced by
-    U+FFFD."""
+    """Return a text as valid Unicode: surrogate pairs are joined, lone surrogates become U+FFFD."""
     if text.isascii():
         return text
     try:
@@ -103,7 +103,7 @@ def clean_text(text: str) -> str:
     return text
 
 
-# Neighbouring shards share their questions; a large cache would hold them all.
+# Neighbouring shards have the same questions. A larger cache would hold all questions in memory.
 @lru_cache(maxsize=1 << 12)
 def _lanes(column: int, value: str) -> tuple[int, int]:
     raw = blake2b(
@@ -128,17 +128,16 @@ def digests_of_table(
 
     Parameters
     ----------
-    table : pyarrow.Table or pyarrow.RecordBatch
-        Rows with the schema's key columns.
+        Table with the key columns of the schema.
     schema : RowSchema
         Schema of the audit's rows.
     columns : int
-        Number of key columns that count, from the first.
+        Number of key columns that enter the digest, counted from the first.
 
     Returns
     -------
     (n, 2) uint64 array
-        Digests.
+        Digest of each row.
     """
     total = np.zeros((table.num_rows, 2), dtype=np.uint64)
     for k, name in enumerate(schema.key[:columns]):
@@ -152,22 +151,21 @@ def digests_of_table(
 def digest_grid(
     model: str, benchmark: str, question_ids: Sequence[str], settings: Sequence[Setting]
 ) -> Digests:
-    """Return the digests of every question under every setting, which a run of one model must
-    contain.
+    """Return the digests of every question under every setting: the keys of a run of one model.
 
     Parameters
     ----------
     model, benchmark : str
-        Names.
+        Names of the model and of the benchmark.
     question_ids : sequence of str
-        Questions.
+        Ids of the questions.
     settings : sequence of Setting
-        Settings.
+        Settings of the run.
 
     Returns
     -------
     (questions, settings, 2) uint64 array
-        Digests.
+        Digest of each key.
     """
     fixed = _column_digests(0, [model])[0] + _column_digests(1, [benchmark])[0]
     of_setting = _column_digests(3, [s.arm for s in settings])
@@ -178,28 +176,28 @@ def digest_grid(
 
 @dataclass(frozen=True, eq=False)
 class KeySet:
-    """Hold a set of key digests: two sorted uint64 arrays, 16 bytes a key.
+    """Hold a set of digests of keys in two sorted uint64 arrays, 16 bytes per key.
 
     Attributes
     ----------
     hi, lo : (n,) uint64 array
         The two halves of each digest, sorted.
     longest_tie : int
-        Largest number of keys that share `hi`; 1 but for a 64-bit coincidence.
+        Largest number of keys with the same `hi`; 1 unless two halves coincide by chance.
     """
 
     hi: NDArray[np.uint64]
     lo: NDArray[np.uint64]
-    longest_tie: int = 1  # keys that share `hi`; 1 but for a 64-bit coincidence
+    longest_tie: int = 1
 
     @classmethod
     def of(cls, digests: Digests) -> KeySet:
-        """Return the set of digests (..., 2); repeated digests count once."""
+        """Return the set of the given digests (..., 2); repeated digests count once."""
         flat = digests.reshape(-1, 2)
         order = np.argsort(flat[:, 0])
         hi, lo = flat[order, 0], flat[order, 1]
         repeated = hi[1:] == hi[:-1]
-        if not repeated.any():  # avoids further copies of millions of keys
+        if not repeated.any():  # Avoid further copies of millions of keys.
             return cls(hi, lo)
         order = np.lexsort((lo, hi))
         hi, lo = hi[order], lo[order]
@@ -210,7 +208,7 @@ class KeySet:
         return cls(hi, lo, int(np.diff(np.append(starts, len(hi))).max()))
 
     def contains(self, digests: Digests) -> NDArray[np.bool_]:
-        """Return whether each of the digests (..., 2) is a member, as a mask (...)."""
+        """Return a mask (...) that is True for each of the digests (..., 2) that is in the set."""
         hi, lo = digests[..., 0], digests[..., 1]
         member = np.zeros(hi.shape, dtype=bool)
         if not len(self):
@@ -222,7 +220,7 @@ class KeySet:
         return member
 
     def common(self, other: KeySet) -> int:
-        """Return how many members both sets have."""
+        """Return the number of keys that are in both sets."""
         blocks = (slice(start, start + _BLOCK) for start in range(0, len(other), _BLOCK))
         return sum(
             int(self.contains(np.stack((other.hi[b], other.lo[b]), axis=1)).sum()) for b in blocks
@@ -233,33 +231,34 @@ class KeySet:
 
 
 def rows_to_table(rows: Sequence[Mapping[str, Any]], schema: RowSchema) -> pa.Table:
-    """Return rows as a table of a schema.
+    """Convert rows to a table of a schema.
 
     Parameters
     ----------
     rows : sequence of mapping
-        {column: value} of each row. Text that is not valid Unicode (lone surrogates) gets U+FFFD in
-        its place.
+        {column: value} of each row. In text that is not valid Unicode, lone surrogates are replaced
+        by U+FFFD.
     schema : RowSchema
         Schema of the audit's rows.
 
     Returns
     -------
     pyarrow.Table
-        Rows in order.
+        The rows, in order.
 
     Raises
     ------
     ShardError
-        If a column is missing or unknown, or a value does not fit it.
+        If a column is missing or unknown, or if a value does not fit its column.
     """
     names = set(schema.columns.names)
     for row in rows:
         if row.keys() != names:
             missing, extra = sorted(names - set(row)), sorted(set(row) - names)
             raise ShardError(
-                f"A row of audit {schema.audit} lacks {missing} and has {extra}, which its schema does not know. "
-                "Presentation.extras holds exactly the audit's own columns."
+                f"A row of audit {schema.audit} lacks the columns {missing}, and has the unknown "
+                f"columns {extra}. Expected Presentation.extras with exactly the audit's own "
+                "columns."
             )
     cells = map(itemgetter(*schema.columns.names), rows)
     columns = list(zip(*cells, strict=True)) or [()] * len(names)
@@ -270,14 +269,14 @@ def rows_to_table(rows: Sequence[Mapping[str, Any]], schema: RowSchema) -> pa.Ta
 
 
 def column_array(values: list[Any], field: pa.Field) -> pa.Array:
-    """Return an Arrow array of values.
+    """Convert values to an Arrow array.
 
     Parameters
     ----------
     values : list
-        Values.
+        Values of the column.
     field : pyarrow.Field
-        The column's name and type.
+        Name and type of the column.
 
     Returns
     -------
@@ -287,7 +286,7 @@ def column_array(values: list[Any], field: pa.Field) -> pa.Array:
     Raises
     ------
     ShardError
-        If a value does not fit the field's type.
+        If a value does not fit the type of the column.
     """
     try:
         try:
@@ -301,8 +300,8 @@ def column_array(values: list[Any], field: pa.Field) -> pa.Array:
                 unfit.append(value)
         value = unfit[0] if unfit else values
         raise ShardError(
-            f"Column {field.name!r} of a shard holds {field.type} and was given {value!r:.200} ({error}). "
-            f"The audit's row schema documents what each column holds."
+            f"The value for column {field.name!r} of a shard is {value!r:.200} ({error}). Expected "
+            f"{field.type}; the audit's row schema documents each column."
         ) from error
 
 

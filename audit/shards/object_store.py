@@ -1,20 +1,20 @@
-"""Store a run as objects (`run_dir=s3://bucket/my_run`); a folder here is a copy.
+"""Store a run as objects (`run_dir=s3://bucket/my_run`); the driver works on a local copy.
 
-A PUT shows the whole object or nothing, and a read or listing after it sees it. Exactly once rests
-on these alone:
+A PUT shows the complete object or nothing, and every later read or listing sees it. Each key is
+stored exactly once because of these rules:
 
-- A stage PUTs its shard straight into the store, as
-  shards/<model>-<hash of its keys>.<attempt>.arrow. A chunk that is run again replaces its own
-  object; an attempt never touches the objects of another.
-- A run is committed by its manifest. The driver verifies every key, removes rows that occur twice,
-  and then PUTs manifest.json once, `finished`, with the name and sha256 of every shard. Of a
-  finished run nothing else counts: if the object of a killed attempt's worker arrives later, it is
-  not listed, is not read, and is deleted by the next start.
-- attempt.json names the latest driver. A worker reads it before it PUTs, and stops if it was
-  superseded. This check saves work, and no guarantee rests on it.
+- A stage PUTs its shard directly into the store, under the name shards/<model>-<hash of its
+keys>.<attempt>.arrow. If a chunk is run again, it replaces its own object. An attempt never changes
+the objects of another attempt. - A run is committed by its manifest. The driver verifies every key
+and removes rows that occur twice. It then PUTs manifest.json once, as `finished`, with the name and
+the sha256 of every shard. In a finished run, no other object counts. If the object of a killed
+attempt's worker arrives later, it is not listed and not read, and the next start deletes it. -
+attempt.json names the latest driver. A worker reads it before it PUTs, and stops if its attempt is
+not the latest. This check only saves work; no guarantee depends on it.
 
-The driver works on a copy in this machine's temporary folder (`working_copy`). Credentials are the
-environment's, or those of the machine's provider; a URL holds none, so none reaches a file.
+The local copy is in the temporary folder of the machine (`working_copy`). Credentials come from the
+environment or from the provider of the machine. A URL contains none, so none is written into a
+file.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PARAMETERS = {
     "abfss": {"enable_tls", "blob_storage_authority", "dfs_storage_authority"},
 }
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_EXAMPLE = "Expected such as run_dir=s3://my-bucket/my_run"
+_EXAMPLE = "Example: run_dir=s3://my-bucket/my_run"
 _NO_BUCKET = re.compile(r"NO_SUCH_BUCKET|bucket does not exist", re.I)
 _REFUSED = re.compile(
     r"ACCESS_DENIED|INVALID_ACCESS_KEY|SIGNATURE_DOES_NOT_MATCH|INVALID_SIGNATURE|\b40[13]\b", re.I
@@ -51,20 +51,20 @@ _SILENT = re.compile(r"NETWORK_CONNECTION|curlCode|timed? ?out", re.I)
 
 
 def is_url(place: Path | str) -> bool:
-    """Return whether a place names object storage and not a folder."""
+    """Return whether a place is a URL of object storage, and not a folder."""
     return isinstance(place, str) and _URL.match(place) is not None
 
 
 @dataclass(frozen=True)
 class ObjectStore:
-    """Access the objects below one URL. Every method raises ShardError if it fails.
+    """Access the objects below one URL. A method that fails raises ShardError.
 
     Attributes
     ----------
     scheme : str
         Scheme of the URL, such as s3.
     root : str
-        bucket/path.
+        bucket/path of the URL.
     query : str
         Parameters of the URL.
     """
@@ -74,27 +74,27 @@ class ObjectStore:
     query: str = ""
 
     def shown(self, name: str = "") -> str:
-        """Return the URL of an object as people read it, without parameters."""
+        """Return the URL of an object for display, without parameters."""
         return f"{self.scheme}://{self.root}{'/' if name else ''}{name}"
 
     def url(self, name: str = "") -> str:
-        """Return the URL of an object as another process opens it."""
+        """Return the URL of an object with which another process can open it."""
         return self.shown(name) + (f"?{self.query}" if self.query else "")
 
     @property
     def parent(self) -> ObjectStore:
-        """Return the store of the folder above."""
+        """Return the store of the parent folder."""
         return replace(self, root=self.root.rpartition("/")[0])
 
     @cached_property
     def _opened(self) -> tuple[Any, str]:
-        """Return the file system, and bucket/path in it."""
-        from pyarrow import fs  # imported late, as a refused URL needs no Arrow
+        """Return the file system, and the bucket/path of the store in it."""
+        from pyarrow import fs  # Imported here, because refusing a URL needs no Arrow.
 
         if self.scheme != "s3":
             return fs.FileSystem.from_uri(self.url())
         options = dict(parse_qsl(self.query))
-        # The AWS command line also reads these variables, for an S3 that is not Amazon's.
+        # The AWS command line also reads these variables, for S3 services of other providers.
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
         if "endpoint_override" not in options and endpoint:
             split = urlsplit(endpoint)
@@ -109,13 +109,13 @@ class ObjectStore:
         )
         if region is None and "endpoint_override" not in options:
             region = fs.resolve_s3_region(self.root.partition("/")[0])
-        # Delayed opening makes an object one PUT. A multipart upload takes three requests and is
-        # slower.
+        # Delayed opening makes each object a single PUT. A multipart upload needs three requests
+        # and is slower.
         options["region"] = region or "us-east-1"
         return fs.S3FileSystem(**options, allow_delayed_open=True), self.root
 
     def check(self) -> None:
-        """Raise if the bucket does not exist, or cannot be read.
+        """Raise ShardError if the bucket does not exist or cannot be read.
 
         Raises
         ------
@@ -130,21 +130,21 @@ class ObjectStore:
             info = files.get_file_info(bucket)
         if info.type == FileType.NotFound:
             raise ShardError(
-                f"{self.shown()} cannot be used: the bucket {bucket} does not exist, and none is made here. Create it, "
-                f"or name another. {_EXAMPLE}"
+                f"{self.shown()} cannot be used: the bucket {bucket} does not exist, and this "
+                f"program creates none. Create it, or name another. {_EXAMPLE}"
             )
 
     def put(self, name: str, data: bytes | memoryview) -> None:
-        """Write an object whole or not at all; an old object is replaced.
+        """Write an object completely or not at all; an existing object is replaced.
 
         Parameters
         ----------
         name : str
-            Name below the URL.
+            Name of the object below the URL.
         data : bytes or memoryview
-            The contents.
+            Contents of the object.
         """
-        # Ctrl-C in this thread would close a half object.
+        # Ctrl-C in this thread would store an incomplete object.
         with self._explained("written", name), ThreadPoolExecutor(1) as aside:
             aside.submit(self._put, name, data).result()
 
@@ -154,17 +154,17 @@ class ObjectStore:
             stream.write(data)
 
     def get(self, name: str) -> bytes | None:
-        """Return an object's contents; None if it does not exist."""
+        """Return the contents of an object; None if it does not exist."""
         whole = io.BytesIO()
         return whole.getvalue() if self.copy(name, whole) else None
 
     def copy(self, name: str, to: BinaryIO) -> bool:
-        """Copy an object's contents into a file.
+        """Copy the contents of an object into a file.
 
         Parameters
         ----------
         name : str
-            Name below the URL.
+            Name of the object below the URL.
         to : BinaryIO
             File to write to.
 
@@ -189,12 +189,12 @@ class ObjectStore:
             files.delete_file(f"{root}/{name}")
 
     def objects(self) -> dict[str, tuple[int, int]]:
-        """List the objects below the URL.
+        """Return the objects below the URL.
 
         Returns
         -------
         dict of str to (int, int)
-            Size and time (ns) of each object by name, sorted.
+            Size and time (ns) of each object, sorted by name.
         """
         from pyarrow.fs import FileSelector, FileType
 
@@ -209,23 +209,24 @@ class ObjectStore:
 
     @contextmanager
     def _explained(self, done: str, name: str = "") -> Iterator[None]:
-        """Turn an error of the store into a ShardError of one sentence."""
+        """Convert an error of the store to a ShardError with a single sentence."""
         from pyarrow import ArrowException
 
         try:
             yield
         except (OSError, ArrowException) as error:
             if getattr(error, "errno", None) is not None:
-                raise  # the object does not exist, or this machine's disk failed
+                raise  # The object does not exist, or the disk of this machine failed.
             # The message contains the store's text.
             raise ShardError(
-                f"{self.shown(name)} could not be {done}: {self._why(redact(' '.join(str(error).split())))} What was "
-                "stored before stays valid; the same command again goes on where this one stopped."
+                f"{self.shown(name)} could not be {done}: "
+                f"{self._why(redact(' '.join(str(error).split())))} All stored objects remain "
+                "valid. Run the same command again to continue."
             ) from None
 
     def _why(self, text: str) -> str:
         if _NO_BUCKET.search(text):
-            return "the bucket does not exist (any more)."
+            return "the bucket does not exist, or was deleted."
         if _REFUSED.search(text):
             variables = (
                 "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, of a session, AWS_SESSION_TOKEN"
@@ -241,7 +242,7 @@ class ObjectStore:
 
 @cache
 def open_store(url: str) -> ObjectStore:
-    """Return the store that a URL names, without connecting to it.
+    """Return the store at a URL, without connecting to it.
 
     Parameters
     ----------
@@ -256,7 +257,7 @@ def open_store(url: str) -> ObjectStore:
     Raises
     ------
     ConfigError
-        If the URL is invalid, or holds a key, which would be written into the manifest.
+        If the URL is invalid, or contains a key, which would be written into the manifest.
     """
     split = urlsplit(url)
     root = (split.netloc + split.path).strip("/")
@@ -265,8 +266,9 @@ def open_store(url: str) -> ObjectStore:
     )
     if holds_login or re.search(r"key|secret|token|passw|sig", split.query, re.I):
         raise ConfigError(
-            f"A {split.scheme}:// URL with a key or password in it is refused: a run_dir is written into files and "
-            f"logs. Credentials belong into the environment, such as AWS_ACCESS_KEY_ID. {_EXAMPLE}"
+            f"The {split.scheme}:// URL contains a key or password. A run_dir is written into "
+            "files and logs, so credentials belong in the environment, such as AWS_ACCESS_KEY_ID. "
+            f"{_EXAMPLE}"
         )
     if split.scheme not in _PARAMETERS:
         more = (
@@ -275,8 +277,8 @@ def open_store(url: str) -> ObjectStore:
             else ""
         )
         raise ConfigError(
-            f"Object storage is {', '.join(f'{scheme}://' for scheme in _PARAMETERS)}, not {split.scheme}://.{more} "
-            f"{_EXAMPLE}"
+            f"The scheme of the run_dir is {split.scheme}://. Expected one of "
+            f"{', '.join(f'{scheme}://' for scheme in _PARAMETERS)}.{more} {_EXAMPLE}"
         )
     unknown = sorted(
         {key for key, _ in parse_qsl(split.query, keep_blank_values=True)}
@@ -285,8 +287,11 @@ def open_store(url: str) -> ObjectStore:
     if unknown:
         known = ", ".join(sorted(_PARAMETERS[split.scheme]))
         raise ConfigError(
-            f"A {split.scheme}:// URL has no parameter {', '.join(unknown)}. Known: {known}."
+            f"A {split.scheme}:// URL has no parameter {', '.join(unknown)}. Expected one of "
+            f"{known}."
         )
     if "/" not in root or ".." in root.split("/") or split.fragment:
-        raise ConfigError(f"{split.scheme}://{root} names no folder in a bucket. {_EXAMPLE}")
+        raise ConfigError(
+            f"{split.scheme}://{root} is not a folder in a bucket. Expected one. {_EXAMPLE}"
+        )
     return ObjectStore(split.scheme, root, split.query)

@@ -1,5 +1,6 @@
-"""Read and write PANEL/panel.json, the runs of a common report; relative paths let both be moved
-together.
+"""Read and write PANEL/panel.json, which lists the runs of a common report.
+
+Its paths are relative, so that the report and the runs can be moved together.
 """
 
 import json
@@ -13,11 +14,12 @@ from audit.shards.files import make_folder, write_file
 from audit.shards.manifest import MANIFEST
 
 PANEL = "panel.json"
-SUITE = "suite.json"  # stands beside panel.json if a suite made the runs
+SUITE = "suite.json"  # This file lies beside panel.json if the runs are those of a suite.
 
 
 def write_panel(folder: Path, run_dirs: Sequence[Path]) -> None:
-    """Write the list of runs of the report in `folder`. Raises ShardError if the disk refuses."""
+    """Write the list of runs of the report in `folder`; raise ShardError if it cannot be
+    written."""
     make_folder(folder)
     runs = []
     for run_dir in run_dirs:
@@ -26,8 +28,9 @@ def write_panel(folder: Path, run_dirs: Sequence[Path]) -> None:
 
 
 def panel_of(run_dir: Path) -> Path | None:
-    """Return the panel or suite in the folder above that a run belongs to; None if it belongs to
-    none.
+    """Return the panel or suite to which a run belongs; None if it belongs to none.
+
+    The panel or suite is the folder above the run.
     """
     above = run_dir.resolve().parent
     runs = panel_runs(above) or []
@@ -40,12 +43,12 @@ def panel_runs(folder: Path) -> list[Path] | None:
     Parameters
     ----------
     folder : Path
-        The panel's folder.
+        Directory of the panel.
 
     Returns
     -------
     list of Path or None
-        None if the folder is not a panel.
+        The run directories; None if the folder is not a panel.
 
     Raises
     ------
@@ -56,18 +59,18 @@ def panel_runs(folder: Path) -> list[Path] | None:
     try:
         runs = read_json(path)["runs"]
         if not runs or not all(isinstance(run, str) for run in runs):
-            raise ValueError("it names no runs")
+            raise ValueError("it lists no runs")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(
-            f"{path} is not the list of a panel's runs ({error}). Build the report again."
+            f"{path} is not a list of the runs of a panel ({error}). Build the report again."
         ) from error
     return [folder / run for run in runs]
 
 
 def verdict_path(run_dir: Path) -> Path:
-    """Return the path of a run's verdict.json; a panel may hold it in the folder itself."""
+    """Return the path of a run's verdict.json; in a panel the file may lie in the folder itself."""
     inside = run_dir / "report" / "verdict.json"
     panel = run_dir / "verdict.json"
     return (

@@ -1,7 +1,8 @@
-"""Write and read RUN_DIR/questions.arrow: the run's questions, written once, read by position.
+"""Write and read RUN_DIR/questions.arrow: the questions of a run, written once and read by
+position.
 
-The file has record batches of 512 rows, uncompressed and memory-mapped. A task that needs questions
-51,200 to 51,263 reads one batch, whatever the size of the file.
+The file consists of record batches with 512 rows. It is uncompressed and memory-mapped. A task that
+needs questions 51,200 to 51,263 reads only one batch, however large the file is.
 """
 
 from collections.abc import Iterable, Iterator
@@ -35,18 +36,18 @@ QUESTION_SCHEMA = pa.schema(
     ]
 )
 _CODE = pa.struct([(name, pa.string()) for name in ("entry_point", "tests", "solution")])
-CODE_SCHEMA = QUESTION_SCHEMA.append(pa.field("code", _CODE))  # only programming problems have code
+CODE_SCHEMA = QUESTION_SCHEMA.append(pa.field("code", _CODE))  # schema of programming problems
 
 
 def write_questions(run_dir: Path | str, questions: Iterable[Item]) -> int:
-    """Write RUN_DIR/questions.arrow (whole or not at all) in the order given.
+    """Write the questions of a run, in order, to questions.arrow, completely or not at all.
 
     Parameters
     ----------
     run_dir : Path or str
         Run directory.
     questions : iterable of Item
-        Questions; one batch is in memory at a time.
+        The questions. One batch of them is in memory at a time.
 
     Returns
     -------
@@ -56,9 +57,9 @@ def write_questions(run_dir: Path | str, questions: Iterable[Item]) -> int:
     Raises
     ------
     BenchmarkError
-        If an id occurs twice, or some questions are programming problems and others are not.
+        If an id occurs twice, or if only some of the questions are programming problems.
     ShardError
-        If the disk refuses.
+        If the file cannot be written.
     """
     path = Path(run_dir) / QUESTIONS
     seen: set[int] = set()
@@ -68,12 +69,13 @@ def write_questions(run_dir: Path | str, questions: Iterable[Item]) -> int:
     with whole_file(path) as file, pa.ipc.new_file(file, schema) as writer:
         while step:
             for question in step:
-                # The hash only, as a run may have millions of ids.
+                # Only the hash is stored, because a run may have millions of ids.
                 key = hash((question.benchmark, question.id))
                 if key in seen:
                     raise BenchmarkError(
-                        f"Question id {question.id!r} occurs twice in {question.benchmark}. A row is found by it: give "
-                        f"repeated items ids such as {question.id + '#2'!r}."
+                        f"Question id {question.id!r} occurs twice in {question.benchmark}. "
+                        "Expected unique ids, because rows are found by them. Example: "
+                        f"{question.id + '#2'!r}."
                     )
                 seen.add(key)
             others = []
@@ -82,8 +84,8 @@ def write_questions(run_dir: Path | str, questions: Iterable[Item]) -> int:
                     others.append(q)
             if others:
                 raise BenchmarkError(
-                    f"Programming problems and other questions cannot be asked together: ask {others[0].benchmark} in "
-                    "a separate run."
+                    "Programming problems cannot be asked together with other questions. Ask "
+                    f"{others[0].benchmark} in a separate run."
                 )
             arrays = []
             for field in schema:
@@ -109,29 +111,31 @@ class QuestionFile:
         Parameters
         ----------
         path : Path or str
-            A run directory, its questions.arrow, or that file's URL.
+            A run directory, the path of its questions.arrow, or the URL of that file.
 
         Raises
         ------
         ShardError
-            If the file is absent, damaged or of another kind.
+            If the file does not exist, is damaged, or is not a file of questions.
         """
         path = local_file(str(path))
         self.path = path / QUESTIONS if path.is_dir() else path
         try:
-            # A file of object storage is named by its descriptor.
+            # A file from object storage has no name, only a descriptor.
             check_regular(self.path, follow=True)
             self._reader = pa.ipc.open_file(pa.memory_map(str(self.path)))
             batches = self._reader.num_record_batches
             last = self._reader.get_batch(batches - 1).num_rows if batches else 0
         except (pa.ArrowException, OSError) as error:
             raise ShardError(
-                f"{self.path} cannot be read as a file of questions ({error}). Type the run's command again; on a "
-                "cluster run_dir must be on a file system that every node shares."
+                f"{self.path} cannot be read as a file of questions ({error}). Type the run's "
+                "command again. On a cluster, run_dir must be on a file system that all nodes "
+                "share."
             ) from error
         if self._reader.schema not in (QUESTION_SCHEMA, CODE_SCHEMA):
             raise ShardError(
-                f"{self.path} holds {self._reader.schema.names}; expected {QUESTION_SCHEMA.names}."
+                f"{self.path} has the columns {self._reader.schema.names}. "
+                f"Expected {QUESTION_SCHEMA.names}."
             )
         self._length = max(0, batches - 1) * BATCH_ROWS + last
 
@@ -139,7 +143,7 @@ class QuestionFile:
         return self._length
 
     def slice(self, start: int, stop: int) -> list[Item]:
-        """Return the questions at positions start..stop-1."""
+        """Return the questions at the positions from start to stop - 1."""
         items: list[Item] = []
         for k in range(start // BATCH_ROWS, -(-stop // BATCH_ROWS)):
             low, high = max(start - k * BATCH_ROWS, 0), min(stop - k * BATCH_ROWS, BATCH_ROWS)
@@ -154,9 +158,10 @@ class QuestionFile:
             yield from _questions(self._reader.get_batch(k))
 
     def names(self) -> Iterator[list[tuple[str, str]]]:
-        """Yield (benchmark, id) of each question, by batch.
+        """Yield (benchmark, id) of the questions, one batch at a time.
 
-        The file is read and not mapped, so that a driver that walks over all questions stays small.
+        The file is read instead of mapped, so that a driver that goes through all questions needs
+        little memory.
         """
         columns = [QUESTION_SCHEMA.get_field_index(c) for c in ("id", "benchmark")]
         options = pa.ipc.IpcReadOptions(included_fields=columns)

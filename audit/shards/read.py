@@ -1,5 +1,4 @@
-"""Scan a run (`scan_run`), drop rows to be run again (`drop_rows`), and read columns for
-statistics."""
+"""Scan a run, drop rows so that they are run again, and read columns for the statistics."""
 
 from __future__ import annotations
 
@@ -52,13 +51,13 @@ class RunScan:
     shards : tuple of ShardInfo
         Valid shards.
     done, error_keys : KeySet
-        Keys of every row, and of the rows that failed.
+        Keys of all rows, and keys of the rows that failed.
     corrupt : dict of str to str
-        {name: reason} of files that are in quarantine now.
+        {name: reason} of each file that this scan moved to quarantine.
     duplicates : int
-        Rows beyond the first of their key (`verify_run` removes them).
+        Number of rows beyond the first row of each key (`verify_run` removes them).
     digests : (rows, 2) array or None
-        Digests in the order of `shards` if there are duplicates, else None.
+        Digest of each row, in the order of `shards`; None if there are no duplicates.
     """
 
     shards: tuple[ShardInfo, ...]
@@ -75,7 +74,7 @@ class RunScan:
 
 
 def scan_run(run_dir: Path | str, schema: RowSchema, *, written: bool = False) -> RunScan:
-    """Open and validate every shard of a run, for the driver that holds the directory.
+    """Open and validate every shard of a run; only the driver that holds the directory may do this.
 
     Parameters
     ----------
@@ -84,7 +83,7 @@ def scan_run(run_dir: Path | str, schema: RowSchema, *, written: bool = False) -
     schema : RowSchema
         Schema of the audit's rows.
     written : bool
-        True if shards are being written now; then temporary files stay.
+        True if shards are being written at the same time; temporary files are then kept.
 
     Returns
     -------
@@ -94,13 +93,13 @@ def scan_run(run_dir: Path | str, schema: RowSchema, *, written: bool = False) -
     Raises
     ------
     ShardError
-        If a file may not be read or moved.
+        If a file cannot be read or moved.
 
     Notes
     -----
-    Files that are not a valid shard (truncated, empty, another schema) are moved to
+    Files that are not valid shards (truncated, empty, or with another schema) are moved to
     RUN_DIR/quarantine, so that their rows are run again. Temporary files of a killed writer are
-    removed. Memory: 17 bytes a row, 48 while they are sorted.
+    removed. The scan needs 17 bytes of memory per row, and 48 bytes while rows are sorted.
     """
     run_dir = Path(run_dir)
     folder = run_dir / SHARDS
@@ -138,9 +137,9 @@ def _inspect(
     try:
         if path.suffix not in SUFFIXES:
             return CorruptShardError(
-                f"{path} is not a shard: expected a name that ends in {' or '.join(SUFFIXES)}."
+                f"{path} is not a shard. Expected a name that ends in {' or '.join(SUFFIXES)}."
             )
-        # Every column is read, as damage is only repaired here.
+        # Every column is read, because damage is repaired only here.
         for batch in iter_batches(path, schema):
             check_keys(path, schema, batch)
             digests.append(digests_of_table(batch, schema))
@@ -165,7 +164,7 @@ def _quarantine(run_dir: Path, path: Path) -> None:
 def drop_rows(
     run_dir: Path | str, schema: RowSchema, which: KeySet, design: Design, *, attempt: str
 ) -> int:
-    """Rewrite shards without some rows, so that these are run again.
+    """Rewrite shards without some of their rows, so that these rows are run again.
 
     Parameters
     ----------
@@ -174,16 +173,17 @@ def drop_rows(
     schema : RowSchema
         Schema of the audit's rows.
     which : KeySet
-        Keys of the rows. A part of the design is dropped as a whole, as its rows are run together.
+        Keys of the rows to drop. All rows of a part of the design are dropped together, because
+        they are run together.
     design : Design
         Parts of the run.
     attempt : str
-        The driver's attempt id.
+        Attempt id of the driver.
 
     Returns
     -------
     int
-        Number of dropped rows. A damaged shard is left to `scan_run`.
+        Number of dropped rows. Damaged shards are not changed; `scan_run` handles them.
     """
     run_dir = Path(run_dir)
     part_of: dict[Setting, int] = {}
@@ -213,8 +213,10 @@ def _readable(run_dir: Path, schema: RowSchema) -> Iterator[tuple[Path, pa.Table
 
 
 def _part_digests(table: pa.Table, schema: RowSchema, part_of: dict[Setting, int]) -> Digests:
-    """Return one digest for each question and part, (rows, 2); a row without a part stands for
-    itself."""
+    """Return the digest of the question and part of each row, (rows, 2).
+
+    A row that belongs to no part has a digest of its own.
+    """
     digests = digests_of_table(table, schema, columns=3)
     columns = (table.column(name).to_pylist() for name in schema.key[3:])
     parts = np.array(
@@ -228,12 +230,11 @@ def _part_digests(table: pa.Table, schema: RowSchema, part_of: dict[Setting, int
     return np.where((parts < 0)[:, None], single, mixed)
 
 
-# --- reading for the statistics and the report: nothing below changes a file
-# ---------------------------------------
+# --- reading for the statistics and the report: the functions below change no file ---------------
 
 
 def shard_files(run_dirs: RunDirs) -> list[Path]:
-    """Return the shards of some runs, in the order of their names.
+    """Return the shards of some runs, sorted by name.
 
     Parameters
     ----------
@@ -243,24 +244,25 @@ def shard_files(run_dirs: RunDirs) -> list[Path]:
     Returns
     -------
     list of Path
-        Files.
+        Paths of the shards.
 
     Raises
     ------
     ShardError
-        If a run has no shards, or a finished run's shard is not the file that its manifest lists.
+        If a run has no shards, or if a shard of a finished run is not the file that the manifest
+        lists.
     """
     files = []
     for run_dir in map(Path, [run_dirs] if isinstance(run_dirs, (str, Path)) else run_dirs):
         paths = shard_paths(run_dir / SHARDS)
         if not paths and (run_dir / MANIFEST).is_file():
             raise ShardError(
-                f"{run_dir} has no answers yet. Type the run's command again: it goes on there."
+                f"{run_dir} has no answers yet. Type the run's command again to continue."
             )
         if not paths:
             raise ShardError(
-                f"No shards in {run_dir / SHARDS}. Expected the directory of a run, such as outputs/my_run "
-                "after run_dir=outputs/my_run."
+                f"{run_dir / SHARDS} has no shards. Expected the directory of a run, such as "
+                "outputs/my_run after run_dir=outputs/my_run."
             )
         _check_listed(run_dir, paths)
         files += paths
@@ -278,21 +280,21 @@ def _check_listed(run_dir: Path, files: Sequence[Path]) -> None:
         facts = path.stat()
         if listed and _sha256_once(path, facts.st_size, facts.st_mtime_ns) != listed.get(path.name):
             raise ShardError(
-                f"{path} is not a file that the manifest lists: it was changed or put there after the run. Restore it, "
-                "or delete it and type the run's command again."
+                f"{path} is not a file that the manifest lists: it was changed or added after the "
+                "run. Restore it, or delete it and type the run's command again."
             )
 
 
 @lru_cache(maxsize=65536)
 def _sha256_once(path: Path, size: int, mtime_ns: int) -> str:
-    """Return the hash of a shard, cached: a report reads each shard several times."""
+    """Return the hash of a shard; it is cached, because a report reads each shard several times."""
     return file_sha256(path)
 
 
 def iter_columns(
     run_dirs: RunDirs, schema: RowSchema, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield record batches with some columns, shard by shard in the order of their names.
+    """Yield record batches with some columns, from the shards in the order of their names.
 
     Parameters
     ----------
@@ -301,13 +303,12 @@ def iter_columns(
     schema : RowSchema
         Schema of the audit's rows.
     columns : sequence of str
-        Names of the schema, and `n_options`.
+        Names of columns of the schema; `n_options` is allowed too.
 
     Yields
     ------
     pyarrow.RecordBatch
-        At most 1,024 rows.
-
+        A batch of at most 1,024 rows.
     Raises
     ------
     ShardError
@@ -331,16 +332,16 @@ def iter_rows(
     Parameters
     ----------
     run_dirs, schema, columns : object
-        As in `iter_columns`.
+        Arguments of `iter_columns`.
     key : sequence of str
-        Columns that select rows.
+        Names of the columns by which rows are selected.
     only : iterable of tuple of str or None
-        Values of these columns in the rows to keep; None keeps all.
+        Values of these columns in the rows to yield; None yields all rows.
 
     Yields
     ------
     list of dict
-        Rows of one batch.
+        Selected rows of one batch.
     """
     chosen = None if only is None else pa.array(map("\0".join, only), pa.string())
     for batch in iter_columns(run_dirs, schema, columns):
@@ -351,26 +352,26 @@ def iter_rows(
 
 
 def write_table(path: Path, table: pa.Table, rows_at_once: int | None = None) -> Path:
-    """Write an Arrow file beside the shards, whole or not at all.
+    """Write an Arrow file beside the shards, completely or not at all.
 
     Parameters
     ----------
     path : Path
-        The file.
+        Path of the file.
     table : pyarrow.Table
-        Its rows.
+        Rows of the file.
     rows_at_once : int or None
         Largest number of rows in a batch.
 
     Returns
     -------
     Path
-        The file.
+        Path of the file.
 
     Raises
     ------
     ShardError
-        If the disk refuses.
+        If the file cannot be written.
     """
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     with whole_file(path) as file, pa.ipc.new_file(file, table.schema, options=options) as writer:
@@ -395,15 +396,15 @@ def load_cells(
     Returns
     -------
     list of CellOutcomes
-        One per (model, benchmark), sorted. Rows that were read for the likelihood of their text
-        hold no answer and are left out.
+        Outcomes of each model on each benchmark, sorted. Rows that were read only for the
+        likelihood of their text have no answer and are left out.
 
     Raises
     ------
     ShardError
         If a run has no shards.
     DataError
-        If two runs hold the same key.
+        If two runs contain the same key.
     """
     batches = iter_columns(run_dirs, schema, cell_columns(schema))
     batches = (
@@ -429,7 +430,7 @@ def open_dataset(run_dir: Path | str, schema: RowSchema) -> ds.Dataset:
     pyarrow.dataset.Dataset
         The rows.
     """
-    import pyarrow.dataset as ds  # imported late: with pandas installed it takes half a second
+    import pyarrow.dataset as ds  # Imported here: with pandas installed, it takes half a second.
 
     files = shard_files(run_dir)
     return ds.dataset(

@@ -1,8 +1,8 @@
-"""Remove secrets from whatever is written to a file.
+"""Remove secrets from everything that is written to a file.
 
-Values under secret-like keys, credentials in URLs, well-known key forms, and the values of
-environment variables with secret-like names are blanked. The *name* of an environment variable may
-stay.
+The following are replaced: values under keys with secret-like names, credentials in URLs, keys of
+well-known forms, and values of environment variables with secret-like names. The *name* of an
+environment variable is kept.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import Any
 REMOVED = "<removed>"
 
 # transformers uses these names for parts of a prompt. They determine rows, so the manifest and the
-# fingerprint keep their values. The exception is for keys only, not for environment variables.
+# fingerprint keep their values. The exception applies to keys only, not to environment variables.
 _NO_SECRET_KEY = re.compile(
     r"(bos|eos|pad|unk|sep|cls|mask|stop)_token|additional_special_tokens", re.I
 )
@@ -21,8 +21,8 @@ _SECRET_KEY = re.compile(
     r"api_?key|access_?key|private_?key|token(?!iz|s?_field)|secret|passw|credential|authorization|bearer",
     re.I,
 )
-# Names such as OPENAI_API_KEY and HF_TOKEN are capitals with an underscore. Some real keys are
-# capitals too, but without one.
+# Names such as OPENAI_API_KEY and HF_TOKEN consist of capitals and contain an underscore. Some real
+# keys also consist of capitals, but have no underscore.
 _ENV_NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 _KEY_FORMS = re.compile(
     r"\b(?:sk|pk|rk)-[A-Za-z0-9_*-]{12,}|\b(?:(?:hf|gh[pousr]|github_pat)_|glpat[_-]|xox[abp]-)[A-Za-z0-9_-]{12,}"
@@ -30,17 +30,17 @@ _KEY_FORMS = re.compile(
     r"|\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+"
 )
 _URL_LOGIN = re.compile(r"(?<=://)[^/\s@]+@")
-# The pattern looks ahead and never backtracks. Otherwise a message with a thousand "?key" would
+# The pattern uses lookahead and no backtracking. Otherwise a message with a thousand "?key" would
 # take seconds.
 _URL_QUERY = re.compile(
     r"([?&](?=[^=&?\s]*(?:key|token|secret|password|signature))[^=&?\s]*+=)[^&\s]+", re.I
 )
-# api_key_env holds the name of a variable, whatever its spelling.
+# api_key_env contains the name of a variable, not a secret, however it is spelt.
 _NAME_HOLDER = re.compile(r"_env$", re.I)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACE = re.compile(r"_(FILE|PATH|DIR|URL|URI|NAME)$", re.I)
 _MIN_SECRET_CHARS = (
-    8  # shorter values ("false", "1") are settings whose name merely looks like a secret's
+    8  # A shorter value ("false", "1") is a setting, even if its name looks like that of a secret.
 )
 
 
@@ -50,13 +50,14 @@ def redact(value: Any, environ: Mapping[str, str] | None = None) -> Any:
     Parameters
     ----------
     value : object
-        JSON-like value.
+        A JSON-like value.
     environ : mapping or None
-        Environment whose secrets are removed; None takes this process's.
+        Environment whose secrets are removed; None uses the environment of this process.
 
     Returns
     -------
     object
+        The copy, with `<removed>` in place of each secret.
         The copy, with `<removed>` in place of each secret.
 
     Examples
@@ -101,7 +102,7 @@ def _holds_secret(key: str, value: Any) -> bool:
 
 
 def without_secrets(text: str, known: Sequence[str]) -> str:
-    """Return a text without known secrets, and without what looks like a secret.
+    """Return a text without known secrets and without parts that look like secrets.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Define rows: the columns that every audit's shards share, and an audit's own beside them.
+"""Define rows: the columns that all audits share, and the columns of each audit.
 
-A shard is an Arrow IPC file (zstd) of rows of one `RowSchema`; `pyarrow.dataset.dataset(RUN_DIR /
-"shards", format="ipc")` reads them all. The file itself names its audit and version. A key occurs
-once in a run.
+A shard is an Arrow IPC file (zstd) with rows of one `RowSchema`. All shards of a run are read by
+`pyarrow.dataset.dataset(RUN_DIR / "shards", format="ipc")`. Each file names its audit and version.
+A key occurs once in a run.
 """
 
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 
 def plain_values(column: pa.Array) -> list[Any]:
-    """Return the values of a column as `to_pylist` does.
+    """Return the values of a column, as `to_pylist` does.
 
-    It takes a fifth of the time if NumPy knows the type and no value is null.
+    This takes a fifth of the time if NumPy has the type and no value is null.
     """
     if column.null_count or pa.types.is_nested(column.type):
         return list(column.to_pylist())
@@ -26,19 +26,19 @@ def plain_values(column: pa.Array) -> list[Any]:
 
 
 def shared_values(column: pa.Array, shared: dict[str, str]) -> list[Any]:
-    """Return the values of a column as `to_pylist` does, with equal strings as one object.
+    """Return the values of a column, as `to_pylist` does, with one object for equal strings.
 
     Parameters
     ----------
     column : pyarrow.Array
         The column. Strings in lists are shared too.
     shared : dict of str to str
-        Strings of earlier columns, {text: text}; new ones are added.
+        Strings of earlier columns, as {text: text}. New strings are added.
 
     Returns
     -------
     list
-        Values.
+        The values.
     """
     if pa.types.is_list(column.type) and pa.types.is_string(column.type.value_type):
         texts = shared_values(column.flatten(), shared)
@@ -60,7 +60,7 @@ def shared_values(column: pa.Array, shared: dict[str, str]) -> list[Any]:
 
 
 SHARED_VERSION = (
-    4  # raise it when a shared column changes: shards of two versions are not mixed in a run
+    4  # Raise this number if a shared column changes, so that a run has shards of one version only.
 )
 
 Column = tuple[str, pa.DataType, str]  # name, type, documentation
@@ -79,7 +79,7 @@ def _shared(level: str, level_doc: str) -> tuple[Column, ...]:
         (
             "group",
             pa.string(),
-            "cluster that resampling keeps together: subject, passage; the question_id where none",
+            "the cluster that resampling keeps together, such as a passage; the question_id if there is none",
         ),
         (
             "arm",
@@ -87,7 +87,11 @@ def _shared(level: str, level_doc: str) -> tuple[Column, ...]:
             "how the question reached the model; the audit's documentation lists its arms",
         ),
         (level, pa.int16(), level_doc),
-        ("replicate", pa.int16(), "0, 1, ...: the same setting again under another seed"),
+        (
+            "replicate",
+            pa.int16(),
+            "0, 1, ...: the number of the repetition of a condition, each under another seed",
+        ),
         (
             "reading",
             pa.string(),
@@ -97,75 +101,79 @@ def _shared(level: str, level_doc: str) -> tuple[Column, ...]:
         (
             "options",
             pa.list_(pa.string()),
-            "the options in the order presented; empty: the answer is a number or code",
+            "the options in the order presented; empty if the answer is a number or code",
         ),
         ("prompt", pa.string(), "the text that was sent to the model that answers"),
         (
             "response",
             pa.string(),
-            "what it generated, verbatim; empty when options were scored; hostile text",
+            "the text that this model generated, verbatim; empty if options were scored; hostile text",
         ),
         (
             "answer",
             pa.int16(),
-            "index into options; null when unparsed or error, and where the answer is a number",
+            "index of the chosen option; null if the row is unparsed or an error, or the answer is a number",
         ),
         (
             "gold",
             pa.int16(),
-            "index of the right option, as presented; -1 where there are no options",
+            "index of the right option, as presented; -1 if there are no options",
         ),
         (
             "answer_number",
             pa.float64(),
-            "the number read (reading number); null when unparsed or error",
+            "the number in the reply (reading number); null if the row is unparsed or an error",
         ),
-        ("target", pa.float64(), "the right number; null where there are options"),
+        ("target", pa.float64(), "the right number; null if there are options"),
         (
             "correct",
             pa.bool_(),
-            "answer == gold, answer_number is target, code passed; null when unparsed or error",
+            "true if answer is gold, answer_number is target, or the code passed; null if unparsed or an error",
         ),
-        ("parsed", pa.bool_(), "an answer could be read"),
+        ("parsed", pa.bool_(), "true if an answer could be read"),
         (
             "reasked",
             pa.bool_(),
-            "the response held no answer that could be read, so the options were asked for again",
+            "true if no answer could be read from the response, so the question was asked again",
         ),
         (
             "answer_form",
             pa.string(),
-            "strict, lenient, logprob; of a number marked (after ####), declared (in a box or in words) or last (of "
-            "the last sentence); of code what became of it (passed, AssertionError, cpu_limit, ...); text; none",
+            "how the answer was found: strict, lenient, logprob, text or none; for a number: marked (after ####), "
+            "declared (in a box or in words) or last (in the last sentence); for code: its result (passed, "
+            "AssertionError, cpu_limit, ...)",
         ),
         ("finish_reason", pa.string(), "stop, length (truncated), scored or error"),
         (
             "option_logprobs",
             pa.list_(pa.float64()),
-            "total logprob (nats) of each option, letter or piece of a given text; empty: generated",
+            "total log-probability (nats) of each option, letter or piece of a given text; empty for a generated reply",
         ),
-        ("prompt_tokens", pa.int32(), "tokens of the prompt (summed over options when scored)"),
-        ("cached_tokens", pa.int32(), "of these, served from the prefix cache"),
-        ("completion_tokens", pa.int32(), "tokens generated"),
+        (
+            "prompt_tokens",
+            pa.int32(),
+            "tokens of the prompt, summed over the options if these were scored",
+        ),
+        ("cached_tokens", pa.int32(), "prompt tokens that came from the prefix cache"),
+        ("completion_tokens", pa.int32(), "generated tokens"),
         ("engine_id", pa.string(), "the engine that answered"),
         ("seed", pa.int64(), "the request's seed"),
         (
             "error",
             pa.string(),
-            "why there is no answer (prompt too long, ...); null for an answered row",
+            "the reason for a missing answer, such as a prompt that is too long; null for an answered row",
         ),
         (
             "options_shown",
             pa.bool_(),
-            "the protocol shows the options; false: a cloze, which scores them unseen",
+            "true if the protocol shows the options; false for a cloze, which scores options without showing them",
         ),
         (
             "request_sha256",
             pa.string(),
-            "sha256 of what was given to the model that answers; null for an error row, and where several requests "
-            "were put to the vote. tokens:<hex>: over the token ids that were consumed (prompt, continuations or "
-            "letters); text:<hex>: over their text, from an endpoint that tells no token ids. Equal in two rows: the "
-            "model was asked the same",
+            "sha256 of the input of the model that answers; null for an error row and for a vote over several "
+            "requests. tokens:<hex> is over the token ids (prompt, continuations or letters); text:<hex> is over "
+            "the text, if an endpoint returns no token ids. Two rows with equal values had the same input",
         ),
     )
 
@@ -179,10 +187,11 @@ class RowSchema:
     audit, version : str
         Name of the audit, and version of its rows.
     columns : pyarrow.Schema
-        Columns with their documentation, the audit and the version. Columns that end in
-        `<role>_calls` and `<role>_*_tokens` count the cost of calls before the answer.
+        Columns with their documentation, and the audit and version as metadata. Columns with names
+        that end in `<role>_calls` and `<role>_*_tokens` count the cost of calls before the answer.
     key : tuple of str
-        Columns that are unique together: (model, benchmark, question_id, arm, <level>, replicate).
+        Columns whose values are unique together: (model, benchmark, question_id, arm, <level>,
+        replicate).
     """
 
     audit: str
@@ -191,9 +200,9 @@ class RowSchema:
     key: tuple[str, ...]
 
     def of_run(self, fingerprint: str) -> "RowSchema":
-        """Return the schema of one run, which its shards name.
+        """Return the schema of one run, which the run's shards must have.
 
-        Shards of other runs, which may have the same keys, do not match it.
+        Shards of other runs do not match it, although they may have the same keys.
 
         Parameters
         ----------
@@ -203,41 +212,43 @@ class RowSchema:
         Returns
         -------
         RowSchema
-            The schema with the run in its metadata.
+            The schema, with the run in its metadata.
         """
         named = {**self.columns.metadata, b"run": fingerprint.encode()}
         return replace(self, columns=self.columns.with_metadata(named))
 
     @property
     def level(self) -> str:
-        """Return the level's column, by the audit's own name for it."""
+        """Return the name of the column that holds the level; each audit has its own name for
+        it."""
         return self.key[4]
 
     @property
     def cost_columns(self) -> tuple[str, ...]:
-        """Return the columns that count calls and tokens."""
+        """Return the names of the columns that count calls and tokens."""
         return tuple(name for name in self.columns.names if name.endswith(("_tokens", "_calls")))
 
     @property
     def failure_columns(self) -> tuple[str, ...]:
-        """Return the columns that `failed` reads.
+        """Return the names of the columns that `failed` needs.
 
-        An audit whose design holds rows that cannot be asked has a column `asked`.
+        If the design of an audit has rows that cannot be asked, the audit has a column `asked`.
         """
         return ("error", "asked") if "asked" in self.columns.names else ("error",)
 
     def failed(self, rows: pa.Table | pa.RecordBatch) -> NDArray[np.bool_]:
-        """Return which rows have no answer because something failed.
+        """Return which rows have no answer because of a failure.
 
         Parameters
         ----------
         rows : pyarrow.Table or pyarrow.RecordBatch
-            Rows with `failure_columns`.
+            Rows with the columns in `failure_columns`.
 
         Returns
         -------
         (n,) bool array
-            False for a row that was never asked, which only states why.
+            True for failed rows. A row that was never asked has no failure, and only states why it
+            was not asked.
         """
         failed: NDArray[np.bool_] = rows["error"].is_valid().to_numpy(zero_copy_only=False)
         if "asked" in self.failure_columns:
@@ -245,7 +256,7 @@ class RowSchema:
         return failed
 
     def found_in(self, schema: pa.Schema) -> str | None:
-        """Return why a file does not hold these rows, for an error.
+        """Return the reason why a file does not contain rows of this schema, for an error message.
 
         Parameters
         ----------
@@ -263,8 +274,8 @@ class RowSchema:
         audit, version = metadata.get(b"audit"), metadata.get(b"version")
         if (audit, version) != (self.audit, self.version):
             return (
-                f"it is of audit {audit}, {version}, and rows of audit {self.audit}, {self.version}, were expected; "
-                "rows of another audit or version are not read"
+                f"it is of audit {audit}, {version}, and rows of audit {self.audit}, "
+                f"{self.version}, were expected; rows of another audit or version are not read"
             )
         run = self.columns.metadata.get(b"run")
         if run is not None and (schema.metadata or {}).get(b"run", run) != run:
@@ -286,20 +297,20 @@ def row_schema(
     level: str = "variant",
     level_doc: str = "which variant of the question; 0 for the original",
 ) -> RowSchema:
-    """Return the schema of the shared columns, then an audit's own.
+    """Return the schema with the shared columns, followed by an audit's own columns.
 
     Parameters
     ----------
     audit : str
         Name of the audit.
     version : int
-        Version of the audit's own columns; raised when one changes.
+        Version of the audit's own columns. It is raised if one of them changes.
     own : sequence of Column
         The audit's own columns.
     level : str
-        Name of the level's column.
+        Name of the column that holds the level.
     level_doc : str
-        Documentation of the level's column.
+        Documentation of this column.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Open, validate and hash one shard: Arrow IPC or Parquet, by its suffix."""
+"""Open, validate and hash a shard, which is an Arrow IPC or Parquet file (by its suffix)."""
 
 import zlib
 from collections.abc import Iterator, Sequence
@@ -41,8 +41,8 @@ class ShardInfo:
 
 
 class CorruptShardError(ShardError):
-    """Report a file that cannot be read as a shard: truncated, of another schema, or of another
-    kind."""
+    """Report a file that cannot be read as a shard: it is truncated, or has another schema or
+    format."""
 
 
 @contextmanager
@@ -52,8 +52,8 @@ def _reading(path: Path) -> Iterator[None]:
     except CorruptShardError:
         raise
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
-        # Arrow raises an OSError without errno for a file that ends too early. An errno is from the
-        # system.
+        # For a file that ends too early, Arrow raises an OSError without errno. An errno comes from
+        # the operating system.
         if isinstance(error, OSError) and error.errno is not None:
             raise ShardError(
                 f"Cannot read {path}: {error.strerror}. Check its permissions and the disk."
@@ -62,19 +62,19 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def _corrupt(path: Path, why: str) -> str:
-    todo = "Type the run's command again: it moves the file aside and redoes its rows."
+    todo = "Type the run's command again: it moves the file aside and runs its rows again."
     return f"{path} is not a valid shard: {why}. {todo}"
 
 
 def iter_batches(
     path: Path, schema: RowSchema, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the record batches of a shard, one in memory at a time.
+    """Yield the record batches of a shard; one batch is in memory at a time.
 
     Parameters
     ----------
     path : Path
-        The shard.
+        Path of the shard.
     schema : RowSchema
         Schema of the audit's rows.
     columns : sequence of str or None
@@ -83,26 +83,26 @@ def iter_batches(
     Yields
     ------
     pyarrow.RecordBatch
-        A batch.
+        The next batch.
 
     Raises
     ------
     CorruptShardError
-        If the file is damaged, or of another audit or version.
+        If the file is damaged, or belongs to another audit or version.
     ShardError
-        If the system refuses.
+        If the operating system refuses the read.
     """
     names = schema.columns.names if columns is None else list(columns)
     rows = 0
     with _reading(path):
-        # Arrow opens by name, hides the system's error, and waits for a pipe.
+        # Arrow would open the file by name, hide the system's error, and wait for a pipe.
         with open_file(path) as raw:
             if not raw.read(1):
                 raise CorruptShardError(_corrupt(path, "it is empty"))
         for batch in (_parquet if path.suffix == FORMATS["parquet"] else _ipc)(path, schema, names):
             rows += batch.num_rows
             yield batch.select(names)
-    if not rows:  # no shard is written empty; one zeroed byte of a footer hides every batch
+    if not rows:  # No shard is written empty, but one zeroed byte in a footer hides all batches.
         raise CorruptShardError(_corrupt(path, "it has no row"))
 
 
@@ -112,9 +112,10 @@ def _check_schema(path: Path, schema: RowSchema, stored: pa.Schema) -> None:
 
 
 def column_sums(batch: pa.RecordBatch) -> dict[str, str]:
-    """Return the CRC-32 of each column of a record batch as Arrow serialises it.
+    """Return the CRC-32 of each column of a record batch, as Arrow serialises the column.
 
-    Parquet has checksums by itself; an Arrow file stores these in its batches' metadata.
+    Parquet files have checksums of their own. An Arrow file stores these in the metadata of its
+    batches.
     """
     checksums = {}
     for name in batch.schema.names:
@@ -131,7 +132,7 @@ def _ipc(path: Path, schema: RowSchema, names: list[str]) -> Iterator[pa.RecordB
         reader = pa.ipc.open_file(source, options=options)
         for i in range(reader.num_record_batches):
             batch, kept = reader.get_batch_with_custom_metadata(i)
-            batch.validate(full=True)  # damaged offsets would crash the process that uses them
+            batch.validate(full=True)  # Damaged offsets would otherwise crash the process.
             sums = column_sums(batch).items()
             stored = kept or {}
             damaged = []
@@ -140,7 +141,9 @@ def _ipc(path: Path, schema: RowSchema, names: list[str]) -> Iterator[pa.RecordB
                     damaged.append(name)
             if damaged:
                 raise CorruptShardError(
-                    _corrupt(path, f"bytes of its columns {damaged} are not what was written")
+                    _corrupt(
+                        path, f"the bytes of its columns {damaged} are not those that were written"
+                    )
                 )
             yield batch
 
@@ -153,9 +156,9 @@ def _parquet(path: Path, schema: RowSchema, names: list[str]) -> Iterator[pa.Rec
             batch.validate(full=True)
             rows += batch.num_rows
             yield batch
-    # The pages have checksums, but their headers do not.
+    # The pages of the file have checksums, but their headers do not.
     if rows != (stated := file.metadata.num_rows):
-        raise CorruptShardError(_corrupt(path, f"{rows} of its {stated} rows can be read"))
+        raise CorruptShardError(_corrupt(path, f"only {rows} of its {stated} rows can be read"))
 
 
 def read_shard(path: Path, schema: RowSchema, columns: Sequence[str] | None = None) -> pa.Table:
@@ -178,7 +181,7 @@ def read_shard(path: Path, schema: RowSchema, columns: Sequence[str] | None = No
     Raises
     ------
     CorruptShardError
-        As `iter_batches` raises.
+        If the file is damaged, or belongs to another audit or version.
     """
     whole = schema.columns
     wanted = whole if columns is None else pa.schema([whole.field(name) for name in columns])
@@ -186,21 +189,21 @@ def read_shard(path: Path, schema: RowSchema, columns: Sequence[str] | None = No
 
 
 def check_keys(path: Path, schema: RowSchema, batch: pa.RecordBatch) -> None:
-    """Raise if a row lacks a value of its key.
+    """Raise CorruptShardError if a row lacks a value of its key.
 
     Parameters
     ----------
     path : Path
-        The shard, for the message.
+        Path of the shard, for the error message.
     schema : RowSchema
-        The audit's schema.
+        Schema of the audit's rows.
     batch : pyarrow.RecordBatch
-        Rows.
+        Rows of the shard.
 
     Raises
     ------
     CorruptShardError
-        If a key column has a null.
+        If a key column contains a null.
     """
     for name in schema.key:
         if batch.column(name).null_count:
@@ -210,9 +213,9 @@ def check_keys(path: Path, schema: RowSchema, batch: pa.RecordBatch) -> None:
 
 
 def shard_paths(folder: Path) -> list[Path]:
-    """Return the files that a dataset reader would read in a folder, sorted by name.
+    """Return the files in a folder that a dataset reader would read, sorted by name.
 
-    Names that start with . or _ are skipped.
+    Files whose names begin with . or _ are skipped.
     """
     if not folder.is_dir():
         return []

@@ -1,8 +1,8 @@
-"""Keep the copies of runs on object storage that this process works on.
+"""Keep local copies of runs that are stored on object storage.
 
-A driver's copy is written through (`publish`), and `fetch` brings what the stages stored. A command
-that reads a run fetches it. All other code works on paths. `object_store` states which objects
-count, and why.
+The driver's copy is uploaded file by file (`publish`), and `fetch` downloads the objects that
+stages have stored. A command that reads a run fetches it first. All other code works on local
+paths. The docstring of `object_store` states which objects count, and why.
 """
 
 import atexit
@@ -21,7 +21,7 @@ from audit.shards.object_store import ObjectStore, is_url, open_store
 _NOT_FETCHED = ("quarantine/", "tasks/")
 _AT_ONCE = 8  # number of objects that are fetched in parallel
 
-_copies: dict[Path, ObjectStore] = {}  # this process's copies by their folder
+_copies: dict[Path, ObjectStore] = {}  # store of each working copy of this process, by its folder
 
 
 @cache
@@ -33,9 +33,9 @@ def _temporary() -> Path:
 
 @cache
 def working_copy(url: str) -> Path:
-    """Return the folder of this process that stands for a URL.
+    """Return the folder of this process that is the working copy of a URL.
 
-    It does not exist until something is written into it, and is removed with the process.
+    It does not exist until a file is written into it. It is removed when the process ends.
     """
     store = open_store(url)
     folder = _temporary() / str(len(_copies)) / PurePosixPath(store.root).name
@@ -45,7 +45,7 @@ def working_copy(url: str) -> Path:
 
 
 def own_run(path: Path) -> Path:
-    """Return the directory of a run inside another one, such as a judge's.
+    """Return the directory of a run that lies inside another run, such as a judge's run.
 
     Parameters
     ----------
@@ -55,27 +55,29 @@ def own_run(path: Path) -> Path:
     Returns
     -------
     Path
-        The path itself; in a working copy, a working copy of its own.
+        The path itself. If it lies in a working copy, a separate working copy for the inner run.
     """
     stored = store_of(path)
     return path if stored is None else working_copy(stored[0].url(stored[1]))
 
 
 def run_folder(place: Path | str) -> Path:
-    """Return a run directory to read.
+    """Return a run directory from which a run can be read.
 
     Parameters
     ----------
     place : Path or str
-        A folder, or the URL of object storage.
+        A folder, or a URL of object storage.
 
     Returns
     -------
     Path
-        The path itself, or a working copy of what the URL holds now.
+        The folder itself, or a working copy with the present contents of the URL.
 
     Raises
     ------
+    AuditError
+        If the place contains no run, or cannot be read.
     AuditError
         If the place holds no run, or cannot be read.
     """
@@ -87,18 +89,21 @@ def run_folder(place: Path | str) -> Path:
         return path
     store = open_store(str(place))
     if PurePosixPath(store.root).name == "report" and store.parent.get("manifest.json") is not None:
-        return run_folder(store.parent.url()) / "report"  # a run's own report stands for the run
+        return (
+            run_folder(store.parent.url()) / "report"
+        )  # The report folder belongs to the run above.
     folder = working_copy(store.url())
     fetch(folder)
     if not folder.exists():
         raise ConfigError(
-            f"{store.shown()} holds nothing. Expected the place of a run, such as s3://my-bucket/my_run."
+            f"{store.shown()} contains nothing. Expected the place of a run. Example: "
+            "s3://my-bucket/my_run."
         )
     return folder
 
 
 def local_folder(text: str) -> Path:
-    """Return a folder on this machine, as an argparse type; a URL is refused."""
+    """Return a folder on this machine (an argparse type); a URL is refused."""
     from argparse import ArgumentTypeError
 
     if is_url(text):
@@ -107,14 +112,14 @@ def local_folder(text: str) -> Path:
 
 
 def need_folder(run_dir: str | None, what: str) -> None:
-    """Raise if a run that needs a folder is to be written to object storage.
+    """Raise ConfigError if a run that needs a local folder has a URL as run_dir.
 
     Parameters
     ----------
     run_dir : str or None
-        Folder or URL.
+        A folder or a URL.
     what : str
-        Name of what is to be run, for the message.
+        Name of the run, for the error message.
 
     Raises
     ------
@@ -127,14 +132,15 @@ def need_folder(run_dir: str | None, what: str) -> None:
 
 def _not_here(url: str) -> str:
     return (
-        f"{url.partition('?')[0]} is object storage, which is read and written by a single sweep, perturb, memory or "
-        "validity (run_dir=), and read by audit report, audit gate and audit.load. For all else copy the run to a "
-        "folder first, such as with: aws s3 sync s3://my-bucket/my_run outputs/my_run"
+        f"{url.partition('?')[0]} is object storage. It can be written by single sweep, perturb, "
+        "memory or validity runs (run_dir=), and read by audit report, audit gate and audit.load. "
+        "For other commands, copy the run to a folder first, such as with: aws s3 sync "
+        "s3://my-bucket/my_run outputs/my_run"
     )
 
 
 def store_of(path: Path) -> tuple[ObjectStore, str] | None:
-    """Return the store of which a path lies in a working copy, and its name there.
+    """Return the store to which a path in a working copy belongs, and its name in that store.
 
     Parameters
     ----------
@@ -144,7 +150,7 @@ def store_of(path: Path) -> tuple[ObjectStore, str] | None:
     Returns
     -------
     tuple of (ObjectStore, str) or None
-        None if the path lies in no working copy.
+        Store and name; None if the path does not lie in a working copy.
     """
     for folder, store in _copies.items():
         if path.is_relative_to(folder):
@@ -153,21 +159,21 @@ def store_of(path: Path) -> tuple[ObjectStore, str] | None:
 
 
 def publish(path: Path) -> None:
-    """PUT a file of a working copy; do nothing for any other path."""
+    """Upload a file of a working copy (PUT); do nothing for any other path."""
     if (stored := store_of(path)) is not None:
         stored[0].put(stored[1], path.read_bytes())
 
 
 def withdraw(path: Path) -> None:
-    """DELETE the object of a file of a working copy; do nothing for any other path."""
+    """Delete the object of a file in a working copy; do nothing for any other path."""
     if (stored := store_of(path)) is not None:
         stored[0].delete(stored[1])
 
 
 def where(path: Path) -> str:
-    """Return how another process, maybe on another node, opens a file: its path, or its URL.
+    """Return the path or URL with which another process, perhaps on another node, opens a file.
 
-    `local_file` reads it.
+    The other process reads it with `local_file`.
     """
     stored = store_of(path)
     return str(path.resolve()) if stored is None else stored[0].url(stored[1])
@@ -175,10 +181,10 @@ def where(path: Path) -> str:
 
 @cache
 def local_file(place: str) -> Path:
-    """Return a file of a run to be read here.
+    """Return a local file for a path or URL of a file of a run.
 
-    A file of a URL is fetched once a process, into a file without a name, which is gone with the
-    process however that ends.
+    A URL is fetched once per process, into a file without a name. The file disappears with the
+    process, however the process ends.
     """
     if not is_url(place):
         return Path(place)
@@ -186,14 +192,14 @@ def local_file(place: str) -> Path:
     file = tempfile.TemporaryFile(prefix="audit-run-")  # noqa: SIM115 - kept open for as long as the process lives
     if not store.parent.copy(PurePosixPath(store.root).name, file):
         raise ShardError(
-            f"{store.shown()} is not there. Type the run's command again: it writes it anew."
+            f"{store.shown()} does not exist. Type the run's command again to write it anew."
         )
     file.flush()
     return Path(f"/proc/self/fd/{os.dup(file.fileno())}")
 
 
 def fetch(folder: Path, *, only: str = "", clean: bool = False) -> None:
-    """Bring a working copy up to date.
+    """Update a working copy from object storage.
 
     Parameters
     ----------
@@ -202,22 +208,22 @@ def fetch(folder: Path, *, only: str = "", clean: bool = False) -> None:
     only : str
         Prefix of the names to fetch.
     clean : bool
-        True DELETEs the shards that no longer count and the task lists of earlier attempts; for the
-        driver that holds the run.
+        True also deletes the objects of shards that no longer count, and the task lists of earlier
+        attempts. Only the driver that holds the run may use it.
 
     Raises
     ------
     ShardError
-        If the store fails, or an object's name is not a path.
+        If the store fails, or if the name of an object is not a path.
 
     Notes
     -----
-    Objects that are new or changed are fetched, and shards that are gone are removed. Of a finished
-    run only the shards that its manifest lists are fetched.
+    New and changed objects are fetched, and shards that no longer exist are removed. Of a finished
+    run, only the shards that its manifest lists are fetched.
     """
     store = _copies[folder]
     store.check()
-    listed = _committed(store)  # read before the objects, so that a later commit loses none
+    listed = _committed(store)  # Read before the objects, so that a later commit loses no shard.
     wanted: dict[str, tuple[int, int]] = {}
     for name, facts in store.objects().items():
         late = (
@@ -231,7 +237,8 @@ def fetch(folder: Path, *, only: str = "", clean: bool = False) -> None:
             continue
         if not {"", ".", ".."}.isdisjoint(name.split("/")):
             raise ShardError(
-                f"{store.shown(name)} has a name that is not a path. Expected only the objects of a run."
+                f"{store.shown(name)} has a name that is not a path. Expected only the objects of "
+                "a run."
             )
         wanted[name] = facts
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -242,15 +249,19 @@ def fetch(folder: Path, *, only: str = "", clean: bool = False) -> None:
 
 
 def fetch_shards(run_dir: Path) -> None:
-    """Fetch what the stages stored since, into the driver's working copy; do nothing for any other
-    folder."""
+    """Fetch the shards that stages have stored, into the driver's working copy.
+
+    Any other folder is not changed.
+    """
     if run_dir in _copies:
         fetch(run_dir, only="shards/")
 
 
 def _committed(store: ObjectStore) -> set[str] | None:
-    """Return the shards that a finished run's manifest lists; None for a run that is not
-    finished."""
+    """Return the names of the shards that the manifest of a finished run lists.
+
+    None if the run is not finished.
+    """
     try:
         manifest = json.loads(store.get("manifest.json") or b"{}")
         finished = manifest.get("status") == "finished"
@@ -269,7 +280,8 @@ def _fetch_one(store: ObjectStore, folder: Path, name: str, facts: tuple[int, in
         with beside.open("wb") as file:
             if not store.copy(name, file):
                 raise ShardError(
-                    f"{store.shown(name)} was deleted while the run was read: type the command again."
+                    f"{store.shown(name)} was deleted while the run was read. Run the same command "
+                    "again."
                 )
     except OSError as error:
         raise ShardError(

@@ -1,6 +1,6 @@
-"""Write shards beside and rename them, under the fence of the current attempt.
+"""Write shards to temporary files and rename them, under the fence of the current attempt.
 
-A retry overwrites its own file.
+A task that is retried overwrites its own file.
 """
 
 import hashlib
@@ -21,27 +21,27 @@ from audit.shards.schema import RowSchema
 from audit.shards.shard_file import FORMATS, ShardInfo, column_sums, read_shard
 from audit.shards.working_copy import withdraw
 
-BATCH_ROWS = 1024  # rows of a record batch, which a reader holds in memory at once
+BATCH_ROWS = 1024  # number of rows in a record batch, which a reader holds in memory together
 _MODEL_CHARS = 80
 
 
 def shard_name(models: set[str], digests: Digests, format: str = "arrow") -> str:
-    """Return the file name of the shard with these keys, `<model>-<16 hex>.arrow`.
+    """Return the file name of the shard with given keys, `<model>-<16 hex>.arrow`.
 
     Parameters
     ----------
     models : set of str
         Models of the rows.
     digests : (n, 2) array
-        Keys, in any order. The same keys always give the same name, so a chunk that is run again
-        replaces its own shard.
+        Digests of the keys, in any order. Equal keys always give the same name, so a chunk that is
+        run again replaces its own shard.
     format : str
-        arrow or parquet.
+        "arrow" or "parquet".
 
     Returns
     -------
     str
-        File name.
+        The file name.
     """
     order = np.lexsort((digests[:, 1], digests[:, 0]))
     digest = hashlib.sha256(np.ascontiguousarray(digests[order]).tobytes()).hexdigest()[:16]
@@ -53,49 +53,52 @@ def shard_name(models: set[str], digests: Digests, format: str = "arrow") -> str
 def write_shard(
     run_dir: Path | str, table: pa.Table, schema: RowSchema, *, attempt: str, format: str = "arrow"
 ) -> ShardInfo:
-    """Write one table as RUN_DIR/shards/<shard_name>, whole or not at all.
+    """Write a table as RUN_DIR/shards/<shard_name>, completely or not at all.
 
     Parameters
     ----------
     run_dir : Path or str
-        A folder, or the URL of object storage: there the name has the attempt too (`object_store`
-        states why).
+        A folder, or a URL of object storage. In object storage the name contains the attempt too
+        (`object_store` states why).
     table : pyarrow.Table
         Rows of `schema`.
     schema : RowSchema
         Schema of the audit's rows.
     attempt : str
-        The writer's attempt id.
+        Attempt id of the writer.
     format : str
-        arrow or parquet.
+        "arrow" or "parquet".
 
     Returns
     -------
     ShardInfo
-        The shard, on disk when this returns.
+        The shard, which is on disk when the function returns.
 
     Raises
     ------
     ShardError
-        If the table is not of the schema, has no row or has a key twice, or if the disk refuses.
-        Then no partial file is left and the old file is unchanged.
+        If the table does not have the schema, has no rows or has a key twice, or if the file cannot
+        be written. Then no partial file is left, and the old file is unchanged.
     SupersededError
         If the attempt is not the current one.
     """
     if not table.num_rows or not table.schema.equals(schema.columns, check_metadata=True):
         raise ShardError(
-            f"A shard of audit {schema.audit} holds exactly its columns, and at least one row. "
-            f"rows_to_table(rows, schema) makes such a table."
+            f"A shard of audit {schema.audit} needs exactly the columns of the schema and at least "
+            "one row. Example: rows_to_table(rows, schema) makes such a table."
         )
     for name in schema.key:
         if nulls := table.column(name).null_count:
-            raise ShardError(f"Key column {name!r} is null in {nulls} rows; every row needs a key.")
+            raise ShardError(
+                f"Key column {name!r} is null in {nulls} rows. Expected a key in every row."
+            )
     digests = digests_of_table(table, schema)
     _, first, counts = np.unique(digests, axis=0, return_index=True, return_counts=True)
     if len(twice := first[counts > 1]):
         row = {name: table.column(name)[int(twice.min())].as_py() for name in schema.key}
         raise ShardError(
-            f"{len(twice)} keys occur more than once in one shard, such as {row}. A key is written once."
+            f"{len(twice)} keys occur more than once in one shard, such as {row}. Expected every "
+            "key once."
         )
     name = shard_name(set(table.column("model").unique().to_pylist()), digests, format)
     path = Path(SHARDS) / name
@@ -109,25 +112,25 @@ def write_shard(
 
 
 def store_table(run_dir: Path, path: Path, table: pa.Table, attempt: str) -> ShardInfo:
-    """Write a table to a path (which may exist) under the fence.
+    """Write a table to a path under the fence; an existing file is replaced.
 
     Parameters
     ----------
     run_dir : Path
         Run directory.
     path : Path
-        The file; its suffix decides the format.
+        Path of the file. Its suffix determines the format.
     table : pyarrow.Table
-        Rows.
+        Rows of the file.
     attempt : str
-        The writer's attempt id.
+        Attempt id of the writer.
 
     Returns
     -------
     ShardInfo
-        The shard.
+        The written shard.
     """
-    check_attempt(run_dir, attempt)  # checked early, so that a superseded writer compresses nothing
+    check_attempt(run_dir, attempt)  # The early check saves a superseded writer the compression.
     data = _encode(table, path.suffix)
     write_file(path, data, as_attempt(run_dir, attempt))
     return ShardInfo(path, table.num_rows, hashlib.sha256(data).hexdigest())
@@ -136,20 +139,20 @@ def store_table(run_dir: Path, path: Path, table: pa.Table, attempt: str) -> Sha
 def keep_rows(
     run_dir: Path, path: Path, schema: RowSchema, keep: NDArray[np.bool_], attempt: str
 ) -> None:
-    """Rewrite a shard with some rows; remove the file if no row is left.
+    """Rewrite a shard with some of its rows; remove the file if no row is left.
 
     Parameters
     ----------
     run_dir : Path
         Run directory.
     path : Path
-        The shard.
+        Path of the shard.
     schema : RowSchema
         Schema of the audit's rows.
     keep : (rows,) bool array
-        True for the rows that stay.
+        True for the rows that are kept.
     attempt : str
-        The writer's attempt id.
+        Attempt id of the writer.
     """
     if keep.any():
         store_table(run_dir, path, read_shard(path, schema).filter(pa.array(keep)), attempt)
@@ -174,7 +177,7 @@ def _encode(table: pa.Table, suffix: str) -> memoryview:
             write_page_checksum=True,
         )
     else:
-        # Writers run in parallel as tasks, with one thread each.
+        # Writers run in parallel as tasks, and each uses one thread.
         options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd"), use_threads=False)
         with pa.ipc.new_file(sink, table.schema, options=options) as writer:
             for batch in table.to_batches(max_chunksize=BATCH_ROWS):

@@ -1,8 +1,8 @@
-"""Judge a difference by what is known of how much models differ. Pure.
+"""Judge a difference by what is known of how much models differ.
 
-A clean model differs from its references because it is another model. That spread, tau, is badly
-known from three to eight references. The same kind of comparison was made with many public models,
-so tau has a prior.
+A clean model differs from its references because it is another model. The standard deviation of
+such differences, tau, is poorly estimated from three to eight references. Many public models were
+compared in the same way, so tau has a prior distribution. The module does no I/O.
 """
 
 import re
@@ -16,25 +16,26 @@ from audit.core.errors import DataError
 from audit.statistics.paired import FloatArray
 from audit.statistics.priors import TauPrior
 
-_SAME = 10  # as many equal right answers, and equal wrong ones, are not a coincidence
+_SAME = 10  # Two models with 10 equal right and 10 equal wrong answers do not agree by coincidence.
 _GRID = 400  # number of values of tau that the posterior averages over
-_REACH = 6.0  # the grid of tau ends at so many prior scales, or spreads of the references
+_REACH = 6.0  # The grid of tau ends at this many times the prior scale or the references' spread.
 
 
 @dataclass(frozen=True)
 class Predictive:
-    """Report a difference, judged as that of one more model, in the unit of the difference.
+    """Report a difference, tested against the differences that clean models show.
 
     Attributes
     ----------
     pvalue : float
-        One-sided, for a difference > 0.
+        One-sided p for a difference > 0.
     low, high : float
-        Interval of the difference beyond what another clean model would show.
+        Interval of the part of the difference that is not explained by differences between clean
+        models.
     tau : float
-        Posterior mean of tau.
+        Posterior mean of tau, the standard deviation between clean models.
     se : float
-        Root mean square error, of items and between models.
+        Root mean square standard error: sampling of items and differences between models together.
     """
 
     pvalue: float
@@ -59,25 +60,25 @@ def predictive(
     Parameters
     ----------
     difference : float
-        Of the tested model, beyond the references' mean.
+        Value of the tested model minus the mean of the references' values.
     items_se, items_df : float
-        Error of the difference by the items, and its degrees of freedom.
+        Standard error of the difference due to item sampling, and its degrees of freedom.
     spread : float
-        Variance (ddof 1) of the references' own differences; ignored with one reference.
+        Variance (ddof 1) of the references' values; ignored with one reference.
     sampling : float
-        Part of `spread` that the items explain.
+        Part of `spread` that is due to item sampling.
     references : int
         Number of references.
     prior : TauPrior
-        Prior of tau, which is all that is known of it with one reference. Its error between sets is
-        added, whatever the number of references.
+        Prior of tau. With one reference the prior alone determines tau. The prior's standard
+        deviation between sets is added to the error for any number of references.
     level : float
         Coverage of the interval.
 
     Returns
     -------
     Predictive
-        p and interval of the difference.
+        The p-value and the interval of the difference.
 
     Raises
     ------
@@ -86,10 +87,10 @@ def predictive(
 
     Notes
     -----
-    (R - 1) spread / (tau^2 + sampling) is chi-squared with R - 1 degrees of freedom, which is tau's
-    likelihood. The p and the interval average Student's t over tau's posterior (Roever 2020, J Stat
-    Softw 93; Higgins et al. 2009, JRSS A 172, the predictive distribution). A t with R - 1 degrees
-    of freedom is this with a flat prior and no items' error.
+    (R - 1) spread / (tau^2 + sampling) is chi-squared with R - 1 degrees of freedom. This gives the
+    likelihood of tau. The p and the interval average Student's t over the posterior of tau (Roever
+    2020, J Stat Softw 93; the predictive distribution of Higgins et al. 2009, JRSS A 172). With a
+    flat prior and no error due to items, the result is a t test with R - 1 degrees of freedom.
 
     Examples
     --------
@@ -99,7 +100,8 @@ def predictive(
     """
     if references < 1:
         raise DataError(
-            "Nothing is known of how models differ without a reference; found 0, expected at least 1."
+            "The number of references is 0. Expected at least 1, because the tested model alone "
+            "does not show how much models differ."
         )
     tau, weight = _posterior(spread, sampling, references, prior)
     errors = np.sqrt(items_se**2 + tau**2 * (1 + 1 / references) + prior.between_sets**2)
@@ -118,10 +120,11 @@ def predictive(
 def _posterior(
     spread: float, sampling: float, references: int, prior: TauPrior
 ) -> tuple[FloatArray, FloatArray]:
-    """Return a grid of tau, its cells' midpoints, and the posterior weights (they sum to 1)."""
+    """Return the midpoints of a grid of tau, and their posterior weights, which sum to 1."""
     top = _REACH * max(prior.scale, float(np.sqrt(spread)) if references > 1 else 0.0)
     u = (np.arange(_GRID) + 0.5) / _GRID
-    tau = top * u**2  # many values near 0, where a small spread of many references puts it
+    # The grid is denser near 0, where many references with a small spread put tau.
+    tau = top * u**2
     ratio = (tau / prior.scale) ** 2
     density = (
         -0.5 * ratio if np.isinf(prior.df) else -(prior.df + 1) / 2 * np.log1p(ratio / prior.df)
@@ -142,7 +145,7 @@ def _root(function: Callable[[float], float], scale: float) -> float:
 
 
 def one_family(tested: str, references: Sequence[str], known_families: Mapping[str, str]) -> str:
-    """Return the family of references that are all of one, unless it is the tested model's.
+    """Return the family that all references share, unless the tested model is of this family.
 
     Parameters
     ----------
@@ -151,17 +154,19 @@ def one_family(tested: str, references: Sequence[str], known_families: Mapping[s
     references : sequence of str
         Names of the references.
     known_families : mapping of str to str
-        Family of each model; a model that it lacks has the letters that its name begins with.
+        Family of each model. For a model that is not in the mapping, the letters at the start of
+        its name are the family.
 
     Returns
     -------
     str
-        Name of the family; "" with fewer than two references, several families, or the tested
-        model's own.
+        Name of the family. It is "" if there are fewer than two references, if the references are
+        of several families, or if the family is the tested model's own.
 
     Notes
     -----
-    What references of one family differ by tells nothing of a model of another family.
+    Differences between references of one family do not show how much models of other families
+    differ.
 
     Examples
     --------
@@ -182,18 +187,20 @@ def one_family(tested: str, references: Sequence[str], known_families: Mapping[s
 
 
 def repeats(models: Sequence[FloatArray]) -> list[int]:
-    """Return which models answer every item as an earlier one does: one model under two names.
+    """Return the positions of models that repeat the answers of an earlier model.
+
+    Two models with the same answer to every item are taken to be one model under two names.
 
     Parameters
     ----------
     models : sequence of arrays
-        Answers of each model to the same items (any shape), 1, 0 or NaN.
+        Answers of each model to the same items (any shape): 1, 0 or NaN.
 
     Returns
     -------
     list of int
-        Positions of the repeated models. A model with fewer than ten right, or ten wrong, answers
-        is never one.
+        Positions of the repeated models. A model with fewer than ten right answers, or fewer than
+        ten wrong ones, is never called a repeat.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Compute an accuracy's interval, and test whether guessing gives as much. Pure.
+"""Compute the interval of an accuracy, and test whether the accuracy exceeds that of guessing.
 
-Tables and figures of every audit show this interval.
+The tables and figures of every audit show this interval. The module does no I/O.
 """
 
 import math
@@ -19,7 +19,7 @@ CHANCE_STANDARD_ERRORS = 2.0
 
 @dataclass(frozen=True)
 class Limits:
-    """Hold an estimate, 0-1, with its 95 % interval.
+    """Hold an estimate (0-1) and its 95 % interval.
 
     Attributes
     ----------
@@ -34,12 +34,16 @@ class Limits:
 
 @dataclass(frozen=True)
 class ChanceResult:
-    """Report an accuracy against guessing.
+    """Report an accuracy compared with that of guessing.
 
     Attributes
     ----------
-    accuracy, chance, standard_error, threshold : float
-        Accuracies 0-1: observed, of guessing, a guesser's error, and the accuracy to exceed.
+    accuracy, chance : float
+        Observed accuracy and expected accuracy of guessing, 0-1.
+    standard_error : float
+        Standard error of a guesser's accuracy.
+    threshold : float
+        Accuracy that must be exceeded.
     z : float
         (accuracy - chance) / standard_error.
     above : bool
@@ -63,17 +67,17 @@ def chance_level(n_options: ArrayLike) -> float:
     Parameters
     ----------
     n_options : (n,) array
-        Options of each item; 0 for an item without options, whose answer is free.
+        Number of options of each item; 0 for an item with a free answer.
 
     Returns
     -------
     float
-        Mean of 1/k over items, 0 for a free answer.
+        Mean over items of 1 / (number of options). An item with a free answer contributes 0.
 
     Raises
     ------
     DataError
-        If there are no items, or an item has one option.
+        If there are no items, or if an item has exactly one option.
 
     Examples
     --------
@@ -84,14 +88,15 @@ def chance_level(n_options: ArrayLike) -> float:
 
 
 def _guess(n_options: ArrayLike) -> NDArray[np.float64]:
-    """Return the (n,) probabilities that a guess is right."""
+    """Return the (n,) probabilities that a guess at each item is right."""
     k = np.atleast_1d(np.asarray(n_options, dtype=np.int64))
     if k.size == 0 or k.min() < 0 or (k == 1).any():
         raise DataError(
-            f"Chance needs at least one item, and two options an item (or none: a free answer); found "
-            f"{np.unique(k).tolist()}."
+            f"The numbers of options are {np.unique(k).tolist()}. Expected at least one item, each "
+            "with 2 or more options, or with 0 for a free answer. Example: [4, 4, 0]."
         )
-    guess = np.zeros(int(k.max()) + 1)  # of each number of options: far fewer than items
+    # The array is indexed by the number of options, so it is much shorter than the items.
+    guess = np.zeros(int(k.max()) + 1)
     guess[1:] = 1 / np.arange(1, guess.size)
     return guess[k]
 
@@ -106,24 +111,25 @@ def chance_check(
     accuracy : float
         Accuracy over n answered items, 0-1.
     n_options : (n,) array
-        Options of each item (0: a free answer).
+        Number of options of each item; 0 for an item with a free answer.
     standard_errors : float
-        Distance to exceed.
+        Number of standard errors above chance that must be exceeded.
 
     Returns
     -------
     ChanceResult
-        Threshold and distance.
+        The threshold, and the distance of the accuracy from chance.
 
     Raises
     ------
     DataError
-        If there are no items, or an item has one option.
+        If there are no items, or if an item has exactly one option.
 
     Notes
     -----
-    The standard error is that of a guesser on these very items, sqrt(sum (1/k)(1 - 1/k)) / n. It
-    needs no estimate and does not vanish if every answer is wrong.
+    The standard error is that of a model that guesses on these items, sqrt(sum (1/k)(1 - 1/k)) / n,
+    where k is the number of options. It needs no estimate, and it is positive even if every answer
+    is wrong.
 
     Examples
     --------
@@ -136,7 +142,7 @@ def chance_check(
     chance = float(np.mean(p))
     se = float(np.sqrt(np.sum(p * (1 - p))) / p.size)
     threshold = chance + standard_errors * se
-    # A free answer is not guessed: no error to divide by, and one right answer is above chance.
+    # Free answers cannot be guessed: the error is 0, and one right answer is above chance.
     z = (
         (accuracy - chance) / se
         if se > 0
@@ -151,19 +157,19 @@ CONFIDENCE = 0.95
 
 
 def upper_limit(hits: int, n: int, confidence: float = CONFIDENCE) -> float:
-    """Return the exact one-sided upper limit (0-1) of a share.
+    """Return the exact one-sided upper confidence limit of a share.
 
     Parameters
     ----------
     hits, n : int
-        Number of hits, and of trials.
+        Number of hits and number of trials.
     confidence : float
         Coverage of the limit.
 
     Returns
     -------
     float
-        The limit.
+        The limit, 0-1.
 
     Notes
     -----
@@ -183,21 +189,22 @@ def interval(values: FloatArray, cluster: IntArray) -> tuple[float, float, float
     Parameters
     ----------
     values : (n,) array
-        Values in [0, 1]; NaN is left out.
+        Scores in [0, 1]; NaN is left out.
     cluster : (n,) array
         Cluster of each item.
 
     Returns
     -------
     tuple of float or None
-        (accuracy, low, high); None without values.
+        (accuracy, low, high); None if every score is NaN.
 
     Notes
     -----
-    If clusters hold several items, or values are shares (right trials of an item), n is replaced by
-    the effective number p (1 - p) / SE^2 with the cluster-robust SE (Korn and Graubard 1998), and
-    the normal quantile by Student's with `cluster_df` degrees. For values 0 and 1 that number is at
-    most n. One cluster of several items counts as one item.
+    If clusters hold several items, or if scores are shares (several trials of an item), n is
+    replaced by the effective number p (1 - p) / SE^2, with the cluster-robust SE (Korn and Graubard
+    1998). The normal quantile is then replaced by Student's with `cluster_df` degrees of freedom.
+    For scores 0 and 1 the effective number is at most n. A single cluster of several items counts
+    as one item.
     """
     known = ~np.isnan(values)
     x, groups = values[known], cluster[known]
@@ -217,7 +224,7 @@ def interval(values: FloatArray, cluster: IntArray) -> tuple[float, float, float
 
 
 def wilson(p: float, n: float, z: float) -> tuple[float, float]:
-    """Return Wilson's limits of a share.
+    """Return the limits of Wilson's interval of a share.
 
     Parameters
     ----------
@@ -226,12 +233,12 @@ def wilson(p: float, n: float, z: float) -> tuple[float, float]:
     n : float
         Number of values.
     z : float
-        Number of standard errors.
+        Half width of the interval in standard errors.
 
     Returns
     -------
     tuple of float
-        Lower and upper limit, cut at 0 and 1.
+        Lower and upper limit, both within 0 to 1.
 
     Notes
     -----

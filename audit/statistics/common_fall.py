@@ -1,7 +1,7 @@
-"""Test whether one fall of a model's log-odds explains what rewording costs it.
+"""Test whether rewording lowers a model's log-odds by the same amount on every item.
 
 A model that is sensitive to wording loses the same log-odds on every item. A model that remembers
-items loses more on those that other models seldom know.
+items loses more on items that other models seldom answer right.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from audit.statistics.estimate import ROUNDING, above_pvalue, mean_of
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.values import average
 
-# The prior's standard deviation, in log-odds. It keeps a fall finite if all answers that differ do
-# so in one direction.
+# Standard deviation of the prior of the fall, in log-odds. The prior keeps the estimated fall
+# finite if all answers that differ do so in one direction.
 _PRIOR_SD = 5.0
 
 
 @dataclass(frozen=True)
 class CommonFall:
-    """Report what rewording takes from log-odds, by how well the references know an item.
+    """Report how much log-odds rewording costs on items that the references know less or better.
 
     Attributes
     ----------
@@ -30,10 +30,11 @@ class CommonFall:
         Fall of the tested model's log-odds on the half of the items that the references know least,
         and on the other half.
     references_unknown, references_known : float
-        Means of the same falls over the references; NaN if no reference's answers vary.
+        Means over the references of their falls on the same two halves; NaN if no reference's
+        answers vary.
     pvalue : float
-        One-sided: rewording takes more the less an item is known, and by more than it takes from
-        the references.
+        One-sided p for two claims together. The fall is larger on items that other models know
+        less, and this trend is stronger than in the references.
     """
 
     unknown: float
@@ -48,43 +49,46 @@ def common_fall(
     references: Sequence[tuple[FloatArray, FloatArray]],
     cluster: IntArray,
 ) -> CommonFall | None:
-    """Test that rewording takes the same log-odds from every item.
+    """Test whether rewording lowers the log-odds by the same amount on every item.
 
     Parameters
     ----------
     tested : tuple of arrays
-        Answers of the tested model, original (K, n) and variants (N, n), in {0, 1, NaN}.
+        Answers of the tested model to the originals (K, n) and to the variants (N, n): 0, 1 or NaN.
     references : sequence of tuples of arrays
-        The same of each reference, on the same n items.
+        Answers of each reference to the same n items, in the same two arrays.
     cluster : (n,) array
         Cluster of each item, 0..G-1.
 
     Returns
     -------
     CommonFall or None
-        None if the answers cannot tell: the tested model's answers do not differ, all items are
-        alike, or there is no reference.
+        The falls and the p-value. None if the answers do not permit the test: the tested model
+        answers all wordings alike, all items are equally hard, or there is no reference.
 
     Notes
     -----
-    If rewording takes one amount f from the log-odds of every item, an item's difficulty tells
-    nothing more once its number of right answers is known (Rasch 1960; Andersen 1970). With t of 1
-    + N right, the published one is right with odds e^f t / (N + 1 - t).
+    If rewording takes the same amount f from the log-odds of every item, an item's number of right
+    answers contains all information about its difficulty (Rasch 1960; Andersen 1970). If t of the
+    1 + N answers are right, the answer to the original is right with odds e^f t / (N + 1 - t).
 
-    Memory makes the published one right where it would not be. The test therefore asks whether f is
-    larger the less an item is known to the other models. The statistic is the score's slope on 1 /
-    (their share of right answers), the most powerful weight if few items are remembered. The tested
-    model's own rewordings are no part of its weight, as it may remember an item in some of them.
+    Memory makes the answer to the original right although the model does not know the item. The
+    test therefore asks whether f is larger on items that the other models know less. The statistic
+    is the slope of the score on 1 / (the other models' share of right answers). This weight is the
+    most powerful one if few items are remembered. The tested model's own answers are not part of
+    its weight, because it may remember an item under some rewordings too.
 
-    The references' mean slope is subtracted, as rewordings may be harder for all models just where
-    items are. Each reference is weighted by the other models (the tested model counts with its
-    rewordings). Runs of one published wording are not rewordings: each is tested alone, and their
-    parts are averaged. The error is that of whole clusters.
+    The references' mean slope is subtracted, because rewordings may be harder for all models on
+    just those items that are hard. The weight for a reference is computed from all other models;
+    for the tested model only its answers to rewordings are used there. Replicates of the published
+    wording are not rewordings: each is tested alone, and the results are averaged. The standard
+    error is clustered.
 
     Examples
     --------
-    Two answers in three are right to known items and one in ten to the others. One model has learnt
-    a third of the published answers; from another, rewording takes an amount of log-odds.
+    Models answer known items right with probability 2/3, the others with 1/10. The first tested
+    model has learnt a third of the published answers. The second loses log-odds 1 through
+    rewording.
 
     >>> rng = np.random.default_rng(0)
     >>> odds = np.repeat([0.7, -2.2], 500)
@@ -106,7 +110,7 @@ def common_fall(
             if j != k:
                 other_shares.append(share)
         others = np.stack(other_shares or [np.full(len(cluster), 0.5)])
-        # 1 / their share, of Laplace's rule.
+        # The weight is 1 / the other models' share of right answers, smoothed by Laplace's rule.
         weight = (len(others) + 2) / (len(others) * average(others) + 1)
         run_slopes = [_slope(row, variants, weight) for row in original]
         slopes.append([slope for slope in run_slopes if slope is not None])
@@ -131,10 +135,11 @@ def common_fall(
 def _slope(
     original: FloatArray, variants: FloatArray, weight: FloatArray
 ) -> tuple[FloatArray, float, float] | None:
-    """Return the slope's (n,) parts by item and the falls of the two halves; None if all items are
-    alike.
+    """Return the slope as one part for each item (n,), and the falls on the two halves of the
+    items.
 
-    The parts sum to the slope, and are NaN if an item was not answered. original, weight: (n,).
+    The parts sum to the slope; the part of an unanswered item is NaN. `original` and `weight`
+    have shape (n,). Return None if the weights do not differ between items.
     """
     answered = np.sum(~np.isnan(variants), axis=0)
     right = np.where(answered > 0, original, np.nan) + np.nansum(variants, axis=0)
@@ -164,6 +169,6 @@ def _slope(
     parts = np.where(np.isnan(right), np.nan, 0.0)
     parts[some] = weight * (o - mean) / information
     half = weight > np.median(weight)
-    if not half.any():  # more than half of the items have the largest weight
+    if not half.any():  # More than half of the items share the largest weight.
         half = weight == weight.max()
     return parts, fall(half), fall(~half)

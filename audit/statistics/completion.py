@@ -1,8 +1,8 @@
 """Score how well a model completes a given text, and how well such scores separate two sets.
 
-`kind_auc` measures how well words alone separate them, by a cross-validated naive Bayes classifier.
-Sets that words separate differ in subject, author or layout, so a model may differ between them
-without any memory. Pure.
+`kind_auc` measures how well words alone separate the two sets, by a cross-validated naive Bayes
+classifier. If words separate the sets, the sets differ in subject, author or layout, and a model
+may score them differently without any memory. The module does no I/O.
 """
 
 import re
@@ -20,22 +20,23 @@ from audit.statistics.estimate import mean_of
 from audit.statistics.paired import IntArray
 from audit.statistics.resampling import unseen_share
 
-SHARE = 0.2  # the k of Min-K%: this share of tokens, the least likely, counts
+SHARE = 0.2  # The k of Min-K%: the score is the mean over this share of tokens, the least likely.
 
 
 @dataclass(frozen=True)
 class Auc:
-    """Hold the chance that a score of the first set exceeds one of the second (ties count half).
+    """Hold the probability that a score of the first set exceeds one of the second (ties count
+    half).
 
     Attributes
     ----------
     auc : float
-        The chance; .5 means that the sets are not separated.
+        The probability; .5 means that the scores do not separate the sets.
     low, high : float
-        95 % interval (DeLong et al. 1988, Biometrics 44, on the logit of the AUC), by cluster if
-        there are any (Obuchowski 1997, Biometrics 53).
+        95 % interval (DeLong et al. 1988, Biometrics 44, on the logit of the AUC). With clusters,
+        the error is clustered (Obuchowski 1997, Biometrics 53).
     pvalue : float
-        One-sided Mann-Whitney test of AUC > .5, of independent items.
+        p of the one-sided Mann-Whitney test of AUC > .5, which takes items as independent.
     """
 
     auc: float
@@ -50,16 +51,17 @@ def text_scores(logprobs: ArrayLike, z: ArrayLike) -> dict[str, float]:
     Parameters
     ----------
     logprobs : (T,) array
-        Log-probabilities, nats.
+        Log-probability of each token, in nats.
     z : (T,) array
-        The same, standardised.
+        Standardised log-probability of each token.
 
     Returns
     -------
     dict of str to float
-        mean, a token; min_k, of the least likely share of tokens (Min-K%, Shi et al. 2024);
-        min_k_plus_plus, the same of the standardised ones (Min-K%++, Zhang et al. 2025), in
-        standard deviations. All are NaN without tokens.
+        Three scores, each NaN if there are no tokens. "mean": mean log-probability per token.
+        "min_k": mean log-probability of the least likely tokens (Min-K%, Shi et al. 2024).
+        "min_k_plus_plus": mean standardised log-probability of the lowest tokens (Min-K%++, Zhang
+        et al. 2025), in standard deviations.
 
     Examples
     --------
@@ -83,15 +85,15 @@ def membership_auc(
     Parameters
     ----------
     published, fresh : (n,) and (m,) array
-        Scores of each set; NaN is left out.
+        Scores of the published and of the held-out items; NaN is left out.
     clusters : tuple of arrays or None
-        Clusters (n,) and (m,), such as passages, which share a likelihood; None makes every item
+        Clusters (n,) and (m,) of items that share text, such as a passage. None makes every item
         its own cluster.
 
     Returns
     -------
     Auc
-        The area, its interval and p.
+        The area under the ROC curve, its interval and its p-value.
 
     Raises
     ------
@@ -100,15 +102,18 @@ def membership_auc(
 
     Notes
     -----
-    The p-value tests memory if the sets differ otherwise by chance alone (halves of one benchmark
-    drawn at random). Of other sets it also tells that their texts differ.
+    The p-value tests for memory only if the sets differ by chance alone, such as random halves of
+    one benchmark. For other sets, a small p may also mean that their texts differ in kind.
     """
     a, b = np.asarray(published, dtype=float), np.asarray(fresh, dtype=float)
     a, b = a[~np.isnan(a)], b[~np.isnan(b)]
     if a.size < 2 or b.size < 2:
-        raise DataError(f"An AUC needs two items in each set; found {a.size} and {b.size}.")
+        raise DataError(
+            f"The two sets have {a.size} and {b.size} items with a score. Expected at least 2 "
+            "items in each set."
+        )
     ranks = scipy.stats.rankdata(np.concatenate([a, b]))
-    # Each item's share of the other set that it beats (DeLong's placements).
+    # Each placement is the share of the other set's items that an item beats (DeLong).
     up = (ranks[: a.size] - scipy.stats.rankdata(a)) / b.size
     down = 1 - (ranks[a.size :] - scipy.stats.rankdata(b)) / a.size
     auc = float(up.mean())
@@ -124,11 +129,12 @@ def membership_auc(
         else float(scipy.special.stdtrit(min(mean.df for mean in means), 0.975))
     )
     pvalue = float(scipy.stats.mannwhitneyu(a, b, alternative="greater").pvalue)
-    # Complete separation shows no spread: the arm is the share that no item of a set would show.
+    # Complete separation leaves no spread. Each side of the interval is then as long as the share
+    # of items that could differ although no item shows it.
     if se == 0:
         unseen = float(unseen_share(np.array([fewer]))[0])
         return Auc(auc, max(auc - unseen, 0.0), min(auc + unseen, 1.0), pvalue)
-    centre = min(max(auc, 0.5 / fewer), 1 - 0.5 / fewer)  # half an item from the ends
+    centre = min(max(auc, 0.5 / fewer), 1 - 0.5 / fewer)  # keeps half an item away from 0 and 1
     half = t * se / (centre * (1 - centre))
     middle = scipy.special.logit(centre)
     low = float(scipy.special.expit(middle - half))
@@ -138,12 +144,12 @@ def membership_auc(
 
 FOLDS = 5
 _WORD = re.compile(r"[^\W_]+")
-_BUCKETS = 2**15  # number of values that words are hashed to
-_LEAST = 10  # fewer items of a set train no classifier
+_BUCKETS = 2**15  # number of hash values of words
+_LEAST = 10  # smallest number of items in a set that a classifier is trained on
 
 
 def _buckets(text: str) -> list[int]:
-    """Return the hashed words of a text, each once, sorted."""
+    """Return the sorted hash values of a text's words, each value once."""
     return sorted({zlib.crc32(word.encode()) % _BUCKETS for word in _WORD.findall(text.casefold())})
 
 
@@ -154,26 +160,27 @@ def kind_auc(
     *,
     rng: np.random.Generator,
 ) -> Auc | None:
-    """Return the chance that words rank an item of the first set above one of the second.
+    """Return the probability that words rank an item of the first set above one of the second.
 
     Parameters
     ----------
     published, fresh : sequence of str
-        Texts of each set.
+        Texts of the published and of the held-out items.
     clusters : tuple of arrays
-        Cluster of each text, 0..G-1; a cluster is in one fold.
+        Cluster of each text, 0..G-1. All texts of a cluster are in the same fold.
     rng : numpy.random.Generator
         Source of the folds.
 
     Returns
     -------
     Auc or None
-        The area, .5 if words cannot separate the sets; None if a set has fewer than ten items.
+        The area under the ROC curve; .5 means that words cannot separate the sets. None if a set
+        has fewer than ten items.
 
     Notes
     -----
-    Each item is scored by a multinomial naive Bayes classifier (McCallum & Nigam 1998; each word
-    once an item, add-one smoothing) over the items of the other folds, as a mean over its words.
+    A multinomial naive Bayes classifier is trained on the items of the other folds (McCallum &
+    Nigam 1998; add-one smoothing). It scores each item by the mean over its distinct words.
     """
     if min(len(published), len(fresh)) < _LEAST:
         return None

@@ -1,17 +1,16 @@
-"""Compute the article's contamination score and triggers, and how often each is wrong on a clean
-model.
+"""Compute the article's contamination score and triggers, and their error rates on a clean model.
 
     CS = (accuracy_original - accuracy_variants) / accuracy_original
 
-The score is per item, from one answer to the original and N to variants (the contamination harness
-article, section "Quantifying Contamination": `compute_contamination_score`). The item is
-contaminated if CS > .10 and a one-sample t-test of the N answers against the original's gives
-one-sided p < .05. The deployment is blocked if over 5 % of the items are contaminated, and reviewed
-if CS > .25.
+The article is the contamination harness article (section "Quantifying Contamination":
+`compute_contamination_score`). It computes CS for each item from one answer to the original and N
+answers to variants. The item is contaminated if CS > .10 and a one-sample t-test of the N answers
+against the original's answer gives one-sided p < .05. The deployment is blocked if over 5 % of the
+items are contaminated, and reviewed if the CS of the whole is above .25.
 
-The rule is printed beside its false positives because it has many. With one answer to the original,
-a valid p-value of one item cannot be below 1 / (N + 1), while this t-test takes the single answer
-for the truth.
+Reports print the rule together with its rate of false positives, because this rate is high. With
+one answer to the original, a valid p-value of one item cannot be below 1 / (N + 1). The article's
+t-test instead takes the single answer for the true accuracy.
 """
 
 from dataclasses import dataclass, fields
@@ -29,12 +28,13 @@ N_CLEAN_MODELS = 400
 
 @dataclass(frozen=True)
 class Rule:
-    """Hold the article's thresholds; the defaults are those of its text and example. All 0-1.
+    """Hold the article's thresholds, all 0-1. The defaults are those of its text and example.
 
     Attributes
     ----------
     cs_threshold, alpha : float
-        An item (or the whole) counts with CS above, and p below.
+        An item, or the whole benchmark, triggers if its CS is above `cs_threshold` and its p below
+        `alpha`.
     block_share : float
         Share of flagged items above which the deployment is blocked.
     review_cs : float
@@ -57,9 +57,9 @@ class ItemScores:
     Attributes
     ----------
     cs : (n,) array
-        Contamination score.
+        Contamination score; NaN if the original or every variant is unanswered.
     pvalue : (n,) array
-        One-sided p, unrounded. Both are NaN if the original or every variant is unanswered.
+        One-sided p, unrounded; NaN under the same condition.
     flagged : (n,) bool array
         True if the item counts as contaminated.
     """
@@ -71,8 +71,7 @@ class ItemScores:
 
 @dataclass(frozen=True)
 class ArticleResult:
-    """Report the article's numbers for one model and benchmark; shares are over the n items
-    compared.
+    """Report the article's numbers for one model and benchmark; shares are of the n compared items.
 
     Attributes
     ----------
@@ -81,19 +80,20 @@ class ArticleResult:
     baseline, perturbed : float
         Accuracy under the original and under the variants, 0-1.
     cs : float
-        Contamination score of the two accuracies.
+        Contamination score computed from these two accuracies.
     mean_item_cs : float
-        Mean of the items' scores.
+        Mean over items of their contamination scores.
     pvalue : float
-        Article's one-sided t-test over item means of variants against the baseline accuracy.
+        One-sided p of the article's t-test of the items' mean scores under variants against the
+        baseline accuracy.
     flagged, flagged_share : int, float
         Number and share of flagged items.
     over_threshold : bool
         True if `cs` is above the rule's threshold (.10).
     triggered : bool
-        True if `over_threshold` and the p is below alpha.
+        True if `over_threshold` is True and `pvalue` is below alpha.
     blocked : bool
-        True if the flagged share is above the rule's (5 %).
+        True if the share of flagged items is above the rule's limit (5 %).
     review : bool
         True if `cs` is above the rule's review threshold (.25).
     """
@@ -114,16 +114,16 @@ class ArticleResult:
 
 @dataclass(frozen=True)
 class FalseAlarms:
-    """Report how often each rule is wrong on a clean model; shares 0-1 over simulated models.
+    """Report how often each rule is wrong on a clean model; shares (0-1) are of simulated models.
 
     Attributes
     ----------
     item_flagged : float
-        Mean share of items flagged.
+        Mean share of items that are flagged.
     item_over_threshold : float
-        Mean share of items with CS > .10, without the t-test.
+        Mean share of items with CS > .10, whatever the t-test says.
     mean_item_cs : float
-        Mean item CS over the items with a right original, whose true value is 0.
+        Mean CS of the items whose original was answered right. The true value is 0.
     model_over_threshold : float
         Share of models with CS > .10.
     model_triggered : float
@@ -132,8 +132,10 @@ class FalseAlarms:
         Share of models with over 5 % of items flagged.
     model_review : float
         Share of models with CS > .25.
-    n, variants, accuracy, discordance, n_models : int or float
-        Simulated design, and the number of models.
+    n, variants, accuracy, discordance : int or float
+        Simulated design, as in `false_alarms`.
+    n_models : int
+        Number of simulated models.
     """
 
     item_flagged: float
@@ -156,26 +158,27 @@ def item_scores(original: FloatArray, variants: FloatArray, rule: Rule = ARTICLE
     Parameters
     ----------
     original : (n,) or (K, n) array
-        1, 0 or NaN. The first answered replicate counts, as the article has one.
+        1, 0 or NaN. Of K replicates, the first answered one is used, because the article has only
+        one.
     variants : (N, n) array
-        1, 0 or NaN. An item's unanswered variants are left out of its t-test.
+        1, 0 or NaN. Unanswered variants of an item are left out of its t-test.
     rule : Rule
         Thresholds.
 
     Returns
     -------
     ItemScores
-        Numbers of each item.
+        Score, p-value and flag of each item.
     """
     baseline, answers = first_answered(original), np.atleast_2d(np.asarray(variants, dtype=float))
     m = np.sum(~np.isnan(answers), axis=0).astype(float)
     compared = ~np.isnan(baseline) & (m > 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.nansum(answers, axis=0) / m
-        # Of 0/1 answers, ddof 1; NaN for a single one, as in SciPy.
+        # The sample variance (ddof 1) of 0/1 answers; NaN for a single answer, as in SciPy.
         variance = mean * (1 - mean) * m / (m - 1)
         t = (mean - baseline) / np.sqrt(variance / m)
-        # Half the two-sided p; NaN (0 / 0) counts as no drop.
+        # The one-sided p is half the two-sided p. NaN (0 / 0) counts as no drop.
         p = np.where(t < 0, scipy.special.stdtr(m - 1, t), 1.0)
         cs = np.where(baseline > 0, (baseline - mean) / baseline, 0.0)
     p, cs = np.where(compared, p, np.nan), np.where(compared, cs, np.nan)
@@ -194,13 +197,13 @@ def article_result(
     Parameters
     ----------
     original : (n,) or (K, n) array
-        1, 0 or NaN. The first answered replicate counts.
+        1, 0 or NaN. Of K replicates, the first answered one is used.
     variants : (N, n) array
         1, 0 or NaN.
     rule : Rule
         Thresholds.
     items : ItemScores or None
-        `item_scores` of the same answers, if they are known.
+        Result of `item_scores` for the same answers; None computes it.
 
     Returns
     -------
@@ -209,14 +212,15 @@ def article_result(
 
     Raises
     ------
-    DataError
+        If no item has an answer to the original and to a variant.
         If no item can be compared.
     """
     scores = item_scores(original, variants, rule) if items is None else items
     compared = ~np.isnan(scores.cs)
     if not compared.any():
         raise DataError(
-            "Not one item has an answer under the original and a variant: no contamination score."
+            "The number of items with an answer both to the original and to a variant is 0. "
+            "Expected at least 1: the contamination score compares these answers."
         )
     baseline = first_answered(original)[compared]
     answers = np.atleast_2d(np.asarray(variants, dtype=float))[:, compared]
@@ -265,7 +269,7 @@ def false_alarms(
     accuracy : float
         Mean accuracy of the simulated models, 0-1.
     discordance : float
-        Chance that two wordings of an item disagree ("flip").
+        Probability that a model answers two wordings of an item differently (one right, one wrong).
     n_models : int
         Number of simulated models.
     rng : numpy.random.Generator
@@ -276,7 +280,7 @@ def false_alarms(
     Returns
     -------
     FalseAlarms
-        Shares of wrong decisions.
+        Shares of simulated clean models and items that each rule calls contaminated.
 
     Raises
     ------

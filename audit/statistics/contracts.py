@@ -1,8 +1,9 @@
 """Measure what an edit does to answers: changes, transitions, and whether its contract is followed.
 
-A score is (response == key). Under a key that moves with the edit, a model that ignores its input
-changes its score in every item; under the original key, a model that follows changes it. Change of
-*response* needs no key: it is the primary measure, and the change of score stands beside it.
+The contract of an edit says whether the answer should change or stay. A score is (response == key).
+If the key changes with the edit, a model that ignores its input changes its score on every item. If
+the original key is used, a model that follows the edit does so instead. The change of the
+*response* needs no key: it is the primary measure, and the change of score is reported beside it.
 """
 
 from dataclasses import dataclass
@@ -21,16 +22,16 @@ UNREAD = -1
 
 @dataclass(frozen=True)
 class Mean:
-    """Hold a mean over items in clusters, 0-1 or a difference of such.
+    """Hold a mean over items in clusters; its values are shares (0-1) or differences of shares.
 
     Attributes
     ----------
     estimate, low, high : float
-        The mean and its 95 % interval, by t with `cluster_df` degrees.
+        The mean and its 95 % interval, by Student's t with `cluster_df` degrees of freedom.
     se : float
-        Standard error. se, low and high are NaN with fewer than two clusters.
+        Standard error. `se`, `low` and `high` are NaN with fewer than two clusters.
     n, clusters : int
-        Number of items with a value, and of their clusters.
+        Number of items with a value, and number of clusters of these items.
     """
 
     estimate: float
@@ -43,14 +44,14 @@ class Mean:
 
 @dataclass(frozen=True)
 class Transitions:
-    """Count (answer before, answer after) over edits.
+    """Count the edits by the answer to the original and the answer after the edit.
 
     Attributes
     ----------
     right_right, right_wrong, wrong_right, wrong_wrong : int
-        Counts, right or wrong by the key of each side.
+        Number of edits by (answer before, answer after), each right or wrong by its own key.
     unread : int
-        Edits of which either answer was not read.
+        Number of edits of which the answer before or after could not be read.
     """
 
     right_right: int
@@ -61,49 +62,49 @@ class Transitions:
 
     @property
     def wrong_to_right_share(self) -> float:
-        """Return which share of the answers that were wrong before are right after.
+        """Return the share of the answers that were wrong before the edit and are right after it.
 
         Returns
         -------
         float
-            Share 0-1; NaN if no answer was wrong before.
+            Share (0-1) of the answers that were wrong before; NaN if no answer was wrong before.
         """
         wrong = self.wrong_right + self.wrong_wrong
         return self.wrong_right / wrong if wrong else float("nan")
 
 
 def fits(response: IntArray, key: IntArray) -> BoolArray:
-    """Return whether each response is what its key expects.
+    """Return whether each response fits its key.
 
     Parameters
     ----------
     response : array
-        Index of each response.
+        Option index of each response.
     key : array
-        Expected index; a key of -2 - k expects any response but k.
+        Expected option index. A key of -2 - k expects any response except option k.
 
     Returns
     -------
     bool array
-        True if the response fits.
+        True for each response that fits its key.
     """
     return np.where(key >= 0, response == key, response != -2 - key)
 
 
 def scores(response: IntArray, key: IntArray) -> FloatArray:
-    """Return each response's score under its key.
+    """Return the score of each response under its key.
 
     Parameters
     ----------
     response : array
-        Index of each response, `UNREAD` if not read.
+        Option index of each response, or `UNREAD` if it was not read.
     key : array
-        Expected index, as in `fits`.
+        Expected option index, as in `fits`.
 
     Returns
     -------
     array
-        1 right, 0 wrong, NaN unread.
+        Scores: 1 right, 0 wrong, NaN if the response was not read.
     """
     return np.where(response == UNREAD, np.nan, fits(response, key).astype(float))
 
@@ -121,13 +122,13 @@ def score_changes(before: FloatArray, after: FloatArray) -> FloatArray:
     Returns
     -------
     (L, n) array
-        Changes; NaN if either is unread.
+        Absolute changes; NaN if the score before or after is NaN.
     """
     return np.abs(after - before)
 
 
 def response_changes(before: IntArray, after: IntArray) -> FloatArray:
-    """Return whether the canonical response differs from the original's.
+    """Return whether the response to each edit differs from the response to the original.
 
     Parameters
     ----------
@@ -139,7 +140,7 @@ def response_changes(before: IntArray, after: IntArray) -> FloatArray:
     Returns
     -------
     (L, n) array
-        1 if they differ, 0 if not, NaN if either is unread.
+        1 if the responses differ, 0 if they agree, NaN if either response was not read.
     """
     unread = (before == UNREAD) | (after == UNREAD)
     return np.where(unread, np.nan, (after != before).astype(float))
@@ -162,13 +163,14 @@ def follows(before: IntArray, after: IntArray, key: IntArray, directional: BoolA
     Returns
     -------
     (L, n) array
-        1 if followed, 0 if not, NaN if either side is unread.
+        1 if the contract is followed, 0 if not, NaN if either response was not read.
 
     Notes
     -----
-    Ribeiro et al. (2020), CheckList. Invariant: the response stays. Directional: it changes, and to
-    the edit's key. An answer that was wrong before and did not move does not follow, although the
-    key came to it.
+    Ribeiro et al. (2020), CheckList. An invariant contract is followed if the response stays. A
+    directional contract is followed if the response changes, and changes to the key of the edit. A
+    response that was wrong before and stays does not follow a directional contract, even if the
+    edit makes it right.
 
     Examples
     --------
@@ -182,19 +184,20 @@ def follows(before: IntArray, after: IntArray, key: IntArray, directional: BoolA
 
 
 def transitions(before: FloatArray, after: FloatArray) -> Transitions:
-    """Return counts of transitions over all edits.
+    """Return the number of edits with each transition.
 
     Parameters
     ----------
     before : (n,) array
-        Scores of the originals, NaN unread.
+        Scores of the originals; NaN if the response was not read.
     after : (L, n) array
-        Scores of the edits, NaN unread. Edits that were not run must be left out.
+        Scores of the edits; NaN if the response was not read. Edits that were not run must be left
+        out.
 
     Returns
     -------
     Transitions
-        Counts.
+        Number of edits by score before and after.
     """
     b = np.broadcast_to(before, after.shape)
     unread = np.isnan(b) | np.isnan(after)
@@ -216,7 +219,7 @@ def clustered_mean(values: FloatArray, cluster: IntArray) -> Mean:
     Returns
     -------
     Mean
-        Mean and 95 % interval.
+        The mean and its 95 % interval.
 
     Raises
     ------
@@ -225,7 +228,8 @@ def clustered_mean(values: FloatArray, cluster: IntArray) -> Mean:
     """
     if values.shape != cluster.shape:
         raise DataError(
-            f"Expected values and clusters of one shape; found {values.shape} and {cluster.shape}."
+            f"The shapes of values and clusters are {values.shape} and {cluster.shape}. Expected "
+            "the same shape."
         )
     known = ~np.isnan(values)
     x, c = values[known], cluster[known]
@@ -251,7 +255,7 @@ def rate_interval(values: FloatArray, cluster: IntArray) -> Mean:
     Returns
     -------
     Mean
-        Rate and 95 % interval, which holds at 0 and 1.
+        The rate and its 95 % interval, which is also valid at rates of 0 and 1.
 
     Raises
     ------
@@ -260,10 +264,10 @@ def rate_interval(values: FloatArray, cluster: IntArray) -> Mean:
 
     Notes
     -----
-    The effective number is n over the design effect (1 or more): robust variance over binomial
-    variance. As few clusters tell that variance badly, the quantile is Student's, with `cluster_df`
-    degrees (Dean & Pavlou 2015, Journal of Survey Statistics and Methodology 3; Korn & Graubard
-    1998, Survey Methodology 24).
+    The effective number is n divided by the design effect (at least 1), which is the cluster-robust
+    variance divided by the binomial variance. Few clusters estimate the robust variance poorly. The
+    quantile is therefore Student's, with `cluster_df` degrees of freedom (Dean & Pavlou 2015,
+    Journal of Survey Statistics and Methodology 3; Korn & Graubard 1998, Survey Methodology 24).
     """
     plain = clustered_mean(values, cluster)
     if plain.clusters < 2:

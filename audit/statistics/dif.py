@@ -1,6 +1,6 @@
-"""Test differential item functioning by Mantel and Haenszel.
+"""Test differential item functioning by the method of Mantel and Haenszel.
 
-The test asks whether two groups of answers differ at equal total score.
+The test compares the odds of a right answer in two groups of answers with equal total score.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,35 +14,37 @@ from audit.statistics.drawing import cluster_df
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 
-EXPECTED_MIN = 5.0  # Mantel & Fleiss 1980: what the expected count must be able to move either way
+EXPECTED_MIN = 5.0  # smallest distance of the expected count from its bounds (Mantel & Fleiss 1980)
 
 
 @dataclass(frozen=True)
 class MantelHaenszel:
-    """Report the common odds ratio of a right answer and its test.
+    """Report the common odds ratio of a right answer between two groups, and its test.
 
     Attributes
     ----------
     odds_ratio : float
-        Odds of the reference group over those of the focal group.
+        Odds of the reference group divided by those of the focal group.
     low, high : float
         95 % interval of the odds ratio (Robins, Breslow & Greenland 1986); NaN if the ratio is 0 or
         infinite.
     chi_square, pvalue : float
         Chi-square with continuity correction (1 degree of freedom) and its p.
     delta : float
-        -2.35 ln(odds ratio), the ETS scale: |delta| < 1 is small, from 1.5 on large (Holland &
-        Thayer 1988). Below 0 the focal group has fewer right answers.
+        -2.35 ln(odds ratio), the ETS scale. |delta| < 1 is small, |delta| >= 1.5 is large (Holland
+        & Thayer 1988). If delta is below 0, the focal group has fewer right answers.
     strata : int
-        Strata with both groups and both outcomes. All other numbers are NaN or 0 without any.
+        Number of strata that have both groups and both outcomes. If it is 0, all other numbers are
+        NaN or 0.
     focal, reference : int
-        Rows of each group in these strata.
+        Number of rows of each group in these strata.
     room : float
-        How far the expected count could differ from the observed either way. Below EXPECTED_MIN the
-        statistic is not chi-square distributed, and nothing can be concluded.
+        Distance of the expected count from the nearer of its smallest and largest possible values.
+        Below EXPECTED_MIN the statistic is not chi-square distributed, and nothing can be
+        concluded.
     design_effect : float
-        Factor by which clusters widen the variance (1 without clusters); chi-square and interval
-        include it.
+        Factor by which clusters increase the variance; 1 without clusters. The chi-square and the
+        interval already include it.
     """
 
     odds_ratio: float
@@ -59,7 +61,7 @@ class MantelHaenszel:
 
     @property
     def enough(self) -> bool:
-        """Return whether the strata carry a test.
+        """Return whether the strata hold enough answers for the test.
 
         Returns
         -------
@@ -71,19 +73,19 @@ class MantelHaenszel:
 
 @dataclass(frozen=True)
 class GroupDif:
-    """Report one group against all the others.
+    """Report the test of one group against all other groups.
 
     Attributes
     ----------
     group : str
         Name of the group.
     items : int
-        Number of its items.
+        Number of items of the group.
     table : MantelHaenszel
-        The test of the group.
+        Test of the group.
     pvalue : float or None
-        Adjusted by Holm over the groups that have `enough`. None if the strata are too thin; then
-        no other number may be read.
+        p adjusted by Holm's procedure over the groups with `table.enough`. None if the strata are
+        too thin; the other numbers must not be interpreted then.
     """
 
     group: str
@@ -95,18 +97,18 @@ class GroupDif:
 def mantel_haenszel(
     right: FloatArray, focal: BoolArray, stratum: IntArray, cluster: IntArray | None = None
 ) -> MantelHaenszel:
-    """Test whether a focal group has other odds of a right answer at equal score.
+    """Test whether a focal group has other odds of a right answer at the same matching score.
 
     Parameters
     ----------
     right : (n,) array
-        1, 0 or NaN (left out).
+        1 right, 0 wrong, NaN for rows that are left out.
     focal : (n,) bool array
         True for rows of the focal group.
     stratum : (n,) array
-        Matching score.
+        Matching score of each row.
     cluster : (n,) array or None
-        Cluster of each row, if rows are not independent.
+        Cluster of each row; None if rows are independent.
 
     Returns
     -------
@@ -121,15 +123,16 @@ def mantel_haenszel(
     Notes
     -----
     Mantel & Haenszel (1959), JNCI 22. With clusters, the chi-square is divided by the design effect
-    of its score, and the variance of the logarithm multiplied by it (Rao & Scott 1992, Biometrics
-    48); an effect below 1 is taken for 1. As few clusters tell the effect badly, F and Student's t
-    have `cluster_df` degrees.
+    of its score, and the variance of the logarithm is multiplied by it (Rao & Scott 1992,
+    Biometrics 48). A design effect below 1 is replaced by 1. Few clusters estimate the design
+    effect poorly, so F and Student's t have `cluster_df` degrees of freedom.
     """
     if not right.shape == focal.shape == stratum.shape or (
         cluster is not None and cluster.shape != right.shape
     ):
         raise DataError(
-            f"Expected arrays of one shape; found {right.shape}, {focal.shape}, {stratum.shape}."
+            f"The shapes of right, focal and stratum are {right.shape}, {focal.shape} and "
+            f"{stratum.shape}. Expected the same shape."
         )
     known = ~np.isnan(right)
     y, f, k = right[known] == 1, focal[known], stratum[known]
@@ -180,7 +183,7 @@ def mantel_haenszel(
 
 
 def _log_variance(a: FloatArray, b: FloatArray, c: FloatArray, d: FloatArray) -> float:
-    """Return the variance of ln(odds ratio): Robins, Breslow & Greenland 1986, Biometrics 42."""
+    """Return the variance of ln(odds ratio) (Robins, Breslow & Greenland 1986, Biometrics 42)."""
     total = a + b + c + d
     p, q, r, s = (a + d) / total, (b + c) / total, a * d / total, b * c / total
     sum_r, sum_s = r.sum(), s.sum()
@@ -191,7 +194,7 @@ def _log_variance(a: FloatArray, b: FloatArray, c: FloatArray, d: FloatArray) ->
 def _design_effect(
     y: BoolArray, f: BoolArray, place: IntArray, kept: BoolArray, cluster: IntArray
 ) -> float:
-    """Return the score's variance over clusters, divided by that over rows.
+    """Return the design effect: the score's variance over clusters divided by that over rows.
 
     The score is the sum of (f - mean)(y - mean) within strata.
     """
@@ -206,7 +209,7 @@ def _design_effect(
     large = np.bincount(group, kept[place]) / max(int(kept[place].sum()), 1)
     if rows == 0 or large.max() == 1:
         return 1.0
-    scaled = (1 - 1 / np.count_nonzero(large)) / (1 - large)  # CR2, as `drawing.influence`
+    scaled = (1 - 1 / np.count_nonzero(large)) / (1 - large)  # CR2, as in `drawing.influence`
     return max(1.0, float(np.sum(np.bincount(group, score) ** 2 * scaled)) / rows)
 
 
@@ -217,16 +220,16 @@ def by_group(
     cluster: IntArray,
     items: Mapping[str, int],
 ) -> tuple[GroupDif, ...]:
-    """Test each group as focal against all other groups.
+    """Test each group as the focal group against all other groups.
 
     Parameters
     ----------
     right : (n,) array
-        1, 0 or NaN.
+        1 right, 0 wrong, NaN for rows that are left out.
     stratum : (n,) array
-        Matching score.
+        Matching score of each row.
     members : mapping of str to (n,) bool array
-        Rows of each group.
+        Mask of the rows of each group.
     cluster : (n,) array
         Cluster of each row.
     items : mapping of str to int
@@ -235,7 +238,7 @@ def by_group(
     Returns
     -------
     tuple of GroupDif
-        Groups sorted by name.
+        Test of each group, sorted by the name of the group.
 
     Raises
     ------
@@ -244,8 +247,8 @@ def by_group(
 
     Notes
     -----
-    Holm's procedure is over the groups that can be tested: groups whose strata are too thin have no
-    p-value.
+    Holm's procedure includes only the groups that can be tested. Groups whose strata are too thin
+    have no p-value.
     """
     tables = {}
     for name, rows in sorted(members.items()):

@@ -1,10 +1,10 @@
 """Draw items at random, fast, for the bootstrap and the sign-flip tests.
 
-Items that have the same outcomes in every arm are interchangeable, so both schemes work on the
-distinct outcome patterns and their counts. Drawing n items with replacement is a multinomial draw
-over patterns, and flipping the sign of every item is a binomial draw a pattern. That is exact, not
-an approximation, and much less work than n items. If most patterns are distinct (clusters, averaged
-replicates), items are drawn one by one instead.
+Items that have the same outcomes in every arm are interchangeable. Both schemes therefore work on
+the distinct patterns of outcomes and their counts. Drawing n items with replacement is a
+multinomial draw over patterns. Flipping the sign of every item is a binomial draw for each pattern.
+Both are exact, not approximations, and need much less work than n items. If most patterns are
+distinct (clusters, averaged replicates), items are drawn one by one instead.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,16 +15,16 @@ import numpy as np
 
 from audit.statistics.paired import FloatArray, IntArray
 
-_CHUNK_NUMBERS = 2_000_000  # weights that a thread holds at once: 16 MB
-_WORTH_A_THREAD = 200_000  # below this many draws, starting threads costs more than it saves
-ITEMS = 1 << 14  # number of columns that are compared at once
-_DRAW_COST = 4  # drawing a pattern's count costs about as much as drawing 4 items one by one
+_CHUNK_NUMBERS = 2_000_000  # number of weights that a thread holds in memory: 16 MB
+_WORTH_A_THREAD = 200_000  # With fewer draws, starting threads costs more than it saves.
+ITEMS = 1 << 14  # number of columns that are compared at a time
+_DRAW_COST = 4  # Drawing the count of a pattern costs as much as drawing about 4 single items.
 
 
 def flip_totals(
     pattern: FloatArray, count: IntArray, n_permutations: int, rng: np.random.Generator
 ) -> FloatArray:
-    """Return sums over items with random signs.
+    """Return sums over items whose signs are flipped at random.
 
     Parameters
     ----------
@@ -40,11 +40,11 @@ def flip_totals(
     Returns
     -------
     (n_permutations, K) array
-        Sums.
+        Sum of each of the K values in each permutation.
 
     Notes
     -----
-    A pattern that c items have contributes 2 Binomial(c, 1/2) - c times itself.
+    A pattern shared by c items contributes its values multiplied by 2 Binomial(c, 1/2) - c.
     """
     p = count.size
     single = bool(np.all(count == 1))
@@ -54,7 +54,8 @@ def flip_totals(
             net = stream.integers(0, 2, size=(rows, p), dtype=np.int8).astype(np.float64)
         else:
             net = np.empty((rows, p))
-            for j, c in enumerate(count):  # NumPy sets up a draw once a pattern, not once a row
+            # NumPy sets up a draw once per pattern, not once per row.
+            for j, c in enumerate(count):
                 net[:, j] = stream.binomial(c, 0.5, size=rows)
         net *= 2
         net -= count
@@ -71,7 +72,7 @@ def choice_totals(
     Parameters
     ----------
     pattern : (S, A, P) array
-        S statistics of A equally likely values of P patterns.
+        For each of S statistics and P patterns, A equally likely values.
     count : (P,) array
         Number of items with each pattern.
     n_permutations : int
@@ -82,11 +83,11 @@ def choice_totals(
     Returns
     -------
     (n_permutations, S) array
-        Sums.
+        Sum of each statistic in each permutation.
 
     Notes
     -----
-    A pattern that c items have contributes a multinomial draw of c over its A values.
+    For a pattern shared by c items, c is distributed over the A values by one multinomial draw.
     """
     statistics, choices, p = pattern.shape
     flat = pattern.transpose(2, 1, 0).reshape(p * choices, statistics)
@@ -109,7 +110,7 @@ def choice_totals(
 def bootstrap_totals(
     pattern: FloatArray, count: IntArray, n_resamples: int, rng: np.random.Generator
 ) -> FloatArray:
-    """Return sums of G units drawn with replacement, G = sum(count).
+    """Return sums over G units drawn with replacement, where G = sum(count).
 
     Parameters
     ----------
@@ -125,7 +126,7 @@ def bootstrap_totals(
     Returns
     -------
     (n_resamples, K) array
-        Sums.
+        Sum of each of the K values in each resample.
     """
     p, g = count.size, int(count.sum())
     label = np.repeat(np.arange(p), count)
@@ -148,10 +149,10 @@ def _in_chunks(
     width: int,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Return n rows of draws, in chunks of bounded memory on two threads.
+    """Return n rows of draws, made in chunks of bounded memory on two threads.
 
-    NumPy draws without holding the interpreter. The two streams are always two, so that a seed
-    gives the same numbers on any machine.
+    NumPy releases the interpreter lock while it draws. There are always two random streams, so
+    that a seed gives the same numbers on any machine.
     """
     chunk = max(1, _CHUNK_NUMBERS // max(width, 1))
 
@@ -180,7 +181,7 @@ def patterns(columns: FloatArray) -> tuple[FloatArray, IntArray]:
     pattern : (K, P) array
         Distinct columns.
     count : (P,) array
-        Number of each.
+        Number of times each distinct column occurs.
     """
     return patterns_of(
         columns[:, start : start + ITEMS] for start in range(0, max(columns.shape[1], 1), ITEMS)
@@ -188,23 +189,23 @@ def patterns(columns: FloatArray) -> tuple[FloatArray, IntArray]:
 
 
 def patterns_of(blocks: Iterable[FloatArray]) -> tuple[FloatArray, IntArray]:
-    """Return `patterns` of columns that come in blocks.
+    """Return the distinct columns of an array that comes in blocks, and how often each occurs.
 
     Parameters
     ----------
-    blocks : iterable of (K, some of G) arrays
-        Blocks of columns.
+    blocks : iterable of (K, g) arrays
+        Blocks of columns; their widths g may differ.
 
     Returns
     -------
     pattern : (K, P) array
         Distinct columns.
     count : (P,) array
-        Number of each.
+        Number of times each distinct column occurs in all blocks together.
 
     Notes
     -----
-    Distinct columns are few, so a run of a million questions is never held at once.
+    Distinct columns are few, so a run of a million questions never has to be in memory as a whole.
     """
     counted = [_patterns(block, np.ones(block.shape[1], dtype=np.int64)) for block in blocks]
     if len(counted) == 1:
@@ -214,11 +215,11 @@ def patterns_of(blocks: Iterable[FloatArray]) -> tuple[FloatArray, IntArray]:
 
 
 def _patterns(columns: FloatArray, times: IntArray) -> tuple[FloatArray, IntArray]:
-    """Return distinct columns, in the order of their bytes, and the sum of `times` over each."""
+    """Return the distinct columns, ordered by their bytes, and the sum of `times` over each."""
     if columns.shape[1] == 0:
         return columns, np.zeros(0, dtype=np.int64)
-    # Comparing whole columns as bytes is much faster than np.unique(axis=1); + 0.0 makes -0.0 equal
-    # to 0.0.
+    # Comparing whole columns as bytes is much faster than np.unique(axis=1). Adding 0.0 turns -0.0
+    # into 0.0.
     flat = np.ascontiguousarray(columns.T + 0.0)
     keys = flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1]))).ravel()
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
@@ -227,18 +228,19 @@ def _patterns(columns: FloatArray, times: IntArray) -> tuple[FloatArray, IntArra
 
 
 def cluster_df(cluster: IntArray) -> float:
-    """Return the degrees of freedom of a variance over clusters.
+    """Return the degrees of freedom of a variance that is estimated over clusters.
 
     Parameters
     ----------
     cluster : (n,) array
-        Any labels.
+        Cluster label of each item.
 
     Returns
     -------
     float
-        Kish's number of equal clusters that tell as much, less 1. It is the number of clusters less
-        1 if all have one size, at least 1 with two clusters or more, and 0 otherwise.
+        Kish's effective number of clusters, minus 1: sum(sizes)^2 / sum(sizes^2) - 1. It is the
+        number of clusters minus 1 if all clusters have the same size. It is at least 1 with two or
+        more clusters, and 0 with fewer.
 
     Notes
     -----
@@ -255,25 +257,25 @@ def cluster_df(cluster: IntArray) -> float:
 
 
 def influence(rows: FloatArray, cluster: IntArray) -> FloatArray:
-    """Return the influence of each cluster on each row's mean.
+    """Return the influence of each cluster on the mean of each row.
 
     Parameters
     ----------
     rows : (K, n) array
-        Values.
+        Values of n items in K rows.
     cluster : (n,) array
-        Cluster of each item, any labels.
+        Cluster label of each item.
 
     Returns
     -------
     (K, G) array
-        Influence, such that sum(influence^2) G / (G - 1) is the mean's variance.
+        Influences, scaled so that sum(influence^2) G / (G - 1) is the variance of the row's mean.
 
     Notes
     -----
-    That variance is CR2 (Bell & McCaffrey 2002, Survey Methodology 28). The mean bends to a large
-    cluster, whose residuals are too small by sqrt(1 - its share of the items). With clusters of one
-    size it is the plain robust variance.
+    The variance is CR2 (Bell & McCaffrey 2002, Survey Methodology 28). A large cluster pulls the
+    mean towards itself, so its residuals are too small, by a factor sqrt(1 - its share of the
+    items). CR2 corrects for this. With clusters of one size it is the plain robust variance.
     """
     n, (_, index) = cluster.size, np.unique(cluster, return_inverse=True)
     sizes = np.bincount(index)
@@ -284,25 +286,25 @@ def influence(rows: FloatArray, cluster: IntArray) -> FloatArray:
 
 
 def shared_se(values: FloatArray, cluster: IntArray) -> float:
-    """Return the standard error of a mean whose clusters have an effect in common.
+    """Return the standard error of a mean if all items of a cluster share a random effect.
 
     Parameters
     ----------
     values : (n,) array
-        Values.
+        Value of each item.
     cluster : (n,) array
-        Cluster of each item, any labels.
+        Cluster label of each item.
 
     Returns
     -------
     float
-        Standard error; 0 for clusters of one size.
+        Standard error; 0 if all clusters have the same size.
 
     Notes
     -----
-    Variance components by ANOVA for unequal sizes (Searle, Casella & McCulloch 1992, section 3.6).
-    A robust error sees residuals alone, and a large cluster that did not change leaves none:
-    intervals use the larger of both.
+    The variance components are ANOVA estimates for unequal sizes (Searle, Casella & McCulloch 1992,
+    section 3.6). A cluster-robust error uses residuals only, and a large cluster in which nothing
+    changed has none. Intervals therefore use the larger of the two errors.
     """
     _, place, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
     n, g = values.size, sizes.size
@@ -316,19 +318,19 @@ def shared_se(values: FloatArray, cluster: IntArray) -> float:
 
 
 def cluster_sums(rows: FloatArray, cluster: IntArray) -> FloatArray:
-    """Return rows summed within clusters.
+    """Return the sums of each row within clusters.
 
     Parameters
     ----------
     rows : (K, n) array
-        Values.
+        Values of n items in K rows.
     cluster : (n,) array
-        Cluster of each item, any labels.
+        Cluster label of each item.
 
     Returns
     -------
     (K, G) array
-        Sums, clusters in the order of their labels.
+        Sum over each cluster; the clusters are in the order of their labels.
     """
     _, index = np.unique(cluster, return_inverse=True)
     groups = int(index.max()) + 1

@@ -1,9 +1,9 @@
-"""Represent a number with its error, of which every comparison of this program is made. Pure.
+"""Represent a number together with its error; every comparison of this program is such a number.
 
-A mean of items, a paired contrast, a difference in differences, a ratio and a change of log-odds
-are each a value and its linear expansion over independent units (influence; Huber 1981, Robust
-Statistics, section 1.3). Sums of these are again such numbers, so one error, one t-test and one
-interval serve all of them.
+Each number has a value and a linear expansion over independent units, its influence (Huber 1981,
+Robust Statistics, section 1.3). Examples are a mean over items, a paired contrast, a difference in
+differences, a ratio and a change of log-odds. Sums of such numbers have the same form. So one
+standard error, one t-test and one interval serve all of them. The module does no I/O.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from audit.core.errors import DataError
 from audit.statistics.drawing import cluster_df, influence
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 
-ROUNDING = 1e-12  # a standard error below it is rounding
+ROUNDING = 1e-12  # A smaller standard error is only rounding error.
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,11 @@ class Estimate:
     value : float
         The number.
     influence : (units,) array
-        Expansion, as `drawing.influence` gives it.
+        Influence of each unit on the number, as computed by `drawing.influence`.
     empty : int
-        Units without anything to count; they carry no information, and only the other G units
-        count.
+        Number of units that have no value. They carry no information; the other G units count.
     uneven : float
-        Degrees of freedom that units of unequal size cost (`cluster_df`).
+        Degrees of freedom that are lost because units have unequal sizes (`cluster_df`).
     apart : Estimate or None
         Expansion over the units of a second, independent set (its value is 0); None with one set.
     """
@@ -48,7 +47,7 @@ class Estimate:
 
     @property
     def units(self) -> int:
-        """Return the number of units of the first set that count."""
+        """Return the number of units of the first set that have a value."""
         return self.influence.size - self.empty
 
     @property
@@ -58,30 +57,32 @@ class Estimate:
         Returns
         -------
         float
-            sum(influence^2) G / (G - 1) of each set, added; NaN if a set has one unit.
+            Sum over the sets of sum(influence^2) G / (G - 1); NaN if a set has only one unit.
         """
         variance = self._own_variance
         return variance if self.apart is None else variance + self.apart.variance
 
     @property
     def se(self) -> float:
-        """Return the (clustered) standard error, the square root of the variance.
+        """Return the (clustered) standard error of the number.
 
         Returns
         -------
         float
-            The standard error of a ratio of sums.
+            Square root of the variance; for a ratio of sums, its standard error by the delta
+            method.
         """
         return float(np.sqrt(self.variance))
 
     @property
     def df(self) -> float:
-        """Return the degrees of freedom of the error.
+        """Return the degrees of freedom of the standard error.
 
         Returns
         -------
         float
-            Of one set, G - 1 - uneven, at least 1. Of two sets, those of Welch and Satterthwaite.
+            With one set, G - 1 - `uneven`, at least 1. With two sets, the degrees of freedom of
+            Welch and Satterthwaite.
 
         Notes
         -----
@@ -100,19 +101,19 @@ class Estimate:
         return float(np.sum(self.influence**2) * g / (g - 1)) if g > 1 else float("nan")
 
     def plus(self, other: Estimate, factor: float) -> Estimate:
-        """Return self + factor * other, over the same units.
+        """Return self + factor * other, a number over the same units.
 
         Parameters
         ----------
         other : Estimate
             A number over the same units.
         factor : float
-            Weight of the other number.
+            Weight of `other`.
 
         Returns
         -------
         Estimate
-            The sum.
+            The weighted sum, with its expansion.
         """
         apart = None
         if self.apart is not None and other.apart is not None:
@@ -121,7 +122,7 @@ class Estimate:
         return Estimate(self.value + factor * other.value, influence, *shape_of(self, other), apart)
 
     def with_set(self, second: Estimate) -> Estimate:
-        """Return the same number over two sets, of which it uses the first only.
+        """Return this number as one over two sets of units, of which it depends on the first only.
 
         Parameters
         ----------
@@ -131,12 +132,12 @@ class Estimate:
         Returns
         -------
         Estimate
-            The same value, with an expansion of zeros over the second set.
+            The same value. Its expansion over the second set is zero.
         """
         return replace(self, apart=second.scaled(0.0))
 
     def of_second(self, first: Estimate) -> Estimate:
-        """Return the same number over two sets, of which it uses the second only.
+        """Return this number as one over two sets of units, of which it depends on the second only.
 
         Parameters
         ----------
@@ -146,12 +147,12 @@ class Estimate:
         Returns
         -------
         Estimate
-            The same value, with an expansion of zeros over the first set.
+            The same value. Its expansion over the first set is zero.
         """
         return replace(first.scaled(0.0), value=self.value, apart=self.at(0.0))
 
     def less_independent(self, other: Estimate) -> Estimate:
-        """Return self - other for a number over other, independent units.
+        """Return self - other, where the two numbers are over independent sets of units.
 
         Parameters
         ----------
@@ -161,28 +162,28 @@ class Estimate:
         Returns
         -------
         Estimate
-            The difference, over both sets.
+            The difference, expanded over both sets.
         """
         return self.with_set(other).plus(other.of_second(self), -1.0)
 
     def covariance(self, other: Estimate) -> float:
-        """Return the covariance with a number over the same units of one set.
+        """Return the covariance with another number over the same units.
 
         Parameters
         ----------
         other : Estimate
-            A number over the same units.
+            A number over the same single set of units.
 
         Returns
         -------
         float
-            sum(influence x influence) G / (G - 1).
+            sum(influence * other influence) G / (G - 1).
         """
         g = self.units
         return float(np.sum(self.influence * other.influence) * g / (g - 1))
 
     def scaled(self, factor: float) -> Estimate:
-        """Return factor * self.
+        """Return the number multiplied by a factor.
 
         Parameters
         ----------
@@ -192,13 +193,13 @@ class Estimate:
         Returns
         -------
         Estimate
-            The product.
+            factor * self, with its expansion.
         """
         apart = None if self.apart is None else self.apart.scaled(factor)
         return Estimate(factor * self.value, factor * self.influence, *shape_of(self), apart)
 
     def at(self, value: float) -> Estimate:
-        """Return the same expansion of another value.
+        """Return an estimate with the same expansion and another value.
 
         Parameters
         ----------
@@ -208,13 +209,13 @@ class Estimate:
         Returns
         -------
         Estimate
-            The same error at that value.
+            The new value with the error of this number.
         """
         return replace(self, value=value)
 
 
 def shape_of(*estimates: Estimate) -> tuple[int, float]:
-    """Return how many units are empty and uneven in a number that is made of these.
+    """Return `empty` and `uneven` for a number that is computed from several estimates.
 
     Parameters
     ----------
@@ -224,7 +225,7 @@ def shape_of(*estimates: Estimate) -> tuple[int, float]:
     Returns
     -------
     tuple of (int, float)
-        The smallest `empty` and the largest `uneven`.
+        The smallest `empty` and the largest `uneven` of the estimates.
     """
     least_empty = min(e.empty for e in estimates)
     return least_empty, max(e.uneven for e in estimates)
@@ -232,14 +233,14 @@ def shape_of(*estimates: Estimate) -> tuple[int, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class Tested:
-    """Hold a difference with its test.
+    """Hold a difference with its one-sided test.
 
     Attributes
     ----------
     difference, se, df : float
-        The difference, its standard error and degrees of freedom.
+        The difference, its standard error and its degrees of freedom.
     low, high : float
-        95 % interval, unless the class states another level.
+        95 % interval of the difference, unless the subclass states another level.
     pvalue : float
         One-sided p for difference > 0.
     """
@@ -253,19 +254,20 @@ class Tested:
 
 
 def t_test(difference: float, se: float, df: float, level: float = 0.95) -> dict[str, float]:
-    """Return the fields of `Tested`, by Student's t.
+    """Return the fields of `Tested`, computed by Student's t.
 
     Parameters
     ----------
     difference, se, df : float
-        The difference, its standard error and degrees of freedom.
+        The difference, its standard error and its degrees of freedom.
     level : float
         Coverage of the interval.
 
     Returns
     -------
     dict of str to float
-        Fields by name. The p is 1 if the standard error is rounding only.
+        Value of each field by its name. The p-value is 1 if the standard error is only rounding
+        error.
     """
     half = float(scipy.special.stdtrit(df, (1 + level) / 2)) * se
     pvalue = float(scipy.special.stdtr(df, -difference / se)) if se > ROUNDING else 1.0
@@ -274,14 +276,14 @@ def t_test(difference: float, se: float, df: float, level: float = 0.95) -> dict
 
 
 def above_pvalue(estimate: Estimate, margin: float = 0.0) -> float:
-    """Return the one-sided p for estimate > margin, by t over the units.
+    """Return the one-sided p for estimate > margin, by Student's t over the units.
 
     Parameters
     ----------
     estimate : Estimate
-        The number.
+        The number that is tested.
     margin : float
-        The value to exceed.
+        The value that must be exceeded.
 
     Returns
     -------
@@ -290,8 +292,8 @@ def above_pvalue(estimate: Estimate, margin: float = 0.0) -> float:
 
     Notes
     -----
-    If nothing varies but by rounding, p is that of flipped signs: 1/2 for each unit if all are
-    above, else 1.
+    If the units do not vary, p is that of a sign-flip test: 2^-units if the estimate is above the
+    margin, and 1 otherwise.
     """
     gap = estimate.value - margin
     if not estimate.se > ROUNDING:
@@ -305,14 +307,14 @@ def mean_of(values: FloatArray, cluster: IntArray) -> Estimate:
     Parameters
     ----------
     values : (n,) array
-        Values, NaN if missing.
+        Value of each item, NaN if missing.
     cluster : (n,) array
         Cluster of each item, 0..G-1.
 
     Returns
     -------
     Estimate
-        The mean.
+        The mean; clusters without a value are counted in `empty`.
 
     Raises
     ------
@@ -322,7 +324,8 @@ def mean_of(values: FloatArray, cluster: IntArray) -> Estimate:
     known = ~np.isnan(values)
     if not known.any():
         raise DataError(
-            "Not one item has both an original and a variant answered: no drop can be computed."
+            "The number of items with an answer both to the original and to a variant is 0. "
+            "Expected at least 1: the drop compares these answers."
         )
     return _expanded(values[None], cluster, known)[0]
 
@@ -340,7 +343,7 @@ def means_of(rows: FloatArray, cluster: IntArray | None = None) -> tuple[list[Es
     Returns
     -------
     means : list of Estimate
-        K means.
+        Mean of each of the K rows.
     n : int
         Number of items with a value in every row.
 
@@ -354,7 +357,8 @@ def means_of(rows: FloatArray, cluster: IntArray | None = None) -> tuple[list[Es
     n, units = int(known.sum()), np.unique(groups[known]).size
     if units < 2:
         raise DataError(
-            f"A set of items needs two that share no cluster and have a value of every model; found {n}."
+            f"The number of items that have a value for every model is {n}. Expected at least two "
+            "such items in different clusters."
         )
     return _expanded(rows[:, known], groups[known]), n
 
@@ -362,14 +366,15 @@ def means_of(rows: FloatArray, cluster: IntArray | None = None) -> tuple[list[Es
 def _expanded(
     rows: FloatArray, cluster: IntArray, known: BoolArray | None = None
 ) -> list[Estimate]:
-    """Return the mean of each row over the items `known` (all if None), expanded over the clusters
+    """Return the mean of each row over the items `known` (None: all items), expanded over the
+    clusters
     of all items."""
     if known is not None and known.all():
         known = None
     present = cluster if known is None else cluster[known]
     rows = rows if known is None else rows[:, known]
     n = present.size
-    if n > 1 and np.all(present[1:] > present[:-1]):  # every item by itself: the sums are the items
+    if n > 1 and np.all(present[1:] > present[:-1]):  # Every item is its own cluster.
         parts, df = (rows - rows.mean(axis=1, keepdims=True)) / n, n - 1.0
     else:
         parts, df = influence(rows, present), cluster_df(present)
@@ -388,19 +393,19 @@ def _expanded(
 
 
 def beyond_mean(tested: Estimate, others: Sequence[Estimate]) -> Estimate:
-    """Return the tested model's number less the mean of the others'.
+    """Return the tested model's number minus the mean of other models' numbers.
 
     Parameters
     ----------
     tested : Estimate
         The tested model's number.
     others : sequence of Estimate
-        The same number of other models, over the same units.
+        The corresponding number of each other model, over the same units.
 
     Returns
     -------
     Estimate
-        The difference; `tested` itself without others.
+        The difference; `tested` itself if there are no other models.
     """
     for other in others:
         tested = tested.plus(other, -1 / len(others))
@@ -408,19 +413,20 @@ def beyond_mean(tested: Estimate, others: Sequence[Estimate]) -> Estimate:
 
 
 def spread_of(models: Sequence[Estimate]) -> tuple[float, float]:
-    """Return how much models' numbers vary, and what of it the items explain.
+    """Return the variance between models, and the part of it that is due to item sampling.
 
     Parameters
     ----------
     models : sequence of Estimate
-        One number a model, over the same units.
+        Number of each model, over the same units.
 
     Returns
     -------
     spread : float
-        Variance of the models' numbers, ddof 1.
+        Variance (ddof 1) of the models' numbers.
     sampling : float
-        Part of it that the items explain. Both are NaN if this cannot be estimated.
+        Part of `spread` that is due to item sampling. Both values are NaN if the sampling part
+        cannot be estimated.
     """
     if len(models) < 2:
         return float("nan"), float("nan")
@@ -431,19 +437,21 @@ def spread_of(models: Sequence[Estimate]) -> tuple[float, float]:
 
 
 def fieller(above: Estimate, below: Estimate, t: tuple[float, float]) -> tuple[float, float]:
-    """Return the ends of the ratios above / below that a t-test does not reject.
+    """Return the limits of the ratio above / below by Fieller's method.
+
+    The interval holds the ratios that a t-test does not reject.
 
     Parameters
     ----------
     above, below : Estimate
         Numerator and denominator, over the same units.
     t : tuple of float
-        Quantiles for the lower and the upper end.
+        Quantiles for the lower and for the upper limit.
 
     Returns
     -------
     tuple of float
-        Lower and upper end. An end that nothing bounds is infinite.
+        Lower and upper limit. A limit is infinite if the data do not bound the ratio on that side.
 
     Notes
     -----
@@ -455,7 +463,7 @@ def fieller(above: Estimate, below: Estimate, t: tuple[float, float]) -> tuple[f
         a = below.value**2 - quantile**2 * v11
         b = below.value * above.value - quantile**2 * v12
         k = above.value**2 - quantile**2 * v22
-        # Below 0 by rounding alone, at the ratio of the values.
+        # The discriminant is negative only by rounding, at the ratio of the values.
         root = float(np.sqrt(max(b * b - a * k, 0.0)))
         bounded = a > 0 or (side < 0 and k > 0 and a != 0)
         ends.append((b + side * root) / a if bounded else side * np.inf)
@@ -463,42 +471,45 @@ def fieller(above: Estimate, below: Estimate, t: tuple[float, float]) -> tuple[f
 
 
 def times(drop: Estimate, height: Estimate, other: Estimate) -> Estimate:
-    """Return drop x other / height by the delta method.
+    """Return drop * other / height, with its error by the delta method.
+
+    The result is the drop that another model would have if it lost the same share of its height.
 
     Parameters
     ----------
     drop : Estimate
-        A model's drop.
+        Drop of a first model.
     height : Estimate
-        The same model's height, of which the drop is a share.
+        Accuracy above chance of the first model, of which the drop is a share.
     other : Estimate
-        Another model's height.
+        Accuracy above chance of another model.
 
     Returns
     -------
     Estimate
-        The share of its height that the first model loses, as a drop of the other model.
+        Expected drop of the other model.
     """
     ratio, share = other.value / height.value, drop.value / height.value
     return drop.scaled(ratio).plus(height, -share * ratio).plus(other, share).at(drop.value * ratio)
 
 
 def logit_drop(before: Estimate, after: Estimate, now: Estimate, n: int) -> Estimate:
-    """Return the drop of a model whose log-odds change as a reference's do (delta method).
+    """Return the drop of a model whose log-odds change as much as those of a reference (delta
+    method).
 
     Parameters
     ----------
     before, after : Estimate
-        The reference's accuracy under the original and under the variants.
+        Accuracy of the reference under the original and under the variants.
     now : Estimate
-        The model's accuracy under the variants.
+        Accuracy of the model under the variants.
     n : int
-        Number of items; accuracies are held half an item away from 0 and 1.
+        Number of items. Accuracies are kept at least half an item away from 0 and 1.
 
     Returns
     -------
     Estimate
-        The drop in accuracy, 0-1.
+        The model's expected drop in accuracy, 0-1.
 
     Examples
     --------
@@ -519,21 +530,23 @@ def logit_drop(before: Estimate, after: Estimate, now: Estimate, n: int) -> Esti
 
 
 def hull(limits: Iterable[tuple[float, float, float]]) -> tuple[float, float, float]:
-    """Return the largest p, the smallest lower and the largest upper limit over several scales.
+    """Return the hull of the results on several scales: the largest p and the widest limits.
 
     Parameters
     ----------
     limits : iterable of (p, low, high)
-        Results on each scale.
+        p-value and interval on each scale.
 
     Returns
     -------
     tuple of float
-        p, low and high; NaN if any of a kind is NaN, which clears nobody.
+        Largest p, smallest lower limit and largest upper limit. If a value of one kind is NaN on
+        any scale, the result of this kind is NaN, and a model with NaN is never cleared.
 
     Notes
     -----
-    A claim that must hold on every scale needs no correction (intersection-union).
+    A claim that must hold on every scale needs no correction for multiple tests (intersection-union
+    test).
 
     Examples
     --------

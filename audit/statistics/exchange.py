@@ -1,13 +1,14 @@
 """Test exactly, by permutation, whether the original wording is like the other N wordings.
 
-If nothing is special about the original, then which of an item's N + 1 wordings is called the
-original is arbitrary. Given that an item is right under s of its M answered wordings, its original
-is right with probability s / M. The number T of items that are right as published is then a sum of
-independent yes/no draws with these probabilities (Poisson-binomial). Its tail is the p-value, exact
-at any n. With one variant an item it is the exact McNemar test.
+If the original is not special, it is arbitrary which of an item's N + 1 wordings is called the
+original. If an item is right under s of its M answered wordings, its original is then right with
+probability s / M. The number T of items that are right as published is a sum of independent yes/no
+draws with these probabilities (Poisson-binomial distribution). Its upper tail is the p-value, exact
+at any n. With one variant per item, the test is the exact McNemar test.
 
-A small p says that the original wording is easier than the others. Memory of it makes it so; so do
-variants that are harder, or broken, for every model: see `audit.statistics.references`.
+A small p means that the original wording is easier than the others. Memory of the original is one
+possible cause. Another is that the variants are harder, or broken, for every model: see
+`audit.statistics.references`.
 """
 
 from bisect import bisect_left
@@ -29,18 +30,18 @@ class ExchangeResult:
     Attributes
     ----------
     right : float
-        Items right under the original wording.
+        Number of items that are right under the original wording.
     expected : float
-        Items expected right of the n compared, if wordings are exchangeable.
+        Number of the n compared items expected to be right if all wordings are exchangeable.
     pvalue : float
-        One-sided, P(T >= right).
+        One-sided p, P(T >= right).
     exact : bool
-        True if p is from the Poisson-binomial distribution, False if it is from random relabelling
-        of whole clusters.
+        True if p is computed from the Poisson-binomial distribution. False if it is estimated by
+        random relabelling of whole clusters.
     n : int
-        Items answered under the original and at least one variant.
+        Number of items with an answer to the original and to at least one variant.
     units : int
-        Independent items or clusters.
+        Number of independent items or clusters.
     """
 
     right: float
@@ -53,18 +54,18 @@ class ExchangeResult:
 
 @dataclass(frozen=True)
 class AffectedItems:
-    """Bound how many items are easier in the original wording than exchangeable wordings allow.
+    """Report how many items, at least, are easier in the original wording.
 
     Attributes
     ----------
     lower : int
-        Lower bound of that number.
+        Lower confidence bound of the number of such items.
     confidence : float
         Confidence of the bound.
     estimate : float
-        right - expected, the excess of items right as published.
+        Observed minus expected number of items that are right as published.
     n : int
-        Items compared.
+        Number of items compared.
     """
 
     lower: int
@@ -74,7 +75,7 @@ class AffectedItems:
 
 
 def first_answered(original: FloatArray) -> FloatArray:
-    """Return the first answered replicate of each original.
+    """Return, for each item, the answer of its first answered replicate.
 
     Parameters
     ----------
@@ -84,12 +85,12 @@ def first_answered(original: FloatArray) -> FloatArray:
     Returns
     -------
     (n,) array
-        First answers; NaN if every replicate is missing.
+        First answer to each item; NaN if every replicate is missing.
 
     Notes
     -----
-    Replicates of one wording are more alike than different wordings, so they are not further
-    wordings to exchange: a test that counted them as such would reject too often.
+    Replicates of one wording are more alike than answers to different wordings. A test that
+    exchanged them as further wordings would reject too often.
     """
     runs = np.atleast_2d(np.asarray(original, dtype=float))
     first = np.argmax(~np.isnan(runs), axis=0)
@@ -97,12 +98,12 @@ def first_answered(original: FloatArray) -> FloatArray:
 
 
 def right_share(original: FloatArray, variants: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the original's answer and the share of an item's wordings that are right.
+    """Return the answer to each original and the share of each item's wordings that are right.
 
     Parameters
     ----------
     original : (n,) or (K, n) array
-        0, 1 or NaN. The first answered replicate counts.
+        0, 1 or NaN. Of K replicates, the first answered one is used.
     variants : (N, n) array
         0, 1 or NaN.
 
@@ -111,25 +112,26 @@ def right_share(original: FloatArray, variants: FloatArray) -> tuple[FloatArray,
     first : (n,) array
         Answer to the original.
     share : (n,) array
-        Share of answered wordings that are right, the original included; NaN if the original or
-        every variant is unanswered.
+        Share of answered wordings that are right, the original included. It is NaN if the original
+        or every variant is unanswered.
 
     Raises
     ------
     DataError
-        If the numbers of items differ, or a value lies between 0 and 1.
+        If the numbers of items differ, or a value lies strictly between 0 and 1.
     """
     first, others = first_answered(original), np.atleast_2d(np.asarray(variants, dtype=float))
     if first.shape[0] != others.shape[1]:
         raise DataError(
-            f"The original has {first.shape[0]} items and the variants {others.shape[1]}: expected (n,) and (N, n) "
-            "over the same items."
+            f"The original has {first.shape[0]} items and the variants have {others.shape[1]}. "
+            "Expected shapes (n,) and (N, n) over the same n items."
         )
     everything = np.concatenate([first[None], others])
     answered_here = ~np.isnan(everything)
     if np.any(answered_here & (everything != 0) & (everything != 1)):
         raise DataError(
-            "An exchange of wordings needs answers that are 0, 1 or NaN; found a value between."
+            "An answer is neither 0, 1 nor NaN. The exchange of wordings needs single answers, not "
+            "means of several."
         )
     answered = answered_here.sum(axis=0)
     compared = answered_here[0] & (answered > 1)
@@ -146,18 +148,19 @@ def exchange_test(
     rng: np.random.Generator,
     n_permutations: int = N_RESAMPLES,
 ) -> ExchangeResult:
-    """Test that the original wording is right more often than the other wordings of the same items.
+    """Test whether the original wording is right more often than the other wordings of the same
+    items.
 
     Parameters
     ----------
     original : (n,) or (K, n) array
-        1, 0 or NaN; the first answered replicate counts.
+        1, 0 or NaN. Of K replicates, the first answered one is used.
     variants : (N, n) array
-        1, 0 or NaN; an item may have fewer variants.
+        1, 0 or NaN. An item may have fewer than N variants.
     cluster : (n,) array or None
-        Cluster of items that share a text which was reworded for all of them at once.
+        Cluster of the items that share a text, if the text was reworded for all of them together.
     rng : numpy.random.Generator
-        Source of relabellings; unused without clusters of several items.
+        Source of the relabellings; not used if every item is its own cluster.
     n_permutations : int
         Number of relabellings.
 
@@ -169,19 +172,20 @@ def exchange_test(
     Raises
     ------
     DataError
-        If no item has an answer under the original and a variant.
+        If no item has an answer to the original and to a variant.
 
     Notes
     -----
-    With clusters of more than one item, it is drawn for the whole cluster which of its wordings is
-    called the original (items whose wordings are independent may be exchanged so too). A wording
-    that some of its items lack counts as if all had it, which is conservative. Otherwise the test
-    is exact up to the Monte-Carlo error of `n_permutations`.
+    If clusters hold several items, a whole cluster is relabelled together: one of its wordings is
+    drawn as the original. This is valid too for items whose wordings are independent. If some items
+    of a cluster lack a wording, the others are scaled up to the whole cluster, which is
+    conservative. Such a test is exact up to the Monte-Carlo error of `n_permutations`. Without such
+    clusters the test is exact.
 
     Examples
     --------
-    Ten items right as published and wrong in their one other wording, two the other way round:
-    McNemar's p.
+    Ten items are right as published and wrong in their only variant, and two are the reverse. The
+    p-value is that of McNemar's exact test.
 
     >>> o, v = np.repeat([1.0, 0.0], [10, 2]), np.repeat([0.0, 1.0], [10, 2])
     >>> round(exchange_test(o, v, rng=np.random.default_rng(0)).pvalue, 6)
@@ -191,7 +195,8 @@ def exchange_test(
     compared = ~np.isnan(share)
     if not compared.any():
         raise DataError(
-            "Not one item has an answer under the original and a variant: nothing can be exchanged."
+            "The number of items with an answer both to the original and to a variant is 0. "
+            "Expected at least 1: the test exchanges these answers."
         )
     chance = share[compared]
     total, expected, n = float(first[compared].sum()), float(chance.sum()), int(compared.sum())
@@ -202,9 +207,10 @@ def exchange_test(
     everything = np.concatenate([first[None], np.atleast_2d(variants)])[:, compared]
     made = cluster_sums((~np.isnan(everything)).astype(float), groups)  # (N + 1, clusters)
     deviation = cluster_sums(np.nan_to_num(everything - chance, nan=0.0), groups)
-    deviation *= made[0] / np.where(made > 0, made, np.nan)  # as if every item had the wording
+    # Scale up to the whole cluster, as if every item had the wording.
+    deviation *= made[0] / np.where(made > 0, made, np.nan)
     drawn = np.zeros(n_permutations)
-    # 0: the cluster has nothing to draw.
+    # A count of 0 means that relabelling cannot change the cluster.
     wordings = np.sum(made > 0, axis=0) * (np.nansum(deviation**2, axis=0) > 0)
     for k in np.unique(wordings[wordings > 0]).tolist():
         pattern, count = patterns(np.sort(deviation[:, wordings == k], axis=0)[:k])
@@ -219,9 +225,9 @@ def tail(chances: FloatArray, at_least: float) -> float:
     Parameters
     ----------
     chances : (n,) array
-        Probability of each draw.
+        Probability of "yes" in each draw.
     at_least : float
-        The sum to reach.
+        The smallest sum that counts.
 
     Returns
     -------
@@ -230,7 +236,8 @@ def tail(chances: FloatArray, at_least: float) -> float:
 
     Notes
     -----
-    Draws with equal chances are taken together as a binomial, and the few binomials are convolved.
+    Draws with equal probabilities together are binomial. The few binomial distributions are
+    convolved.
     """
     value, count = np.unique(np.asarray(chances, dtype=float), return_counts=True)
     pmf = np.ones(1)
@@ -241,9 +248,9 @@ def tail(chances: FloatArray, at_least: float) -> float:
 
 
 def _binomial(n: int, p: float) -> FloatArray:
-    """Return the (n + 1,) probabilities of 0..n.
+    """Return the (n + 1,) probabilities of 0..n successes.
 
-    SciPy's own function takes ten times as long to check its arguments.
+    SciPy's own function takes ten times as long, to check its arguments.
     """
     k = np.arange(n + 1)
     chosen = (
@@ -255,29 +262,30 @@ def _binomial(n: int, p: float) -> FloatArray:
 
 
 def item_pvalues(original: FloatArray, variants: FloatArray) -> FloatArray:
-    """Return the exact p of each item.
+    """Return the exact p-value of each item.
 
     Parameters
     ----------
     original : (n,) or (K, n) array
-        0, 1 or NaN. The first answered replicate counts.
+        0, 1 or NaN. Of K replicates, the first answered one is used.
     variants : (N, n) array
         0, 1 or NaN.
 
     Returns
     -------
     (n,) array
-        s / M if the original is right, 1 if it is wrong, NaN if it is not compared.
+        s / M if the original is right, where s of M answered wordings are right. 1 if the original
+        is wrong. NaN if the original or every variant is unanswered.
 
     Raises
     ------
     DataError
-        If the numbers of items differ, or a value lies between 0 and 1.
+        If the numbers of items differ, or a value lies strictly between 0 and 1.
 
     Notes
     -----
-    p is never below 1 / (N + 1), which is reached if the original alone is right: with one answer a
-    wording, an item cannot say more. p <= .05 needs N = 19.
+    p is at least 1 / (N + 1), its value if only the original is right. With one answer per wording,
+    a single item cannot give a smaller p. p <= .05 needs N = 19 variants.
     """
     first, share = right_share(original, variants)
     return np.where(np.isnan(share) | (first == 1), share, 1.0)
@@ -291,7 +299,7 @@ def affected_items(
     Parameters
     ----------
     original : (n,) or (K, n) array
-        0, 1 or NaN. The first answered replicate counts.
+        0, 1 or NaN. Of K replicates, the first answered one is used.
     variants : (N, n) array
         0, 1 or NaN.
     confidence : float
@@ -300,29 +308,29 @@ def affected_items(
     Returns
     -------
     AffectedItems
-        Bound and estimate.
+        The bound and the estimate.
 
     Raises
     ------
     DataError
-        If the numbers of items differ, or a value lies between 0 and 1.
+        If the numbers of items differ, or a value lies strictly between 0 and 1.
 
     Notes
     -----
-    If at most m items are affected, then without these the rest is exchangeable. So m is refuted if
-    the permutation test rejects after any m items were taken out. Taking out an item that is wrong
-    as published never helps. Of those that are right, taking out the ones with the smallest s / M
-    leaves the largest total for the rest (stochastically). So that one choice is the worst case,
-    and `lower` is the smallest m that is not refuted.
+    If at most m items are affected, the wordings of all other items are exchangeable. So m is
+    refuted if the permutation test rejects whichever m items are removed. Removing an item that is
+    wrong as published never makes the test less significant. Of the items that are right, removing
+    those with the smallest s / M leaves the stochastically largest total for the rest. This choice
+    is therefore the worst case, and `lower` is the smallest m that is not refuted.
 
-    The bound is simultaneous over all m (closed testing), and it is the "attributable effect" of
-    Rosenbaum (2001), Biometrika 88, in one-sided form. It counts what the original wording gains,
-    whatever the reason; items must have been reworded independently.
+    The bound is simultaneous over all m (closed testing). It is the "attributable effect" of
+    Rosenbaum (2001), Biometrika 88, in one-sided form. It counts the items that are easier in the
+    original wording for any reason. Items must have been reworded independently.
     """
     first, share = right_share(original, variants)
     compared = ~np.isnan(share)
     chance, is_right = share[compared], first[compared] == 1
-    # The first m of `taken` are the worst case for m.
+    # Removing the first m items of `taken` is the worst case for m.
     wrong, taken = (
         chance[~is_right],
         np.sort(chance[is_right]),

@@ -1,8 +1,8 @@
 """Compare the score on a benchmark with that on matched held-out items, against reference models.
 
-If published items are easier for one model than for others, it has learnt them. ConStat (Dekoninck,
-Mueller & Vechev 2024) defines contamination in this way: a score on the benchmark that does not
-carry over.
+Published items that are easier for one model than for the references indicate that the model has
+learnt them. ConStat (Dekoninck, Mueller & Vechev 2024) defines contamination in this way, as a
+score on the benchmark that does not carry over to other items.
 """
 
 from collections.abc import Sequence
@@ -30,17 +30,18 @@ _EXPECTED = 5
 
 @dataclass(frozen=True)
 class Matched:
-    """Report the tested model's published - fresh score among items of one difficulty, as the
-    references see it.
+    """Report the tested model's published - fresh score among items of equal difficulty.
+
+    Difficulty is measured by the references' scores.
 
     Attributes
     ----------
     difference : float
-        Mean over strata, weighted by the published items.
+        Mean over strata, weighted by the number of published items.
     pvalue : float
-        One-sided.
+        One-sided p for difference > 0.
     share : float
-        Share of published items whose stratum has held-out items too.
+        Share of published items in strata that also have held-out items.
     strata : tuple of (int, int)
         (published items, held-out items) of each stratum that has both.
     """
@@ -53,26 +54,27 @@ class Matched:
 
 @dataclass(frozen=True)
 class FreshGap:
-    """Report a gap between scores on published and held-out items; scores 0-1.
+    """Report a gap between the scores on published and on held-out items; scores are 0-1.
 
     Attributes
     ----------
     published, fresh : float
-        The tested model's accuracies.
+        Accuracy of the tested model on the published and on the held-out items.
     did : SetDifference
-        Their difference against the references.
+        Difference in differences: the tested model's gap minus the mean of the references'.
     matched : Matched or None
-        The same among items of one difficulty; None without references.
+        The tested model's gap among items of equal difficulty; None without references.
     reference_gap, reference_pvalue : float or None
-        The references' own mean published - fresh, with its two-sided p: whether the sets are
-        equally hard. None without references.
+        Mean over the references of published - fresh, and its two-sided p. They show whether the
+        two sets are equally hard. None without references.
     pvalue : float
-        The larger of matched's and predicted's (did's without a prior), as both must speak for a
-        gap. 1 without references: nothing is shown.
+        The larger of two p-values, since both tests must support a gap: that of `matched`, and that
+        of `predicted` (of `did` without a prior). 1 without references.
     detectable : float
-        The gap that is found with the given power at level alpha.
+        Smallest gap that is found with the given power at level alpha.
     predicted : Predictive or None
-        `did` with what is known of how models differ (`between_models`); None without a prior.
+        `did`, tested with the prior of how much models differ (`between_models`); None without a
+        prior.
     """
 
     published: float
@@ -92,7 +94,7 @@ class FreshGap:
         Returns
         -------
         float
-            Of `predicted`, or of `did` without a prior.
+            Lower limit of `predicted`; without a prior, that of `did`.
         """
         return self.did.low if self.predicted is None else self.predicted.low
 
@@ -103,18 +105,20 @@ class FreshGap:
         Returns
         -------
         float
-            Of `predicted`, or of `did` without a prior.
+            Upper limit of `predicted`; without a prior, that of `did`.
         """
         return self.did.high if self.predicted is None else self.predicted.high
 
     @property
     def between(self) -> float:
-        """Return the part of `detectable` that more items do not lessen: how much models differ.
+        """Return the part of `detectable` that is due to differences between models.
+
+        More items do not reduce this part.
 
         Returns
         -------
         float
-            Accuracy 0-1.
+            Gap in accuracy, 0-1.
         """
         se = self.did.se if self.predicted is None else self.predicted.se
         return (
@@ -136,25 +140,26 @@ def fresh_gap(
     heights: Sequence[FloatArray] | None = None,
     prior: TauPrior | None = None,
 ) -> FreshGap:
-    """Test that the tested model does better on published items than on held-out ones of the same
-    difficulty.
+    """Test whether the tested model does better on published items than on equally hard held-out
+    items.
 
     Parameters
     ----------
     tested, references : Sets
-        (published (n,), fresh (m,)) scores 0 to 1 (between: imputed chances), or NaN.
+        Scores (published (n,), fresh (m,)) of each model, from 0 to 1, or NaN. A score between
+        0 and 1 is an imputed probability.
     clusters : tuple of arrays or None
-        As in `set_difference`.
+        Clusters of the items, as in `set_difference`.
     rng : numpy.random.Generator
         Source of the permutations.
     alpha, power : float
-        Level and power of the detectable gap.
+        Level and power for which the detectable gap is computed.
     n_resamples : int
         Number of permutations.
     heights : sequence of arrays or None
-        Values (n,), (m,) that items are matched on; None takes the references' mean score.
+        Values (n,) and (m,) on which items are matched; None uses the references' mean score.
     prior : TauPrior or None
-        How much models differ; None: the references alone tell.
+        Prior of how much models differ; None uses the references alone.
 
     Returns
     -------
@@ -178,14 +183,15 @@ def fresh_gap(
     tested_scores = kept((published[0], fresh[0]))
     if any(np.any((x < 0) | (x > 1)) for x in tested_scores):
         raise DataError(
-            "A score is 0 (wrong) to 1 (right) or NaN (no answer); found another value."
+            "A score lies outside 0 to 1. Expected 0 (wrong), 1 (right), a probability between, or "
+            "NaN (no answer)."
         )
     matched = None
     gap = gap_p = None
     if references:
         mean = kept((published[1:].mean(axis=0), fresh[1:].mean(axis=0)))
         groups = None if clusters is None else kept(clusters)
-        # Several trials of an item in one set only would give it finer strata of its own.
+        # Several trials of an item in only one of the sets would give this set finer strata.
         levels = (
             [np.rint(side * len(references)) for side in mean] if heights is None else kept(heights)
         )
@@ -211,18 +217,20 @@ def fresh_gap(
 
 
 GUESSES_MOVE = (
-    0.20  # chance of a lucky answer that may differ between the sets beyond what their options say
+    0.20  # Probabilities of a lucky answer may differ by this much between sets of equal options.
 )
 
 
 def by_guessing(ahead: float, chance: float) -> tuple[float, float]:
-    """Return the lowest and highest gap beyond the references that another rate of lucky answers
-    makes, 0-1.
+    """Return the lowest and the highest gap (0-1) that a different rate of lucky answers can
+    produce.
 
-    ahead: the tested model's score on held-out items less the references'. chance: of a guess
-    there. Right answers are chance + (1 - chance) known. If lucky ones are a share `move` more
-    frequent on held-out items, and these are as hard for the references, a model that knows `k`
-    more gains move * k less there. `move` is at most GUESSES_MOVE either way.
+    The gap is the tested model's, beyond the references. ahead: the tested model's score on
+    held-out items minus the references'. chance: the probability that a guess on a held-out
+    item is right. The share of right answers is chance + (1 - chance) * known. The rate of
+    lucky answers may differ by `move` on held-out items, at most GUESSES_MOVE up or down. If
+    the references nevertheless find both sets equally hard, a model that knows a share `k` more
+    of the items gains move * k less there.
 
     >>> [round(one, 3) for one in by_guessing(0.25, 0.25)], by_guessing(0.0, 0.25)
     ([-0.053, 0.091], (0.0, 0.0))
@@ -232,7 +240,7 @@ def by_guessing(ahead: float, chance: float) -> tuple[float, float]:
 
 
 def _two_sided(alone: SetDifference) -> tuple[float, float]:
-    """Return the difference, and its p in both directions."""
+    """Return the difference, and its two-sided p."""
     p = (
         float(2 * scipy.stats.t.sf(abs(alone.difference) / alone.se, alone.df))
         if alone.se > 0
@@ -242,24 +250,27 @@ def _two_sided(alone: SetDifference) -> tuple[float, float]:
 
 
 def agreement(references: Sequence[Sets]) -> float:
-    """Return how unlikely it is that the references' answers agree so well between the sets.
+    """Return how unlikely it is that the references' answers agree so well between the two sets.
 
     Parameters
     ----------
     references : sequence of Sets
-        Answers of each reference. Missing answers count as not right.
+        Answers of each reference to the published and the held-out items. Missing answers count as
+        not right.
 
     Returns
     -------
     float
-        P(a smaller chi-squared | both sets are independent draws) of items by how many references
-        were right (0-1). 1 if two classes or fewer are left, as these may agree by chance.
+        Probability (0-1) of a smaller chi-squared if both sets are independent draws. Items are
+        classified by the number of references that are right. The result is 1 if two classes or
+        fewer remain, because these may agree by chance.
 
     Notes
     -----
-    Near 0, the references' answers agree better between the sets than draws do: held-out items were
-    chosen by these answers. Clusters and sets that are not equally hard only raise it. Numbers that
-    few items have are joined to the next (5 expected in each set: Cochran 1954).
+    A value near 0 means that the references' answers agree better between the sets than independent
+    draws do. The held-out items were then chosen by these answers. Clusters, and sets that are not
+    equally hard, only raise the value. Classes with few items are merged with the next one, so that
+    5 items are expected in each set (Cochran 1954).
 
     Examples
     --------
@@ -289,33 +300,33 @@ def agreement(references: Sequence[Sets]) -> float:
 def unparsed_held(
     models: Sequence[Sets], unparsed: Sequence[Sequence[BoolArray]], gamma: float, *, against: bool
 ) -> tuple[list[tuple[FloatArray, FloatArray]], list[FloatArray]]:
-    """Return the scores of all models with unparsed answers held against a gap, or for one, and the
-    matching heights.
+    """Return scores with every unparsed answer imputed for or against a gap, and matching values.
 
     Parameters
     ----------
     models : sequence of Sets
         Scores of all models, the tested one first.
     unparsed : sequence of sequence of bool arrays
-        By model, masks (n,), (m,) of answers that were asked for and not parsed.
+        For each model, masks (n,) and (m,) of the answers that were requested and not parsed.
     gamma : float
-        Between the tested model's sets (`imputed`).
+        Odds ratio between the tested model's two sets (`imputed`).
     against : bool
-        True holds them against a gap: the tested model's published ones were right less often and
-        its held-out ones more often.
+        True imputes against a gap: the tested model's unparsed answers were right less often on
+        published items and more often on held-out items. False is the reverse.
 
     Returns
     -------
     scores : list of tuple of arrays
-        Scores, each unparsed answer as the chance that it was right, predicted from the other
-        models' answers to the item and the model's own accuracy.
+        Scores of each model. An unparsed answer is replaced by the probability that it was
+        right, predicted from the other models' answers to the item and the model's own
+        accuracy.
     heights : list of arrays
-        Values (n,), (m,) that items are matched on: the answers of the references that were parsed,
-        as what is imputed tells no difficulty.
+        Values (n,) and (m,) on which items are matched. They use the references' parsed answers
+        only, because an imputed answer does not show how hard an item is.
 
     Notes
     -----
-    In the worst case the references' are held the other way round.
+    In the worst case, the references' unparsed answers are imputed in the opposite direction.
     """
     sides = [np.stack(side).astype(float) for side in zip(*models, strict=True)]
     filled = []
@@ -332,8 +343,10 @@ def unparsed_held(
 
 
 def _predicted(scores: FloatArray, k: int) -> FloatArray:
-    """Return model k's probabilities of a right answer (n,), from the others' answers, with its own
-    accuracy."""
+    """Return model k's probabilities (n,) of a right answer.
+
+    They are predicted from the other models' answers and shifted to model k's own accuracy.
+    """
     model_scores, others = scores[k], np.delete(scores, k, axis=0)
     known = ~np.isnan(model_scores)
     mean = (np.sum(model_scores[known]) + 0.5) / (known.sum() + 1.0)
@@ -346,8 +359,10 @@ def _predicted(scores: FloatArray, k: int) -> FloatArray:
 
 
 def _heights(sides: Sequence[FloatArray]) -> list[FloatArray]:
-    """Return the mean over the references (all rows but the first) that answered an item, (n,) and
-    (m,)."""
+    """Return, for each item of both sets, the mean score of the references that answered it.
+
+    The references are all rows but the first; the results have shapes (n,) and (m,).
+    """
     heights = []
     theirs = [side[1:] for side in sides]
     if not len(theirs[0]):
@@ -369,9 +384,9 @@ def _matched(
 ) -> Matched:
     """Return the test within strata of the references' mean score.
 
-    Items by themselves: an exact test that exchanges items within strata (conditional on the right
-    answers of each, their split is hypergeometric). Clusters, or imputed chances: a t-test over
-    clusters, or items.
+    Independent items with scores 0 or 1: the test exchanges items within strata. It is exact,
+    because the split of a stratum's right answers is hypergeometric. Clusters, or imputed
+    probabilities: a t-test over clusters (or items).
     """
     strata = _strata(height)
     stratum_counts = []
@@ -408,7 +423,8 @@ def _matched(
 def _in_strata(
     own: FloatArray, strata: IntArray, group: IntArray, ks: IntArray, weight: FloatArray
 ) -> tuple[FloatArray, IntArray]:
-    """Return how much each item of the strata `ks` moves their weighted mean, and its group."""
+    """Return each item's contribution to the weighted mean over the strata `ks`, and its
+    cluster."""
     parts, groups = [], []
     for k, w in zip(ks, weight, strict=True):
         inside = strata == k
@@ -418,8 +434,7 @@ def _in_strata(
 
 
 def _clustered_p(difference: float, sides: Sequence[tuple[FloatArray, IntArray]]) -> float:
-    """Return the one-sided p of the t-test over clusters; 1 if one side is a single cluster, which
-    tells nothing."""
+    """Return the one-sided p of the t-test over clusters; 1 if a set has only one cluster."""
     if min(np.unique(cluster).size for _, cluster in sides) < 2:
         return 1.0
     shared, means = 0.0, []
@@ -433,10 +448,10 @@ def _clustered_p(difference: float, sides: Sequence[tuple[FloatArray, IntArray]]
 
 
 def _strata(height: Sequence[FloatArray]) -> list[IntArray]:
-    """Return the index 0.. of each item's stratum.
+    """Return the stratum index, from 0, of each item.
 
-    Each level of the references' mean is a stratum by itself, or there are five of about equal
-    size.
+    Each distinct value of the references' mean is a stratum. If there are too many distinct
+    values, five strata of about equal size are formed.
     """
     everything = np.concatenate(list(height))
     levels = np.unique(everything)

@@ -1,5 +1,7 @@
-"""Estimate how much of a score is item, wording, seed or system prompt: G-studies (Brennan
-2001)."""
+"""Estimate how much of a score's variance is due to items, wordings, seeds or system prompts.
+
+The estimates are those of generalizability studies (G-studies; Brennan 2001).
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,27 +15,29 @@ from audit.core.errors import DataError
 from audit.statistics.paired import FloatArray
 
 _ALPHA = 0.05
-WANTED = 0.8  # dependability that enough templates reach
+WANTED = 0.8  # the dependability that enough templates must reach
 
 
 @dataclass(frozen=True)
 class GStudy:
-    """Hold variance components of 0-1 scores over items x templates, and what follows from them.
+    """Report the variance components of 0-1 scores over items x templates, and the dependability.
 
     Attributes
     ----------
     items, templates : int
-        Numbers n and t.
+        Number of items n and number of templates t.
     item, template : float
-        Components of the main effects; none is below 0.
+        Variance components of the two main effects, at least 0.
     residual : float
-        Component of item x template with what is left.
+        Component of the interaction item x template, together with all other variance.
     seed : float or None
-        Component between replays of one request, part of the residual; None without replays.
+        Variance between replays of the same request, which is part of the residual; None without
+        replays.
     dependability : float
-        Phi of the mean over these t templates (absolute decisions).
+        Phi coefficient (absolute decisions) of the mean over these t templates.
     needed : int or None
-        Templates for Phi of at least WANTED; None if items are not shown to differ (F test, 5 %).
+        Number of templates for a Phi of at least WANTED. None if the items are not shown to differ
+        (F test, 5 %).
     """
 
     items: int
@@ -52,9 +56,9 @@ def gstudy(scores: FloatArray, replays: FloatArray | None = None) -> GStudy:
     Parameters
     ----------
     scores : (t, n) array
-        Scores of the same items under t templates; items with a NaN are left out.
+        Scores of the same n items under t templates. Items with a NaN are left out.
     replays : (K, n) array or None
-        Scores of the same request repeated, for the seed's component.
+        Scores of K repetitions of the same request, from which the seed's component is estimated.
 
     Returns
     -------
@@ -64,13 +68,14 @@ def gstudy(scores: FloatArray, replays: FloatArray | None = None) -> GStudy:
     Raises
     ------
     DataError
-        If there are fewer than two templates or two complete items.
+        If there are fewer than two templates, or fewer than two complete items.
     """
     complete = scores[:, ~np.isnan(scores).any(axis=0)]
     t, n = complete.shape
     if t < 2 or n < 2:
         raise DataError(
-            f"A G-study needs two templates and two items that have all of them; found {t} and {n}."
+            "A G-study needs at least two templates and two items with a score under every "
+            f"template. The scores have {t} templates and {n} such items."
         )
     estimates = components(complete, ("template", "item"))
     template, item, residual = (
@@ -81,7 +86,7 @@ def gstudy(scores: FloatArray, replays: FloatArray | None = None) -> GStudy:
     error = template + residual
     phi = item / (item + error / t) if item + error > 0 else float("nan")
     needed = None
-    # Mean square of items over that of what is left.
+    # The ratio of the mean square of items to the residual mean square.
     differ = 1 + t * item / residual if residual > 0 else math.inf
     if item > 0 and scipy.stats.f.sf(differ, n - 1, (n - 1) * (t - 1)) <= _ALPHA:
         needed = max(1, math.ceil(WANTED / (1 - WANTED) * error / item - 1e-9))
@@ -100,25 +105,25 @@ def components(
     Parameters
     ----------
     table : array
-        One score in each cell; one axis a factor, each of two or more levels.
+        One score in each cell. Each axis is a factor with two or more levels.
     axes : sequence of str
         Name of each axis.
     within : mapping or None
-        {"item": "seed"} if every seed has items of its own, so that an effect of items is one of
-        items within seeds.
+        Nested factors. {"item": "seed"} means that every seed has items of its own: the effect of
+        items is then one of items within seeds.
 
     Returns
     -------
     dict of tuple to float
-        Component of each effect (ANOVA estimates, none below 0). The last one also contains what is
-        left.
+        Variance component of each effect (ANOVA estimates, at least 0). The component of the last
+        effect includes the residual variance.
     """
     levels = dict(zip(axes, table.shape, strict=True))
     effects = _effects(axes, within or {})
     centred = table - table.mean()
     squares: dict[tuple[str, ...], float] = {}
     freedom: dict[tuple[str, ...], int] = {}
-    for effect in effects:  # an effect's sum of squares excludes what its parts explain
+    for effect in effects:  # The sum of squares of an effect excludes those of its parts.
         mean = centred.mean(
             axis=tuple(i for i, axis in enumerate(axes) if axis not in effect), keepdims=True
         )
@@ -131,7 +136,7 @@ def components(
         size = math.prod(levels[axis] for axis in effect)
         freedom[effect] = size - 1 - sum(freedom[e] for e in parts)
     estimates: dict[tuple[str, ...], float] = {}
-    # A mean square holds its own component and those of all that contain it.
+    # A mean square contains the component of its effect and of every effect that includes this one.
     for effect in reversed(effects):
         larger = sum(_repeats(e, levels) * estimates[e] for e in estimates if set(e) > set(effect))
         estimates[effect] = (squares[effect] / freedom[effect] - larger) / _repeats(effect, levels)
@@ -143,9 +148,9 @@ def components(
 
 
 def _effects(axes: Sequence[str], within: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """Return main effects and interactions, small ones first.
+    """Return the main effects and the interactions, those with fewer factors first.
 
-    An axis that is within another occurs only together with that one.
+    An effect that contains a nested factor also contains the factor in which it is nested.
     """
     every: list[tuple[str, ...]] = []
     for k in range(1, len(axes) + 1):

@@ -1,8 +1,9 @@
-"""Estimate how accuracy depends on how much of a question arrives, or is deleted. Pure.
+"""Estimate how accuracy depends on the share of a question's words that arrives, or is deleted.
 
-The slopes show what stands behind a gain under noise. song2026, section 3.3: without memory,
-success rises with the information that arrives (eq. 12), so damaged messages gain if they complete
-each other. With memory, cues suffice (eq. 14): a gain may occur although nothing was restored.
+The slopes help to explain a gain under noise (song2026, section 3.3). Without memory, success rises
+with the information that arrives (eq. 12), so a gain means that damaged messages complete each
+other. With memory, a few cues are enough (eq. 14), so a gain may occur although no information was
+restored. The module does no I/O.
 """
 
 from dataclasses import dataclass
@@ -16,22 +17,22 @@ from audit.statistics.estimate import mean_of, t_test
 from audit.statistics.paired import IntArray
 from audit.statistics.resampling import unseen_change, unseen_share
 
-QUESTIONS_MIN = 20  # with fewer questions a t interval covers less than it states
+QUESTIONS_MIN = 20  # With fewer questions, a t interval covers less often than its level states.
 
 
 @dataclass(frozen=True)
 class InformationSlope:
-    """Report a slope of accuracy on a share of words.
+    """Report the slope of accuracy on a share of words.
 
     Attributes
     ----------
     slope : float
-        Accuracy (0-1) for each unit of the share (0-1) of a question's words that arrives, or is
-        deleted.
+        Change of accuracy (0-1) if the share of words that arrives (or is deleted) rises from 0 to
+        1.
     low, high : float
-        95 % interval.
+        95 % interval of the slope.
     pvalue : float
-        Two-sided.
+        Two-sided p for a slope of 0.
     n : int
         Number of questions.
     """
@@ -44,12 +45,15 @@ class InformationSlope:
 
 
 def information_slope(arrived: ArrayLike, right: ArrayLike) -> InformationSlope:
-    """Estimate the slope within questions and within levels, with errors clustered by question.
+    """Estimate the slope of accuracy on the share of words that arrives, within questions and
+    levels.
+
+    Errors are clustered by question.
 
     Parameters
     ----------
     arrived : (n, L) array
-        Share of each question's words that arrived at each of L levels (such as a number of
+        Share of each question's words that arrived at each of L levels (such as numbers of
         messages).
     right : (n, L) array
         Mean score of each question at each level. A question with a NaN in either array is left
@@ -58,7 +62,7 @@ def information_slope(arrived: ArrayLike, right: ArrayLike) -> InformationSlope:
     Returns
     -------
     InformationSlope
-        Accuracy for each unit of the share that arrives.
+        Change of accuracy per unit of the share that arrives.
 
     Raises
     ------
@@ -67,9 +71,9 @@ def information_slope(arrived: ArrayLike, right: ArrayLike) -> InformationSlope:
 
     Notes
     -----
-    The means of rows and columns remove how easy a question is and what a level does by itself (a
-    balanced two-way within estimator; Wooldridge 2010, Econometric Analysis of Cross Section and
-    Panel Data, section 10.5).
+    Subtracting the means of rows and columns removes how easy a question is, and the effect of a
+    level itself. This is a balanced two-way within estimator (Wooldridge 2010, Econometric Analysis
+    of Cross Section and Panel Data, section 10.5).
 
     Examples
     --------
@@ -83,24 +87,26 @@ def information_slope(arrived: ArrayLike, right: ArrayLike) -> InformationSlope:
     n = x.shape[0]
     if x.shape[1] < 2 or n < QUESTIONS_MIN:
         raise DataError(
-            f"Expected two levels and {QUESTIONS_MIN} questions; found {x.shape[1]} and {n}."
+            f"The data have {x.shape[1]} levels and {n} complete questions. Expected at least 2 "
+            f"levels and {QUESTIONS_MIN} questions."
         )
     y = y - y[:, :1]  # gives exact zeros if no level changes anything
     x, y = (z - z.mean(axis=1, keepdims=True) - z.mean(axis=0) + z.mean() for z in (x, y))
     total = float(np.sum(x * x))
     if total <= 1e-9 * x.size:
         raise DataError(
-            "The share of words that arrives is the same for every question: it explains no difference."
+            "The share of words that arrives is the same for every question. Expected shares that "
+            "differ between questions."
         )
     slope = float(np.sum(x * y)) / total
-    # The line bends to a question with much of all variation: CR2, and the degrees of freedom of
-    # Kish's number.
+    # A question with much of the variation pulls the line towards itself. CR2 and the degrees of
+    # freedom of Kish's effective number correct for this.
     share = np.sum(x * x, axis=1) / total
     scores = np.sum(x * (y - slope * x), axis=1) / np.sqrt(np.maximum(1 - share, 1 / n))
     se = float(np.sqrt(np.sum(scores**2))) / total
     alike = 1 / float(np.sum(share**2))
-    # The interval is no shorter than a change, at average levels, in as many questions as could
-    # stay unseen.
+    # The interval is at least as long as the effect of a change in so many questions that could
+    # have remained unseen.
     unseen = (
         float(unseen_share(np.array([alike]))[0] * np.sqrt(np.mean(x * x, axis=1)).sum()) / total
     )
@@ -108,12 +114,12 @@ def information_slope(arrived: ArrayLike, right: ArrayLike) -> InformationSlope:
 
 
 def slope_at_zero(doses: ArrayLike, right: ArrayLike, cluster: IntArray) -> InformationSlope:
-    """Estimate the derivative of accuracy at dose 0 (song2026, eq. 5).
+    """Estimate the derivative of accuracy with respect to the dose, at dose 0 (song2026, eq. 5).
 
     Parameters
     ----------
     doses : (L,) array
-        Shares of words deleted, 0 among them.
+        Shares of words that were deleted; one of them is 0.
     right : (n, L) array
         Score of each question at each dose. A question with a NaN is left out.
     cluster : (n,) array
@@ -122,7 +128,7 @@ def slope_at_zero(doses: ArrayLike, right: ArrayLike, cluster: IntArray) -> Info
     Returns
     -------
     InformationSlope
-        Accuracy for each unit of the share that is deleted.
+        Change of accuracy per unit of the share that is deleted.
 
     Raises
     ------
@@ -131,10 +137,11 @@ def slope_at_zero(doses: ArrayLike, right: ArrayLike, cluster: IntArray) -> Info
 
     Notes
     -----
-    Each question is compared with itself, and errors are by cluster. The linear term of the
-    quadratic (with two doses the line) that least squares put through a question's scores is one
-    weighted sum of them, and the slope is its mean. A fall that flattens faster than a quadratic is
-    steeper at 0 than this estimate.
+    Each question is compared with itself, and errors are clustered. For each question, a quadratic
+    in the dose (with two doses a line) is fitted by least squares. Its linear term is a weighted
+    sum of the question's scores, with the same weights for every question. The slope is the mean of
+    this term. If accuracy falls and then flattens faster than a quadratic, the true slope at 0 is
+    steeper than this estimate.
 
     Examples
     --------
@@ -146,15 +153,21 @@ def slope_at_zero(doses: ArrayLike, right: ArrayLike, cluster: IntArray) -> Info
     n = int((~np.isnan(y).any(axis=1)).sum())
     if x.size < 2 or n < QUESTIONS_MIN:
         raise DataError(
-            f"Expected two doses and {QUESTIONS_MIN} questions; found {x.size} and {n}."
+            f"The data have {x.size} doses and {n} complete questions. Expected at least 2 doses "
+            f"and {QUESTIONS_MIN} questions."
         )
     weights = np.linalg.pinv(np.vander(x, min(3, x.size), increasing=True))[1]
-    slopes = (y - y[:, :1]) @ weights  # removes rounding of the weights' sum if nothing changes
+    # Subtracting the first column removes the rounding error of the weights' sum if nothing
+    # changes.
+    slopes = (y - y[:, :1]) @ weights
     mean = mean_of(slopes, cluster)
     if mean.units < QUESTIONS_MIN:
-        raise DataError(f"Expected {QUESTIONS_MIN} groups of questions; found {mean.units}.")
-    # The interval is no shorter than a change at every dose in as many questions as could stay
-    # unseen.
+        raise DataError(
+            f"The number of clusters of questions is {mean.units}. Expected at least "
+            f"{QUESTIONS_MIN} clusters."
+        )
+    # The interval is at least as long as the effect of a change at every dose in so many questions
+    # that could have remained unseen.
     unseen = float(weights[weights > 0].sum()) * unseen_change(slopes, cluster)
     known = ~np.isnan(slopes)
     return _tested(

@@ -1,15 +1,16 @@
 """Test whether answers get worse the further a rewording lies from its original.
 
-The comparison is within items, so that hard items do not count. The intensity of a rewording is its
-cosine distance from the original. Easy questions may be the ones that were reworded furthest, so
-only rewordings of one item are compared.
+The intensity of a rewording is its cosine distance from the original. Only rewordings of the same
+item are compared, because easy questions may be the ones that were reworded furthest.
 
-If intensity costs nothing, an item's right answers could have fallen on any of its rewordings: the
-mean and variance of the sum of distance x answer follow exactly, and the sum over many items is
-close to normal. This is the extended Mantel-Haenszel test with items as strata. If few items tell,
-or distances or answers are skewed, the normal tail is too short (7 % at 5): p is the larger of
-Student's t and of the normal corrected for the exact third moment (Edgeworth). Passages that are
-reworded as a whole move many items at once: p is no smaller than that of a t test over their sums.
+Under the null hypothesis, an item's right answers are equally likely to fall on any of its
+rewordings. The mean and the variance of the sum of distance x answer then follow exactly, and the
+sum over many items is close to normal. This is the extended Mantel-Haenszel test with items as
+strata. If few items are informative, or if distances or answers are skewed, the tail of the normal
+distribution is too short (it rejects 7 % at a level of 5 %). The p-value is therefore the larger of
+two: that of Student's t, and that of the normal distribution corrected for the exact third moment
+(Edgeworth). A passage that is reworded as a whole changes many items together. So p is also at
+least that of a t-test of the sums over clusters.
 
 Reference: N. Mantel, Chi-square tests with one degree of freedom; extensions of the Mantel-Haenszel
 procedure, JASA 58 (1963) 690-700.
@@ -26,16 +27,17 @@ from audit.statistics.paired import FloatArray
 
 @dataclass(frozen=True)
 class IntensityTrend:
-    """Report how accuracy changes with distance, within items.
+    """Report how accuracy changes with the distance of rewordings from the original, within items.
 
     Attributes
     ----------
     slope : float
-        Change of accuracy (0-1) for a distance greater by 1; below 0 if intensity costs.
+        Change of accuracy (0-1) per unit of distance; negative if accuracy falls.
     pvalue : float
-        One-sided, that accuracy falls with distance.
+        One-sided p for the claim that accuracy falls with distance.
     n : int
-        Items whose rewordings differ in distance and in answer: only these say anything.
+        Number of items whose rewordings differ both in distance and in answer. Only these items are
+        informative.
     """
 
     slope: float
@@ -49,23 +51,24 @@ def intensity_trend(
     correct: FloatArray,
     cluster: Sequence[int] | None = None,
 ) -> IntensityTrend | None:
-    """Test the trend of accuracy over m rewordings.
+    """Test whether accuracy falls with the distance of m rewordings from their originals.
 
     Parameters
     ----------
     items : sequence of str
-        Item of each rewording.
+        Item id of each rewording.
     distance : (m,) array
-        Distance from the original, 0-2.
+        Distance of each rewording from its original, 0-2.
     correct : (m,) array
-        1 or 0, NaN without an answer (left out).
+        1 or 0. Rewordings with NaN (no answer) are left out.
     cluster : sequence of int or None
-        Cluster of each rewording, such as its passage; None makes items independent.
+        Cluster of each rewording, such as its passage; None treats items as independent.
 
     Returns
     -------
     IntensityTrend or None
-        None if no item has two rewordings of different distance and different answer.
+        The trend and its test. None if no item has two rewordings that differ in distance and in
+        answer.
 
     Examples
     --------
@@ -87,16 +90,16 @@ def intensity_trend(
     dd, yy, dy, d3, y3 = (
         np.bincount(item, weights=product) for product in (d * d, y * y, d * y, d**3, y**3)
     )
-    informative = (dd > 1e-12) & (yy > 1e-12)  # rounding is no difference
+    informative = (dd > 1e-12) & (yy > 1e-12)  # A smaller sum of squares is only rounding error.
     if not informative.any():
         return None
     variance = (dd * yy)[informative] / (size[informative] - 1)
     z = dy[informative].sum() / np.sqrt(variance.sum())
     m = size[informative]
-    # An item of two rewordings adds 0.
+    # The third moment of an item with two rewordings is 0.
     third = (d3 * y3)[informative] * m / ((m - 1) * np.maximum(m - 2, 1))
     skewed = third.sum() / variance.sum() ** 1.5 / 6 * (1 - z**2) * scipy.stats.norm.pdf(z)
-    # The number of items of equal variance that tell as much.
+    # The effective number of items: as many items of equal variance are as informative.
     few = variance.sum() ** 2 / np.sum(variance**2)
     together = -np.inf
     if cluster is not None:

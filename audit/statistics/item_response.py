@@ -1,15 +1,16 @@
 """Simulate the answers of models of known truth: the response model of every audit's calibration.
 
-Two models say how likely an item is answered correctly. In the Beta model item i is answered right
-with probability theta_i in every clean presentation, theta ~ Beta with mean m = clean accuracy. Two
-independent presentations then disagree with probability d = 2 E[theta (1 - theta)] = 2 m (1 - m) s
-/ (s + 1), where s is the Beta's a + b; so m and the discordance d fix the Beta. A gain g > 0 moves
-theta_i to theta_i + (1 - theta_i) g / (1 - m), g < 0 to theta_i (1 + g / m): the mean moves by g
-exactly. In the logistic model (`Logistic`) the log-odds of an item are normal, and an effect takes
-the same log-odds from every item and model.
+Two models give the probability that an item is answered right. In the Beta model, item i is
+answered right with probability theta_i in every clean presentation. theta has a Beta(a, b)
+distribution whose mean m is the clean accuracy. Two independent presentations then disagree with
+probability d = 2 E[theta (1 - theta)] = 2 m (1 - m) s / (s + 1), where s = a + b. So the accuracy m
+and the discordance d determine the Beta distribution. A gain g > 0 changes theta_i to theta_i + (1
+- theta_i) g / (1 - m), and a loss g < 0 changes it to theta_i (1 + g / m). In both cases the mean
+changes by exactly g. In the logistic model (`Logistic`), the log-odds of items are normally
+distributed, and an effect takes the same log-odds from every item and model.
 
-`tastes` draws how alike models find items, `ranks` in which order a model learns items, `unparsed`
-which answers are lost.
+`tastes` draws how similar models are in what they find easy, `ranks` draws the order in which a
+model learns items, and `unparsed` draws which answers are lost.
 """
 
 from dataclasses import dataclass
@@ -32,9 +33,9 @@ def beta_shape(accuracy: float, discordance: float) -> tuple[float, float]:
     Parameters
     ----------
     accuracy : float
-        Mean, between 0 and 1.
+        Mean of the distribution, between 0 and 1.
     discordance : float
-        Chance that two clean presentations disagree.
+        Probability that the answers to two clean presentations disagree.
 
     Returns
     -------
@@ -44,7 +45,7 @@ def beta_shape(accuracy: float, discordance: float) -> tuple[float, float]:
     Raises
     ------
     DataError
-        Unless 0 < accuracy < 1 and 0 < discordance < 2 accuracy (1 - accuracy).
+        If not 0 < accuracy < 1, or if not 0 < discordance < 2 accuracy (1 - accuracy).
 
     Examples
     --------
@@ -54,8 +55,9 @@ def beta_shape(accuracy: float, discordance: float) -> tuple[float, float]:
     ceiling = 2 * accuracy * (1 - accuracy)
     if not (0 < accuracy < 1 and 0 < discordance < ceiling):
         raise DataError(
-            f"No model has clean accuracy {accuracy} and discordance {discordance}: expected 0 < accuracy < 1 and "
-            f"0 < discordance < 2 accuracy (1 - accuracy) = {ceiling:.3f}, such as 0.7 and 0.2."
+            f"The clean accuracy is {accuracy} and the discordance {discordance}. Expected 0 < "
+            f"accuracy < 1 and 0 < discordance < 2 accuracy (1 - accuracy) = {ceiling:.3f}. "
+            "Example: 0.7 and 0.2."
         )
     share = discordance / ceiling
     total = share / (1 - share)
@@ -65,47 +67,47 @@ def beta_shape(accuracy: float, discordance: float) -> tuple[float, float]:
 def draw_difficulties(
     n: int, accuracy: float, discordance: float, rng: np.random.Generator
 ) -> FloatArray:
-    """Draw Beta distributed chances of a right answer (see the module's docstring).
+    """Draw Beta distributed probabilities of a right answer (see the docstring of the module).
 
     Parameters
     ----------
     n : int
         Number of items.
     accuracy, discordance : float
-        As in `beta_shape`.
+        Mean and discordance, as in `beta_shape`.
     rng : numpy.random.Generator
         Source of the draws.
 
     Returns
     -------
     (n,) array
-        Chances.
+        Probability of a right answer to each item.
 
     Raises
     ------
     DataError
-        As in `beta_shape`.
+        If no Beta distribution has this accuracy and discordance (`beta_shape`).
     """
     a, b = beta_shape(accuracy, discordance)
     return rng.beta(a, b, size=n)
 
 
 def shift(theta: FloatArray, gain: float, accuracy: float) -> FloatArray:
-    """Return chances of a right answer after an effect that moves their mean.
+    """Return probabilities of a right answer after an effect that changes their mean.
 
     Parameters
     ----------
     theta : array
-        Chances before the effect.
+        Probabilities before the effect.
     gain : float
-        Amount by which the mean moves.
+        Amount by which the mean changes.
     accuracy : float
         Mean before the effect.
 
     Returns
     -------
     array
-        Chances of the same shape.
+        Probabilities after the effect, in the shape of `theta`.
 
     Raises
     ------
@@ -113,26 +115,29 @@ def shift(theta: FloatArray, gain: float, accuracy: float) -> FloatArray:
         If the gain moves the accuracy outside 0 to 1.
     """
     if not -accuracy <= gain <= 1 - accuracy:
-        raise DataError(f"gain {gain} takes an accuracy of {accuracy} outside 0 to 1.")
+        raise DataError(
+            f"The accuracy {accuracy} changed by the gain {gain} lies outside 0 to 1. Expected a "
+            "smaller gain."
+        )
     if gain >= 0:
         return theta + (1 - theta) * (gain / (1 - accuracy)) if gain else theta
     return theta * (1 + gain / accuracy)
 
 
 def beta_chances(taste: FloatArray, accuracy: float, discordance: float) -> FloatArray:
-    """Return the Beta distributed chances of items that a model finds as easy as `taste` says.
+    """Return the Beta distributed probabilities of a right answer to items of given easiness.
 
     Parameters
     ----------
     taste : array
-        Standard normal values, larger if an item is easier.
+        Standard normal values, larger if the model finds an item easier.
     accuracy, discordance : float
-        As in `beta_shape`.
+        Mean and discordance, as in `beta_shape`.
 
     Returns
     -------
     array
-        Chances of the same shape.
+        Probabilities, in the shape of `taste`.
     """
     quantiles = _beta_quantiles(*beta_shape(accuracy, discordance))
     return np.asarray(np.interp(scipy.special.ndtr(taste), _GRID, quantiles))
@@ -140,20 +145,21 @@ def beta_chances(taste: FloatArray, accuracy: float, discordance: float) -> Floa
 
 @lru_cache(maxsize=64)
 def _beta_quantiles(a: float, b: float) -> FloatArray:
-    """Return quantiles at _GRID: exact ones take longer than all the rest of a simulation."""
+    """Return the Beta quantiles at _GRID; exact quantiles would dominate the time of a
+    simulation."""
     return np.asarray(scipy.stats.beta.ppf(_GRID, a, b))
 
 
 @dataclass(frozen=True)
 class Logistic:
-    """Hold a set of items whose log-odds are normal.
+    """Hold a set of items whose log-odds of a right answer are normally distributed.
 
     Attributes
     ----------
     spread : float
-        Standard deviation of the log-odds of one model over the items.
+        Standard deviation, over the items, of the log-odds of one model.
     guess : float
-        Chance of a right answer that is not known.
+        Probability of a right answer to an item that the model does not know.
 
     Examples
     --------
@@ -166,18 +172,20 @@ class Logistic:
     guess: float = 0.0
 
     def accuracy(self, ability: FloatArray | float) -> FloatArray:
-        """Return the accuracy (0-1) of models of an ability, the mean of their log-odds."""
+        """Return the accuracy (0-1) of models with given abilities (mean log-odds over the
+        items)."""
         known = np.interp(ability, _ABILITIES, _accuracies(self.spread))
         return np.asarray(self.guess + (1 - self.guess) * known)
 
     def ability(self, accuracy: FloatArray | float) -> FloatArray:
-        """Return the ability of models of an accuracy above the guess."""
+        """Return the abilities of models with given accuracies; each must exceed the guess."""
         known = (accuracy - self.guess) / (1 - self.guess)
         return np.asarray(np.interp(known, _accuracies(self.spread), _ABILITIES))
 
     def chances(self, ability: FloatArray | float, taste: FloatArray) -> FloatArray:
-        """Return the chances of right answers. `taste` is standard normal, and larger values are
-        easier.
+        """Return the probabilities of right answers for given abilities.
+
+        `taste` is standard normal; a larger value means an easier item.
         """
         known = scipy.special.expit(ability + self.spread * taste)
         return np.asarray(self.guess + (1 - self.guess) * known)
@@ -185,18 +193,18 @@ class Logistic:
 
 @lru_cache(maxsize=64)
 def _accuracies(spread: float) -> FloatArray:
-    """Return the accuracy without a guess at each of _ABILITIES."""
+    """Return the accuracy without guessing at each ability in _ABILITIES."""
     return np.asarray(scipy.special.expit(_ABILITIES[:, None] + spread * _NORMAL).mean(axis=1))
 
 
 @lru_cache(maxsize=16)
 def logistic_items(accuracy: float, discordance: float) -> Logistic:
-    """Return the items on which two answers of a model of this accuracy disagree so often.
+    """Return logistic items with a given accuracy and discordance of one model.
 
     Parameters
     ----------
     accuracy, discordance : float
-        As in `beta_shape`.
+        Mean and discordance, as in `beta_shape`.
 
     Returns
     -------
@@ -213,12 +221,12 @@ def logistic_items(accuracy: float, discordance: float) -> Logistic:
 
 
 def tastes(shape: tuple[int, ...], correlation: float, rng: np.random.Generator) -> FloatArray:
-    """Draw how easy models (first axis) find items, standard normal.
+    """Draw how easy each model (first axis) finds each item, as standard normal values.
 
     Parameters
     ----------
     shape : tuple of int
-        Shape of the result.
+        Shape of the result; its first axis is the models.
     correlation : float
         Correlation (0-1) between models.
     rng : numpy.random.Generator
@@ -227,7 +235,7 @@ def tastes(shape: tuple[int, ...], correlation: float, rng: np.random.Generator)
     Returns
     -------
     array
-        Values, larger if an item is easier.
+        Values, larger if a model finds an item easier.
     """
     shared = rng.standard_normal(shape[1:])
     independent = rng.standard_normal(shape)
@@ -235,7 +243,9 @@ def tastes(shape: tuple[int, ...], correlation: float, rng: np.random.Generator)
 
 
 def ranks(n: int, rng: np.random.Generator, group: int = 1) -> FloatArray:
-    """Draw in which order a model learns items: it remembers those of a rank below its share.
+    """Draw the order in which a model learns items, as ranks between 0 and 1.
+
+    A model that remembers a share s of the items remembers those with a rank below s.
 
     Parameters
     ----------
@@ -244,12 +254,12 @@ def ranks(n: int, rng: np.random.Generator, group: int = 1) -> FloatArray:
     rng : numpy.random.Generator
         Source of the draws.
     group : int
-        Number of neighbours that are remembered together.
+        Number of neighbouring items that are remembered together.
 
     Returns
     -------
     (n,) array
-        Ranks, uniform between 0 and 1.
+        Rank of each item, uniform between 0 and 1.
 
     Examples
     --------
@@ -262,23 +272,23 @@ def ranks(n: int, rng: np.random.Generator, group: int = 1) -> FloatArray:
 def unparsed(
     answers: FloatArray, share: float, rng: np.random.Generator, of: int | None = None
 ) -> FloatArray:
-    """Return answers of which some are lost.
+    """Return a copy of answers in which some are replaced by NaN, as if they were unparsed.
 
     Parameters
     ----------
     answers : array
-        1 right, 0 wrong, NaN lost.
+        1 right, 0 wrong, NaN if already lost.
     share : float
         Share (0-1) of all answers that is lost.
     rng : numpy.random.Generator
         Source of the draws.
     of : {None, 0, 1}
-        Which answers can be lost: None for all, else wrong or right ones alone.
+        Answers that can be lost: None for all, 0 for wrong answers only, 1 for right answers only.
 
     Returns
     -------
     array
-        The answers, NaN if lost.
+        The answers, NaN where lost.
     """
     if not share:
         return answers

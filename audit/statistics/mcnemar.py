@@ -1,5 +1,7 @@
-"""Test paired right/wrong outcomes: McNemar's exact test for two conditions, Cochran's Q for
-more."""
+"""Test paired right/wrong outcomes.
+
+Two conditions are compared by McNemar's exact test, more than two by Cochran's Q.
+"""
 
 import numpy as np
 import scipy
@@ -11,28 +13,30 @@ from audit.statistics.paired import FloatArray, IntArray
 
 
 def mcnemar_exact(improve: ArrayLike, degrade: ArrayLike, *, two_sided: bool = False) -> FloatArray:
-    """Return the p of the exact test that improve and degrade are equally likely.
+    """Return the p-value of the exact test that improve and degrade are equally likely.
 
     Parameters
     ----------
     improve, degrade : array of int
-        Items that went wrong -> correct and correct -> wrong, >= 0, broadcast against each other.
+        Number of items that changed from wrong to right, and from right to wrong. The two arrays
+        are broadcast against each other.
     two_sided : bool
-        False tests for more improve than degrade, i.e. a gain; True doubles the smaller tail.
+        False tests for a gain (more improve than degrade). True doubles the smaller tail.
 
     Returns
     -------
     array
-        The p-values, 0-d for two numbers.
+        The p-values; a 0-d array for two numbers.
 
     Raises
     ------
     DataError
-        If counts are negative or not whole (averaged replicates: exchange the runs instead).
+        If counts are negative or not whole. Means over replicates need a test that exchanges runs
+        instead.
 
     Notes
     -----
-    Given their sum m, improve is Binomial(m, 1/2) under the null.
+    Under the null hypothesis, improve is Binomial(m, 1/2) given the sum m of both counts.
 
     References
     ----------
@@ -45,15 +49,15 @@ def mcnemar_exact(improve: ArrayLike, degrade: ArrayLike, *, two_sided: bool = F
     >>> round(float(mcnemar_exact(21, 4)), 6)
     0.000455
     """
-    # Small integers would overflow.
+    # Small integer types would overflow.
     b, c = (
         np.asarray(improve, dtype=float),
         np.asarray(degrade, dtype=float),
     )
     if any(np.any((x < 0) | (x != np.round(x)) | np.isinf(x)) for x in (b, c)):
         raise DataError(
-            f"McNemar's test counts items: improve and degrade must be whole numbers >= 0, such as 21 and 4; "
-            f"found {improve!r} and {degrade!r}."
+            f"The counts are improve={improve!r} and degrade={degrade!r}. Expected whole numbers "
+            ">= 0, because McNemar's test counts items. Example: 21 and 4."
         )
     m = b + c
     upper = scipy.stats.binom.sf(b - 1, m, 0.5)
@@ -70,18 +74,18 @@ def mcnemar_midp(improve: int, degrade: int) -> float:
     Parameters
     ----------
     improve, degrade : int
-        Items that went wrong -> correct and correct -> wrong.
+        Number of items that changed from wrong to right, and from right to wrong.
 
     Returns
     -------
     float
-        The mid-p: half of the probability of the observed split is left out, so the test is less
+        The mid-p. It counts only half of the probability of the observed split, so the test is less
         conservative.
 
     Notes
     -----
-    Fagerland, Lydersen & Laake (2013), BMC Med Res Methodol 13:91: at or near its level in small
-    samples, in which the exact test stays well below it.
+    Fagerland, Lydersen & Laake (2013), BMC Med Res Methodol 13:91. In small samples the test stays
+    close to its nominal level, while the exact test stays well below it.
 
     Examples
     --------
@@ -93,19 +97,19 @@ def mcnemar_midp(improve: int, degrade: int) -> float:
 
 
 def cochran_q(outcomes: FloatArray, cluster: IntArray) -> float:
-    """Test that K conditions are equally often right on the same items.
+    """Test whether K conditions are right equally often on the same items.
 
     Parameters
     ----------
     outcomes : (K, n) array
-        0 or 1, complete.
+        0 or 1, without missing values.
     cluster : (n,) array
-        Cluster of items whose answers may change together.
+        Cluster of the items whose answers may change together.
 
     Returns
     -------
     float
-        The p-value; 1 if every item is right, or wrong, under all conditions.
+        The p-value; 1 if no item differs between conditions.
 
     Raises
     ------
@@ -115,18 +119,19 @@ def cochran_q(outcomes: FloatArray, cluster: IntArray) -> float:
     Notes
     -----
     Cochran (1950), Biometrika 37. If two or more clusters hold several items, p is the larger of
-    Q's and of an analysis of variance with repeated measures whose subjects are the clusters: F
-    with K - 1 and (K - 1)(G - 1) degrees of freedom, which holds however few they are. Q of two
-    conditions is McNemar's chi-squared. Items that are right, or wrong, under every condition tell
-    nothing.
+    two. The first is the p-value of Q. The second is that of an analysis of variance with repeated
+    measures, whose subjects are the clusters: F with K - 1 and (K - 1)(G - 1) degrees of freedom,
+    valid for any number of clusters. For two conditions, Q is McNemar's chi-squared. Items with the
+    same outcome under every condition carry no information.
     """
     values = np.asarray(outcomes, dtype=float)
     if values.ndim != 2 or len(values) < 2 or not np.all((values == 0) | (values == 1)):
         raise DataError(
-            f"Cochran's Q needs outcomes (K, n) of 0 and 1 with K >= 2; found shape {values.shape}."
+            f"The outcomes have shape {values.shape}. Expected (K, n) with K >= 2, and only the "
+            "values 0 and 1."
         )
     k = len(values)
-    above = k * values - values.sum(axis=0)  # K times what is above the item's mean: whole numbers
+    above = k * values - values.sum(axis=0)  # K * (value - mean of the item), in whole numbers
     ratio = _above_chance(above)
     p = float(scipy.stats.chi2.sf((k - 1) * ratio, k - 1))
     groups = np.unique(cluster).size
@@ -138,10 +143,10 @@ def cochran_q(outcomes: FloatArray, cluster: IntArray) -> float:
 
 
 def _above_chance(above: FloatArray) -> float:
-    """Return how much more sums over (K, m) units vary between conditions than independent units
-    do.
+    """Return the variance between conditions of sums over clusters, relative to independent units.
 
-    1 is expected under the null, m is the most, 0 if nothing differs.
+    `above` has shape (K, m). The expected ratio under the null hypothesis is 1 and the largest is
+    m. It is 0 if nothing differs.
     """
     spread = float(np.sum(above**2))
     return float(np.sum(above.sum(axis=1) ** 2)) / spread if spread else 0.0

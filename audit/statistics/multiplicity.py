@@ -1,4 +1,4 @@
-"""Adjust p-values over a panel of tests."""
+"""Adjust the p-values of several tests."""
 
 import numpy as np
 import scipy
@@ -9,17 +9,17 @@ from audit.statistics.paired import FloatArray
 
 
 def holm(pvalues: ArrayLike) -> FloatArray:
-    """Return Holm's step-down adjusted p-values.
+    """Return p-values adjusted by Holm's step-down procedure.
 
     Parameters
     ----------
     pvalues : array
-        p-values; NaN stays NaN and is not counted as a test.
+        p-values. NaN stays NaN and is not counted as a test.
 
     Returns
     -------
     array
-        Adjusted p-values of the same shape.
+        Adjusted p-values, in the shape of `pvalues`.
 
     Raises
     ------
@@ -28,8 +28,8 @@ def holm(pvalues: ArrayLike) -> FloatArray:
 
     Notes
     -----
-    Rejecting if adjusted p <= alpha keeps the chance of any false rejection at alpha under any
-    dependence. Holm (1979), Scand J Statist 6.
+    If every test with adjusted p <= alpha is rejected, the probability of any false rejection is at
+    most alpha, under any dependence of the tests. Holm (1979), Scand J Statist 6.
 
     Examples
     --------
@@ -52,14 +52,14 @@ def false_discovery(pvalues: ArrayLike, *, any_dependence: bool = False) -> Floa
     Parameters
     ----------
     pvalues : array
-        p-values; NaN stays NaN and is not counted as a test.
+        p-values. NaN stays NaN and is not counted as a test.
     any_dependence : bool
-        True holds under any dependence of the tests.
+        True makes the adjustment valid under any dependence of the tests.
 
     Returns
     -------
     array
-        Adjusted p-values of the same shape.
+        Adjusted p-values, in the shape of `pvalues`.
 
     Raises
     ------
@@ -68,10 +68,10 @@ def false_discovery(pvalues: ArrayLike, *, any_dependence: bool = False) -> Floa
 
     Notes
     -----
-    Rejecting if adjusted p <= q keeps the expected share of false rejections at q for independent
-    or positively dependent tests, which tests that share a clean baseline are: Benjamini & Hochberg
-    (1995), JRSS B 57. Under any dependence p is larger by a factor of 1 + 1/2 + ... + 1/m, m the
-    number of tests: Benjamini & Yekutieli (2001), Annals of Statistics 29.
+    If every test with adjusted p <= q is rejected, the expected share of false rejections is at
+    most q. This holds for independent or positively dependent tests, such as tests that share a
+    clean baseline (Benjamini & Hochberg 1995, JRSS B 57). Under any dependence, p is larger by a
+    factor of 1 + 1/2 + ... + 1/m for m tests (Benjamini & Yekutieli 2001, Annals of Statistics 29).
     """
     p, tested = _checked(pvalues)
     out = p.copy()

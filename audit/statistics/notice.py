@@ -1,9 +1,10 @@
 """Compute how likely an audit is to find an effect of a known size in a field design.
 
-The effect was measured once, on a contaminated model against its own base model. In the field
-nobody has the base model: R other models are the references, they differ by tau, and n items were
-drawn. The chance is that of this field design. It is no function of the p-value of the experiment
-that measured the effect (Hoenig & Heisey 2001, The American Statistician 55).
+The effect was measured once, on a contaminated model against its own base model. In the field the
+base model is not available: R other models serve as references, they differ by tau, and n items
+were drawn. The computed probability refers to this field design. It is not a function of the
+p-value of the experiment that measured the effect (Hoenig & Heisey 2001, The American Statistician
+55).
 """
 
 from collections.abc import Sequence
@@ -18,26 +19,26 @@ from audit.statistics.chance import Limits
 from audit.statistics.paired import FloatArray
 from audit.statistics.priors import TauPrior
 
-CORRELATION = (
-    0.5  # between two models' answers to an item: the least of 14 models on 5,700 MMLU items is .47
-)
+# Correlation between two models' answers to an item. The smallest one measured is .47, among 14
+# models on 5,700 MMLU items.
+CORRELATION = 0.5
 _Z = 1.959964
-# Quantiles that tau and the references' spread are averaged over.
+# Quantiles over which tau and the references' spread are averaged.
 _NODES = (np.arange(12) + 0.5) / 12
 
 
 @dataclass(frozen=True)
 class Field:
-    """Hold the design that a person runs.
+    """Hold the size of a field design: the items and references of an audit that a user plans.
 
     Attributes
     ----------
     n : int
-        Number of items.
+        Number of published items.
     held_out : int
-        Number of items of a second set, 0 without one.
+        Number of held-out items; 0 if the design has only one set of items.
     references : int
-        Number of other models, 0 without any.
+        Number of reference models; 0 if there are none.
     """
 
     n: int
@@ -47,18 +48,18 @@ class Field:
 
 @dataclass(frozen=True)
 class Effect:
-    """Hold what contamination does, in the unit of a value of an item.
+    """Hold the effect of contamination, in the unit of an item's value.
 
     Attributes
     ----------
     value, se : float
-        The effect, and its standard error by the items that measured it.
+        The effect, and its standard error due to item sampling in the experiment that measured it.
     own : tuple of float
-        Standard deviations over items of the tested model's values, in each set.
+        Standard deviation over items of the tested model's values, for each set of items.
     references : tuple of float
-        The same of a reference's values.
+        Standard deviation over items of one reference's values, for each set of items.
     correlation : float
-        Correlation of two models' values of an item.
+        Correlation over items between two models' values.
     """
 
     value: float
@@ -68,8 +69,7 @@ class Effect:
     correlation: float = CORRELATION
 
     def error(self, sizes: Sequence[int], references: int) -> float:
-        """Return the standard error, by the items, of the tested model's value less the references'
-        mean.
+        """Return the item-sampling error of the tested model's value minus the references' mean.
 
         Parameters
         ----------
@@ -100,9 +100,9 @@ def chance_to_find(effect: Effect, field: Field, prior: TauPrior, level: float) 
     Parameters
     ----------
     effect : Effect
-        The effect.
+        The effect that the design should find.
     field : Field
-        The design.
+        The field design.
     prior : TauPrior
         Prior of how much models differ.
     level : float
@@ -111,8 +111,8 @@ def chance_to_find(effect: Effect, field: Field, prior: TauPrior, level: float) 
     Returns
     -------
     Limits
-        P(p <= level), averaged over tau's prior and over the references, and its limits at the ends
-        of the effect's 95 % interval.
+        P(p <= level), averaged over the prior of tau and over the references. Its limits are the
+        probabilities at the ends of the effect's 95 % interval.
 
     Raises
     ------
@@ -121,9 +121,9 @@ def chance_to_find(effect: Effect, field: Field, prior: TauPrior, level: float) 
 
     Notes
     -----
-    The test is that of `between_models.predictive`; without references it is one of the tested
-    model alone. In a field design each set's items are drawn anew, with the spreads over items that
-    `effect` has, and the tested model and its references share some of theirs
+    The test is that of `between_models.predictive`; without references it is a test of the tested
+    model alone. A field design draws new items in each set, with the standard deviations given by
+    `effect`. The values of the tested model and of its references are correlated over items
     (`Effect.correlation`).
 
     Examples
@@ -134,7 +134,8 @@ def chance_to_find(effect: Effect, field: Field, prior: TauPrior, level: float) 
     """
     if field.n < 1 or not 0 < level < 1:
         raise DataError(
-            f"A field design has items, and a test a level between 0 and 1; found {field}, level {level}."
+            f"The field design is {field} and the level of the test {level}. Expected at least one "
+            "item, and a level between 0 and 1."
         )
     values = [effect.value + z * effect.se for z in (0.0, -_Z, _Z)]
     if not all(np.isfinite(values)):
@@ -148,7 +149,7 @@ def _chances(
 ) -> list[float]:
     sizes = (field.n, field.held_out)[: len(effect.own)]
     if min(sizes) < 1:
-        return [0.0] * len(values)  # the design has no items that show the effect
+        return [0.0] * len(values)  # The design lacks a set of items that the effect needs.
     r = field.references
     items = effect.error(sizes, r)
     df = float(sum(sizes) - len(sizes))
@@ -177,8 +178,10 @@ def _chances(
 
 
 def _spreads(tau: FloatArray, sampling: float, r: int) -> FloatArray:
-    """Return (taus, nodes) variances of the references' own differences, at quantiles of their
-    distribution."""
+    """Return variances of the references' own differences at quantiles of their distribution.
+
+    The result has shape (taus, nodes).
+    """
     if r < 2:
         return np.full((tau.size, 1), sampling)
     chi2 = scipy.stats.chi2.ppf(_NODES, r - 1) / (r - 1)

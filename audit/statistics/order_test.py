@@ -1,8 +1,8 @@
-"""Test whether the published order is likelier than others, without a reference model.
+"""Test whether the published order of items is likelier than others, without a reference model.
 
 Oren, Meister, Chatterji, Ladhak & Hashimoto (2023), "Proving test set contamination in black-box
-language models": under no contamination every order of exchangeable items is equally likely to be
-the likeliest.
+language models". Without contamination, every order of exchangeable items has the same probability
+of being the likeliest one.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from audit.core.errors import DataError
 from audit.statistics.paired import FloatArray
 
 N_RESAMPLES = 9999
-_AT_ONCE = 4_000_000  # number of draws in memory at once
+_AT_ONCE = 4_000_000  # number of draws that are in memory together
 _TIE = 1e-9
 
 
@@ -26,22 +26,22 @@ class OrderTest:
     Attributes
     ----------
     pvalue : float
-        One-sided; its smallest value is 1 / (n_resamples + 1). NaN with n_resamples=0.
+        One-sided p, at least 1 / (n_resamples + 1); NaN with n_resamples=0.
     gain : float
-        Mean over units of the log-likelihood (nats) of the published order less the mean of the
-        others.
+        Log-likelihood (nats) of the published order minus the mean of the other orders, as a mean
+        over units.
     low, high : float
         95 % interval of the gain.
     t, t_pvalue : float
-        Form of Oren et al., a t-test of the gain over units.
+        t statistic and p of the form used by Oren et al., a t-test of the gain over units.
     units : int
         Number of shards or items that count.
     orders : float
-        Mean number of orders of a unit, the published one among them.
+        Mean number of orders per unit, the published one included.
 
     Notes
     -----
-    All numbers but the counts are NaN with fewer than two units.
+    With fewer than two units, every number is NaN except `units` and `orders`.
     """
 
     pvalue: float
@@ -57,14 +57,15 @@ class OrderTest:
 def order_test(
     log_likelihood: ArrayLike, *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
 ) -> OrderTest:
-    """Test that the published order of each unit is likelier than the others by more than chance.
+    """Test whether the published order of the units is likelier than other orders, beyond chance.
 
     Parameters
     ----------
     log_likelihood : (S, K + 1) array
-        Nats of each unit (a shard of neighbours, or one item's options) under K + 1 orders, the
-        published one first; NaN if a unit has fewer orders. A unit does not count if it lacks the
-        published order or any other, or is equally likely under all.
+        Log-likelihood (nats) of each unit under K + 1 orders, the published order first. A unit is
+        a shard of neighbouring items, or the options of one item. NaN if a unit has fewer orders. A
+        unit does not count if it lacks the published order or all others, or if all its orders are
+        equally likely.
     rng : numpy.random.Generator
         Source of the permutations.
     n_resamples : int
@@ -73,23 +74,22 @@ def order_test(
     Returns
     -------
     OrderTest
-        p, gain and its interval.
+        The p-value, and the gain with its interval.
 
     Raises
     ------
     DataError
-        If the shape has fewer than two orders, or a log-likelihood is infinite.
+        If the array has fewer than two orders, or if a log-likelihood is infinite.
 
     Notes
     -----
-    Each unit's values are centred and scaled by their spread over all K + 1 orders, which does not
-    tell which of them is the published one, and the published ones are added up. If the order is
-    exchangeable, each of a unit's orders is as likely to be the published one, in each unit by
-    itself. So p is the share of random choices of one order a unit whose sum is at least as large
-    (the observed choice among them), and the test is exact. Oren et al. reorder the shards together
-    and count, or test the mean over shards by t; this is the finer form of the first.
-
-    Examples
+    The values of each unit are centred and divided by their standard deviation over all K + 1
+    orders, which does not depend on which order is the published one. The statistic is the sum of
+    the published orders' values. If orders are exchangeable, each order of a unit is equally likely
+    to be the published one, independently of other units. So p is the share of random choices of
+    one order per unit whose sum is at least the observed one (the observed choice is counted too).
+    The test is exact. Oren et al. reorder all shards together and count, or test the mean over
+    shards by t. This test is a finer form of the former. Examples
     --------
     >>> x = np.zeros((20, 4)); x[:, 0] = 1.0
     >>> order_test(x, rng=np.random.default_rng(0)).pvalue
@@ -98,10 +98,11 @@ def order_test(
     x = np.array(log_likelihood, dtype=float)
     if x.ndim != 2 or x.shape[1] < 2:
         raise DataError(
-            f"Log-likelihoods under orders have shape (units, 2 or more); found {x.shape}."
+            f"The log-likelihoods have shape {x.shape}. Expected (units, orders) with at least 2 "
+            "orders."
         )
     if np.any(np.isinf(x)):
-        raise DataError("A log-likelihood is infinite: the engine told no finite number.")
+        raise DataError("A log-likelihood is infinite. Expected a finite number from the engine.")
     known = ~np.isnan(x)
     x = x[known[:, 0] & (known.sum(axis=1) > 1)]
     spread = np.nanstd(x, axis=1) if x.size else np.zeros(0)
@@ -129,17 +130,16 @@ def order_test(
 
 
 def _permuted(z: FloatArray, n_resamples: int, rng: np.random.Generator) -> float:
-    """Return the share of sums of one random order a unit that reach the observed sum, itself among
-    them.
+    """Return the p-value: the share of random choices whose sum reaches the observed sum.
 
-    NaN if no permutation is drawn.
+    A choice takes one order of each unit; the observed choice is counted too. NaN if no permutation
+    is drawn.
     """
     if not n_resamples:
         return float("nan")
     units = len(z)
     count = (~np.isnan(z)).sum(axis=1)
-    # Sorting puts NaN last: the first `count` values of a row are its orders, without the published
-    # one's place.
+    # Sorting puts NaN last: the first `count` values of a row are then its orders.
     packed = np.sort(z, axis=1)
     observed = float(z[:, 0].sum())
     reached, left = 1, n_resamples

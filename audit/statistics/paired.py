@@ -1,6 +1,7 @@
-"""Hold the outcomes of one cell, paired by question.
+"""Hold the outcomes of one cell (one model on one benchmark), paired by question.
 
-Every paired statistic reads these records; `shards.cells` pairs the outcomes.
+Every paired statistic reads these records. The function that pairs the outcomes is in
+`shards.cells`.
 """
 
 from __future__ import annotations
@@ -20,17 +21,18 @@ BoolArray = NDArray[np.bool_]
 
 
 class State(IntEnum):
-    """Name the outcome of one question under one setting. Only CORRECT and WRONG are answers."""
+    """Classify the outcome of one question under one setting; only CORRECT and WRONG are
+    answers."""
 
     CORRECT = 1
     WRONG = 0
-    UNPARSED = -1  # the worker replied, but no answer could be read
-    TRUNCATED = -2  # unparsed because the reply was cut off at max_tokens
-    ERROR = -3  # the engine gave no reply
-    ABSENT = -4  # no row
+    UNPARSED = -1  # The worker replied, but no answer could be read from its reply.
+    TRUNCATED = -2  # Unparsed because the reply was cut off at max_tokens.
+    ERROR = -3  # The engine gave no reply.
+    ABSENT = -4  # There is no row.
 
 
-# The question was put, but its score is not known.
+# States of questions that were asked but whose score is not known.
 UNANSWERED = (
     State.UNPARSED,
     State.TRUNCATED,
@@ -40,26 +42,28 @@ UNANSWERED = (
 
 @dataclass(frozen=True)
 class CellOutcomes:
-    """Hold one cell (model x benchmark): n questions under S settings, paired by question.
+    """Hold the outcomes of one cell (model x benchmark): n questions under S settings.
 
     Attributes
     ----------
     model, benchmark, draws, reading : str
-        Names of what was run, and how replies were read.
+        Names of the model, of the benchmark, of how messages were drawn, and of the method
+        that read the replies.
     question_ids : tuple of str
-        n ids, sorted.
+        The n question ids, sorted.
     cluster : (n,) array
-        Cluster index 0..G-1 that resampling keeps together.
+        Cluster of each question, 0..G-1. Resampling keeps a cluster together.
     n_options : (n,) array
-        Options of each question (chance is the mean of 1/n_options).
+        Number of options of each question (chance is the mean of 1/n_options).
     settings : tuple of Setting
-        S settings, sorted.
+        The S settings, sorted.
     state : (S, n) int8 array
         `State` of each question under each setting.
     answer : (S, n) array or None
-        Index of the option that was answered, -1 if none; read by `cell_columns(answers=True)`.
+        Index of the option that was answered, -1 if there is no answer. None unless it was
+        requested by `cell_columns(answers=True)`.
     gold : (n,) array or None
-        Index of the right option, read in the same way.
+        Index of the right option of each question; None under the same condition as `answer`.
     """
 
     model: str
@@ -102,17 +106,17 @@ class CellOutcomes:
         return self.state[self.settings.index(setting)]
 
     def kept(self, keep: BoolArray) -> CellOutcomes:
-        """Return the cell with the questions of a mask only.
+        """Return the cell with a subset of its questions.
 
         Parameters
         ----------
         keep : (n,) bool array
-            True for the questions that stay.
+            True for the questions that are kept.
 
         Returns
         -------
         CellOutcomes
-            The same settings, without answers and gold.
+            The kept questions under all settings. `answer` and `gold` are None.
         """
         kept_ids = []
         for q, kept in zip(self.question_ids, keep, strict=True):
@@ -129,17 +133,17 @@ class CellOutcomes:
         )
 
     def without(self, arm: str) -> CellOutcomes:
-        """Return the cell without the settings of an arm.
+        """Return the cell without the settings of one arm.
 
         Parameters
         ----------
         arm : str
-            Name of the arm.
+            Name of the arm that is removed.
 
         Returns
         -------
         CellOutcomes
-            The same questions under the other settings.
+            All questions under the remaining settings.
         """
         keep = []
         for k, s in enumerate(self.settings):
@@ -164,7 +168,7 @@ class CellOutcomes:
         Returns
         -------
         tuple of Setting
-            Empty if the arm was not run.
+            The settings; empty if the arm was not run.
         """
         return tuple(s for s in self.settings if s.arm == arm)
 
@@ -172,39 +176,42 @@ class CellOutcomes:
 def checked_pair(
     clean: FloatArray, noisy: FloatArray, cluster: IntArray | None
 ) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Return paired outcomes as arrays of checked shapes and values.
+    """Return paired outcomes as arrays whose shapes and values have been checked.
 
     Parameters
     ----------
     clean : (n,) array
         Values in [0, 1], NaN without an answer.
     noisy : (R, n) or (n,) array
-        Values of the same items under R conditions.
+        Values of the same n items under R conditions (one if the array is flat).
     cluster : (n,) array or None
         Cluster of each item; None makes every item its own cluster.
 
     Returns
     -------
     tuple of arrays
-        clean (n,), noisy (R, n) and cluster (n,).
+        `clean` with shape (n,), `noisy` with shape (R, n) and `cluster` with shape (n,).
 
     Raises
     ------
     DataError
-        If the shapes do not fit, there is no item, or a value lies outside [0, 1].
+        If the shapes do not fit, if there is no item, or if a value lies outside [0, 1].
     """
     clean, noisy = np.asarray(clean, dtype=float), np.atleast_2d(np.asarray(noisy, dtype=float))
     n = clean.size
     groups = np.arange(n) if cluster is None else np.asarray(cluster)
     if clean.ndim != 1 or n == 0 or noisy.shape[1] != n or groups.shape != (n,):
         raise DataError(
-            f"Paired outcomes need clean (n,), noisy (R, n) and cluster (n,) with n >= 1; "
-            f"found {clean.shape}, {noisy.shape}, {groups.shape}."
+            f"The shapes of clean, noisy and cluster are {clean.shape}, {noisy.shape} and "
+            f"{groups.shape}. Expected (n,), (R, n) and (n,) with n >= 1."
         )
     for name, values in (("clean", clean), ("noisy", noisy)):
-        # Fmin leaves NaN out without a copy of a million items.
+        # np.fmin ignores NaN without copying a million items.
         low = np.fmin.reduce(values, axis=None, initial=np.inf)
         high = np.fmax.reduce(values, axis=None, initial=-np.inf)
         if low < 0 or high > 1:
-            raise DataError(f"Outcomes lie in [0, 1] (NaN: no answer); {name} has {low} to {high}.")
+            raise DataError(
+                f"The {name} outcomes range from {low} to {high}. Expected values in [0, 1], or "
+                "NaN for a missing answer."
+            )
     return clean, noisy, groups

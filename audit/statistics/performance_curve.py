@@ -1,18 +1,18 @@
-"""Test whether a model is better on one benchmark than models of its strength on another.
+"""Test whether a model is better on one benchmark than models of equal strength on another.
 
-The test is ConStat's, against a curve. Dekoninck, Mueller & Vechev (2024), "ConStat:
-Performance-Based Contamination Detection in Large Language Models", arXiv 2405.16281, section 3:
-reference models show which accuracy on the benchmark goes with which accuracy on the reference
-benchmark (here: on the rewordings). A smoothing spline through them is the accuracy expected of a
-model that is not contaminated; delta = accuracy - expected. Items and reference models are both
-resampled, and a model that guesses anchors the curve.
+This is ConStat's test against a curve (Dekoninck, Mueller & Vechev 2024, "ConStat:
+Performance-Based Contamination Detection in Large Language Models", arXiv 2405.16281, section 3).
+Reference models show which accuracy on the benchmark corresponds to which accuracy on a reference
+benchmark (here: on the rewordings). A smoothing spline through their accuracies gives the accuracy
+expected of a model that is not contaminated, and delta = accuracy - expected. Items and reference
+models are both resampled. A model that guesses is added as the anchor of the curve.
 
 The code was written from the paper. The authors' public program also sorts both sets of accuracies
 before the fit, which makes the curve monotone; the fit here does the same.
 
-The test takes the curve for the truth: that a model may lie off it for reasons of its own is not in
-its p-value. It flags 21 % to 28 % of public models on two of its published comparisons, and is not
-used alone (`audit.perturb`).
+The test treats the curve as the truth: its p-value does not include that a clean model may lie off
+the curve. It flags 21 % to 28 % of public models on two of the published comparisons. The program
+therefore never decides by this test alone (`audit.perturb`).
 """
 
 from collections.abc import Callable
@@ -24,33 +24,33 @@ import scipy
 from audit.core.errors import DataError
 from audit.statistics.paired import FloatArray, IntArray
 
-MIN_REFERENCES = 5  # the fit has no meaning with fewer (ConStat requires as many)
+MIN_REFERENCES = 5  # ConStat requires as many; a curve through fewer models has no meaning.
 N_CURVES = 1000
-_SAME = 1e-4  # accuracies that differ by less are one point of the curve
-_TIE = 1e-9  # a smaller delta is rounding
-# Penalties of accuracies 0-1: 10 gives a straight line, and below 1e-4 the curve follows single
-# models.
+_SAME = 1e-4  # Accuracies that differ by less are one point of the curve.
+_TIE = 1e-9  # A delta closer to the threshold differs from it only by rounding.
+# Penalties for accuracies 0-1. A penalty of 10 gives a straight line; below 1e-4 the curve follows
+# single models.
 _PENALTIES = np.logspace(-4, 1, 41)
 
 
 @dataclass(frozen=True)
 class CurveResult:
-    """Report a model's accuracy against the curve; accuracies 0-1.
+    """Report a model's accuracy relative to the curve; accuracies are 0-1.
 
     Attributes
     ----------
     accuracy, reference_accuracy : float
         Accuracy on the benchmark and on the reference benchmark.
     expected, expected_low, expected_high : float
-        Accuracy expected by the curve, with its 95 % interval.
+        Accuracy on the benchmark that the curve predicts, with its 95 % interval.
     delta, delta_se, delta_low : float
         accuracy - expected, its standard error and its one-sided 95 % lower bound.
     pvalue : float
-        One-sided for delta > threshold, at least 1 / (n_draws + 1).
+        One-sided p for delta > threshold, at least 1 / (n_draws + 1).
     threshold : float
-        Delta that does not count.
+        Largest delta that does not count as contamination.
     references, n_draws : int
-        Number of reference models, and of resamples.
+        Number of reference models, and number of resamples.
     """
 
     accuracy: float
@@ -70,7 +70,7 @@ class CurveResult:
 def fit_curve(
     x: FloatArray, y: FloatArray, *, penalty: float | None = None
 ) -> Callable[[FloatArray], FloatArray]:
-    """Return a smoothing spline of accuracies y over accuracies x, cut to 0-1.
+    """Return a smoothing spline of accuracies y on accuracies x, with values within 0-1.
 
     Parameters
     ----------
@@ -78,17 +78,17 @@ def fit_curve(
         Accuracies of R models. The k-th smallest x is paired with the k-th smallest y, so that the
         curve rises.
     penalty : float or None
-        Penalty of the curvature; None takes `smoothing_penalty` of the same points.
+        Penalty on curvature; None computes it by `smoothing_penalty` from these accuracies.
 
     Returns
     -------
     callable
-        Expected accuracies y of accuracies x.
+        Function from accuracies x to expected accuracies y.
 
     Notes
     -----
-    Models with the same x (to .01 points) are taken together. With fewer than five different x (the
-    spline needs five) a straight line is fitted.
+    Models with the same x (to .01 points) form one point. With fewer than five different x, which
+    the spline needs, a straight line is fitted.
     """
     points, values, weight = _points(x, y)
     if points.size < MIN_REFERENCES:
@@ -112,13 +112,13 @@ def smoothing_penalty(x: FloatArray, y: FloatArray) -> float | None:
     Returns
     -------
     float or None
-        The penalty; None if fewer than five x differ.
+        The penalty; None if there are fewer than five different x.
 
     Notes
     -----
-    Green & Silverman (1994), chapters 2 and 3. SciPy's own search costs ten times as much as the
-    fit, and does not return the penalty. The smoother is (W + penalty K)^-1 W with K = Q R^-1 Q' of
-    the natural spline.
+    Green & Silverman (1994), chapters 2 and 3. SciPy's own search takes ten times as long as the
+    fit, and does not return the penalty. The smoother matrix is (W + penalty K)^-1 W with K = Q
+    R^-1 Q' of the natural spline.
     """
     x, y, weight = _points(x, y)
     n, h = x.size, np.diff(x)
@@ -140,10 +140,10 @@ def smoothing_penalty(x: FloatArray, y: FloatArray) -> float | None:
 
 
 def _points(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the different x, rising, with the mean y and the number of models at each.
+    """Return the distinct x in rising order, with the mean y and the number of models at each.
 
-    x that differ by less than _SAME are the same: next to no distance makes the equations of the
-    spline singular.
+    Values of x that differ by less than _SAME are merged, because nearly equal x make the spline's
+    equations singular.
     """
     x, y = np.round(np.asarray(x, dtype=float) / _SAME) * _SAME, np.asarray(y, dtype=float)
     points, index, count = np.unique(np.sort(x), return_inverse=True, return_counts=True)
@@ -151,8 +151,10 @@ def _points(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, Float
 
 
 def _drawn(references: int, rng: np.random.Generator) -> IntArray:
-    """Return indices 1..R of as many reference models with replacement, at least five different
-    ones."""
+    """Return the indices (1..R) of R reference models drawn with replacement.
+
+    At least five of the drawn models are different.
+    """
     models = rng.integers(1, references + 1, size=references)
     while references > MIN_REFERENCES and np.unique(models).size < MIN_REFERENCES:
         models = rng.integers(1, references + 1, size=references)
@@ -168,47 +170,48 @@ def curve_test(
     threshold: float = 0.0,
     rng: np.random.Generator,
 ) -> CurveResult:
-    """Test delta <= threshold for one model against reference models.
+    """Test whether one model's delta exceeds a threshold, against reference models.
 
     Parameters
     ----------
     y_draws, x_draws : (B + 1, R + 1) array
-        Accuracies on the benchmark and on the reference benchmark; column 0 is the tested model.
-        Row 0 is as observed; the other rows have their items resampled, the same items for every
-        model in a row.
+        Accuracies on the benchmark and on the reference benchmark. Column 0 is the tested model.
+        Row 0 has the observed accuracies. Each other row is a resample of the items, with the same
+        items for every model.
     anchor : tuple of float
         Accuracy of guessing on (benchmark, reference benchmark).
     anchor_items : tuple of int
-        Number of items of each: the anchor is drawn anew in every row, as a guesser's accuracy
-        would be.
+        Number of items of each benchmark. The anchor is drawn anew in every row, since a guesser's
+        accuracy varies too.
     threshold : float
-        A smaller delta does not count, 0-1.
+        Largest delta (0-1) that does not count as contamination.
     rng : numpy.random.Generator
         Source of the drawn models and anchors.
 
     Returns
     -------
     CurveResult
-        Delta, its bounds and p.
+        Delta with its bounds and p-value.
 
     Raises
     ------
     DataError
-        If there are fewer than five reference models, or the shapes do not fit.
+        If there are fewer than five reference models, or if the shapes do not fit.
 
     Notes
     -----
     Each row also resamples the reference models (at least five different ones). The penalty is that
-    of row 0 (the authors choose it anew in every row, at ten times the cost). p-value and bounds
-    are those of the basic bootstrap around the mean over rows, as published: p is the share of rows
-    with 2 mean(delta) - delta_row <= threshold.
+    of row 0; the authors choose it anew in every row, which takes ten times as long. As published,
+    the p-value and the bounds are those of the basic bootstrap around the mean over rows. p is the
+    share of rows with 2 mean(delta) - delta_row <= threshold. with 2 mean(delta) - delta_row <=
+    threshold.
     """
     y_draws, x_draws = np.asarray(y_draws, dtype=float), np.asarray(x_draws, dtype=float)
     references = y_draws.shape[1] - 1
     if references < MIN_REFERENCES or x_draws.shape != y_draws.shape or len(y_draws) < 2:
         raise DataError(
-            f"A curve needs draws (B + 1, R + 1) of both accuracies with R >= {MIN_REFERENCES} reference models and "
-            f"B >= 1; found shapes {y_draws.shape} and {x_draws.shape}."
+            f"The draws have shapes {y_draws.shape} and {x_draws.shape}. Expected (B + 1, R + 1) "
+            f"for both accuracies, with R >= {MIN_REFERENCES} reference models and B >= 1."
         )
     guess = np.array(anchor)
     penalty = smoothing_penalty(

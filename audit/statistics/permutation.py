@@ -1,25 +1,25 @@
-"""Test gains by permutation over items: flip signs of single runs, exchange repeated runs.
+"""Test gains by permutation over items: flip the signs of single runs, exchange repeated runs.
 
-A sign flip needs only that a setting's differences are symmetric about zero: for a single setting
-with binary outcomes it *is* the exact McNemar test. Jointly over R settings it is exact if items
-are as likely to be answered as not, and otherwise asymptotic; the tests measure its level at n=100
-with hard and easy items and with nested draws. Permuting all R + 1 labels of an item would need
-every arm exchangeable with every other: that fails if one setting really differs, and with nested
-draws, which are more alike than clean and noisy. Each setting's null distribution depends on its
-own differences only (subset pivotality), which makes the step-down adjustment valid (Westfall &
-Young 1993, section 2.8).
+A sign flip requires only that the differences of a setting are symmetric about zero. For a single
+setting with binary outcomes it *is* the exact McNemar test. Jointly over R settings it is exact if
+every item is as likely to be right as wrong, and asymptotic otherwise. The unit tests measure its
+level at n=100 with hard and easy items and with nested draws. Permuting all R + 1 labels of an item
+would require that every arm is exchangeable with every other. This fails if one setting really
+differs, and with nested draws, which are more alike than clean and noisy runs. The null
+distribution of each setting depends on its own differences only (subset pivotality), which makes
+the step-down adjustment valid (Westfall & Young 1993, section 2.8).
 
-The statistic is studentised, its denominator recomputed in every relabelling. So the level also
-holds, for many items, if noisy changes answers in both directions with no gain on average (Janssen
+The statistic is studentised, and its denominator is recomputed in every relabelling. So for many
+items the level also holds if noise changes answers in both directions without a mean gain (Janssen
 1997, Statistics & Probability Letters 36; Chung & Romano 2013, Annals of Statistics 41).
 
-Flips are not exact if runs were repeated: a model that is right nine times in ten mostly gives a
-small gain (1 minus a mean) and rarely a large loss, and flips of such skewed differences reject too
-often. So the runs are exchanged, in each setting by itself, as relabelling all of an item's
-settings together would make them too alike (they share the base runs). The reference statistics are
-then put in the joint order of normal draws that have the observed differences' correlation (Iman &
-Conover 1982, Communications in Statistics B 11; for adjusted p, Conneely & Boehnke 2007, American
-Journal of Human Genetics 81).
+Sign flips are not exact if runs were repeated. A model that is right nine times in ten mostly shows
+a small gain (1 minus a mean) and rarely a large loss, and flips of such skewed differences reject
+too often. So the runs are exchanged, separately in each setting. Relabelling all settings of an
+item together would make the settings too similar, because they share the base runs. The reference
+statistics are then put in the joint order of normal draws with the correlation of the observed
+differences (Iman & Conover 1982, Communications in Statistics B 11; for adjusted p, Conneely &
+Boehnke 2007, American Journal of Human Genetics 81).
 """
 
 from dataclasses import dataclass
@@ -43,24 +43,25 @@ from audit.statistics.resampling import N_RESAMPLES
 from audit.statistics.values import average
 
 MAX_PERMUTATIONS = 1_000_000
-# At most this many ways to call some of an item's runs noisy are tried; beyond it they are drawn.
+# Up to this number, all ways to call some of an item's runs noisy are used; beyond it, a random
+# sample of them.
 MAX_LABELLINGS = 500
 
 
 @dataclass(frozen=True)
 class MaxStatResult:
-    """Report a max-statistic test over R settings, one-sided for a gain.
+    """Report a max-statistic test of R settings, one-sided for a gain.
 
     Attributes
     ----------
     statistic : (R,) array
-        Standardised gains.
+        Standardised gain of each setting.
     pvalue : float
-        Family-wise p of the cell.
+        Family-wise p-value of the cell.
     pvalues : (R,) array
-        Unadjusted p.
+        Unadjusted p-value of each setting.
     adjusted : (R,) array
-        Step-down adjusted p.
+        Step-down adjusted p-value of each setting.
     """
 
     statistic: FloatArray
@@ -76,7 +77,7 @@ def _flipped(
     shifts: tuple[float, float],
     rng: np.random.Generator,
 ) -> MaxStatResult:
-    """Return the test of single runs, on differences (R, n), which are overwritten."""
+    """Return the test of single runs. `difference` (R, n) is overwritten."""
     n_pairs = np.sum(~np.isnan(difference), axis=1)
     scores = cluster_sums(np.nan_to_num(difference, nan=0.0, copy=False), cluster)
     observed, reference = _flip_test(scores, n_permutations, rng)
@@ -93,23 +94,25 @@ def max_statistic_exchange(
     shifts: tuple[float, float] = (0.0, 0.0),
     rng: np.random.Generator,
 ) -> MaxStatResult:
-    """Test R settings that share a baseline: one family-wise p, and an adjusted p of each setting.
+    """Test R settings that share a baseline, with a family-wise p and an adjusted p for each
+    setting.
 
     Parameters
     ----------
     noisy : (L, R, n) array
-        Values 0, 1 or NaN (no answer) of L runs; a pair without both answers counts as no
+        Values 0, 1 or NaN (no answer) of L runs. A pair without both answers counts as no
         difference.
     base : (K, R, n) or (K, 1, n) array
-        Values of K runs, (K, 1, n) for one baseline of all R.
+        Values of K runs. Shape (K, 1, n) means that all R settings share one baseline.
     cluster : (n,) array or None
-        Cluster of each item, exchanged together; None makes every item its own cluster.
+        Cluster of each item. The items of a cluster are exchanged together; None makes every item
+        its own cluster.
     n_permutations : int
-        Number of random labellings; the observed one is counted too, so p >= 1 / (n_permutations +
-        1).
+        Number of random labellings. The observed labelling is counted too, so p >= 1 /
+        (n_permutations + 1).
     shifts : tuple of float
-        Variances of a run's shift beyond its items, of a noisy and of a base run; they widen the
-        reference distribution (`_with_shifts`).
+        Variance of a whole run's shift, beyond the variance due to items, for a noisy run and for a
+        base run. They widen the reference distribution (`_with_shifts`).
     rng : numpy.random.Generator
         Source of the labellings.
 
@@ -121,35 +124,38 @@ def max_statistic_exchange(
     Raises
     ------
     DataError
-        If the shapes do not fit or a value lies outside [0, 1].
+        If the shapes do not fit, or if a value lies outside [0, 1].
 
     Notes
     -----
-    An item's difference is d = mean of its noisy runs - mean of its base runs. The statistic of a
-    setting is sum(d) / sqrt(sum(d^2)) over clusters; for single runs it is McNemar's (improve -
-    degrade) / sqrt(improve + degrade).
+    The difference of an item is d = mean of its noisy runs - mean of its base runs. The statistic
+    of a setting is sum(d) / sqrt(sum(d^2)) over clusters. For single runs it is McNemar's (improve
+    - degrade) / sqrt(improve + degrade).
 
-    Single runs (L = K = 1): under the null noisy and base are exchanged within an item, so the
-    signs of ALL its R differences flip together. The correlation that the shared baseline and
-    nested draws create is kept as observed.
+    Single runs (L = K = 1): under the null hypothesis, noisy and base are exchangeable within an
+    item, so the signs of ALL its R differences flip together. The correlation caused by the shared
+    baseline and by nested draws is kept as observed.
 
-    Several runs: if noisy did nothing, it is arbitrary which L of an item's L + K runs are called
-    noisy. The reference distribution draws that anew for each item (cluster), which is exact for
-    each setting if an item's runs are independent given the item. Base runs that agree more than
-    that, from a worker that hardly samples, cannot be exchanged for a noisy one: p is then too
-    small, by up to a factor of two or so, and a verdict requires an interval too.
+    Several runs: under the null hypothesis, it is arbitrary which L of an item's L + K runs are
+    called noisy. The reference distribution draws these L runs anew for each item (cluster). This
+    is exact for each setting if the runs of an item are independent given the item. If a worker
+    hardly samples, base runs agree more than independent runs do and are not exchangeable with
+    noisy runs. p is then too small, by a factor of up to about two. A verdict therefore also
+    requires an interval above zero.
     """
     noisy, base = np.asarray(noisy, dtype=float), np.asarray(base, dtype=float)
     if noisy.ndim != 3 or base.ndim != 3 or base.shape[1] not in (1, noisy.shape[1]):
         raise DataError(
-            f"Runs need noisy (L, R, n) and base (K, R or 1, n); found {noisy.shape} and {base.shape}."
+            f"The runs have shapes {noisy.shape} and {base.shape}. Expected noisy (L, R, n), and "
+            "base (K, R, n) or (K, 1, n)."
         )
     _, _, groups = checked_pair(base[0, 0], noisy[0], cluster)
-    # A baseline of its own for each r: differences around one half, halved.
+    # Differences of single runs are computed for each r and halved, so that they lie within one
+    # half of 0.
     if len(noisy) == len(base) == 1:
         half = noisy[0] - base[0]
         half /= 2
-        halved = shifts[0] / 4, shifts[1] / 4  # halved differences have half the shifts
+        halved = shifts[0] / 4, shifts[1] / 4  # Halving a difference divides its variance by 4.
         return _flipped(half, groups, n_permutations, halved, rng)
     runs = np.concatenate([noisy, np.broadcast_to(base, (len(base), *noisy.shape[1:]))])
     labellings, differences = _labellings(len(noisy), len(runs), rng), []
@@ -159,8 +165,8 @@ def max_statistic_exchange(
         labelled = np.stack([_difference(runs[:, r], called_noisy) for called_noisy in labellings])
         scores = cluster_sums(np.nan_to_num(labelled, nan=0.0), groups)  # (labellings, clusters)
         differences.append(scores[0])
-        # All labellings are equally likely, so sorting them within an item leaves few distinct
-        # patterns.
+        # All labellings are equally likely. Sorting them within an item therefore leaves few
+        # distinct patterns.
         pattern, count = patterns(np.sort(scores[:, np.any(scores != 0, axis=0)], axis=0))
         total, square = choice_totals(np.stack([pattern, pattern**2]), count, n_permutations, rng).T
         reference[:, r] = total / np.sqrt(np.where(square > 0, square, 1.0))
@@ -179,7 +185,7 @@ def paired_test(
     rng: np.random.Generator,
     n_permutations: int = N_RESAMPLES,
 ) -> float:
-    """Return the p of a gain of one condition over another on the same items.
+    """Return the p-value of a gain of one condition over another on the same items.
 
     Parameters
     ----------
@@ -197,8 +203,8 @@ def paired_test(
     Returns
     -------
     float
-        One-sided p. Exact McNemar for single runs of independent items; an exchange of runs within
-        items (clusters) otherwise.
+        One-sided p. Single runs of independent items are tested by McNemar's exact test, all others
+        by exchanging runs within items (clusters).
     """
     if len(a) == len(b) == 1 and np.unique(cluster).size == a.shape[1]:
         return float(mcnemar_exact(np.sum(a > b), np.sum(a < b)))
@@ -208,7 +214,7 @@ def paired_test(
 
 
 def enough_permutations(tests: int, alpha: float, at_least: int) -> int:
-    """Return how many random labellings B a test needs so that its p can be small enough.
+    """Return the number B of random labellings that a test needs to reach a small enough p.
 
     Parameters
     ----------
@@ -222,9 +228,9 @@ def enough_permutations(tests: int, alpha: float, at_least: int) -> int:
     Returns
     -------
     int
-        B at which the smallest p, 1 / (B + 1), is a quarter of alpha after Holm. At most
-        MAX_PERMUTATIONS, since all are in memory at once: a test that would need more cannot
-        reject.
+        B for which the smallest possible p, 1 / (B + 1), is a quarter of alpha after Holm's
+        correction. It is at most MAX_PERMUTATIONS, since all labellings are in memory together. A
+        test that needs more cannot reject.
 
     Examples
     --------
@@ -235,7 +241,7 @@ def enough_permutations(tests: int, alpha: float, at_least: int) -> int:
 
 
 def can_reject(clusters: int, alpha: float) -> bool:
-    """Return whether sign flips of so many clusters can give p <= alpha.
+    """Return whether sign flips of a given number of clusters can give p <= alpha.
 
     Parameters
     ----------
@@ -247,7 +253,7 @@ def can_reject(clusters: int, alpha: float) -> bool:
     Returns
     -------
     bool
-        True if 2^-clusters, the smallest p, is at most alpha.
+        True if the smallest possible p, 2^-clusters, is at most alpha.
     """
     return bool(2.0**-clusters <= alpha)
 
@@ -260,18 +266,18 @@ def sign_flip_pvalue(
     two_sided: bool = False,
     rng: np.random.Generator,
 ) -> float:
-    """Test that scores are symmetric about zero, by random sign flips.
+    """Test whether scores are symmetric about zero, by random sign flips.
 
     Parameters
     ----------
     scores : (n,) array
         Scores; NaN is left out.
     cluster : (n,) array or None
-        Cluster of each item, whose signs flip together.
+        Cluster of each item; the signs of a cluster flip together.
     n_permutations : int
-        Number of flips.
+        Number of random flips.
     two_sided : bool
-        True tests both directions, False a mean above zero.
+        True tests in both directions. False tests for a mean above zero.
     rng : numpy.random.Generator
         Source of the signs.
 
@@ -291,14 +297,16 @@ def sign_flip_pvalue(
 def _flip_test(
     scores: FloatArray, n_permutations: int, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Return observed statistics (K,) and reference statistics (n_permutations, K) of scores (K,
-    G)."""
+    """Return the observed statistics (K,) and the reference statistics (n_permutations, K).
+
+    `scores` has shape (K, G).
+    """
     scale = np.sqrt(_squares(scores))
-    scale[scale == 0] = 1.0  # no difference anywhere: statistic 0 in every permutation, p = 1
+    scale[scale == 0] = 1.0  # Without any difference, all statistics are 0 and p = 1.
     observed = scores.sum(axis=1) / scale
 
-    # A pattern and its negative have the same flips: keep either, and drop items without any
-    # difference.
+    # A pattern and its negative have the same sign flips, so they are merged. Items without any
+    # difference are dropped.
     def led(block: FloatArray) -> FloatArray:
         lead = np.sign(block[np.argmax(block != 0, axis=0), np.arange(block.shape[1])])
         return (block * lead)[:, lead != 0]
@@ -310,8 +318,7 @@ def _flip_test(
 
 
 def _squares(scores: FloatArray) -> FloatArray:
-    """Return (K,) sums of squares of (K, G), a row at a time: scores are as many as a run has
-    rows."""
+    """Return the (K,) sums of squares of (K, G) scores, computed by row to save memory."""
     return np.array([np.sum(row**2) for row in scores])
 
 
@@ -323,11 +330,11 @@ def _with_shifts(
     shifts: tuple[float, float],
     rng: np.random.Generator,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return statistics (R,) and reference (B, R) with the runs' shifts in both.
+    """Return the statistics (R,) and the reference (B, R) with the variance of runs added to both.
 
-    The statistic is divided by the total standard error. The reference gets normal shifts, one a
-    setting and one that all settings share (that of the baseline). counts: runs of the noisy and of
-    the base side.
+    The statistics are divided by the total standard error. The reference gets normally distributed
+    shifts: one for each setting, and one that all settings share (the baseline's). counts: number
+    of noisy runs and of base runs.
     """
     separate, shared = shifts[0] / counts[0], shifts[1] / counts[1]
     if separate + shared == 0:
@@ -341,13 +348,15 @@ def _with_shifts(
 
 
 def _exceed(observed: FloatArray, reference: FloatArray) -> FloatArray:
-    """Return the unadjusted p (R,) of statistics (R,) under their reference (B, R)."""
+    """Return the unadjusted p (R,) of statistics (R,) under their reference distribution (B, R)."""
     return (1 + np.sum(reference >= observed - 1e-9, axis=0)) / (len(reference) + 1)
 
 
 def _labellings(noisy: int, runs: int, rng: np.random.Generator) -> list[IntArray]:
-    """Return which of an item's runs are called noisy, in at most MAX_LABELLINGS ways, the true one
-    first."""
+    """Return which of an item's runs are called noisy in each labelling, the true labelling first.
+
+    There are at most MAX_LABELLINGS labellings.
+    """
     if comb(runs, noisy) <= MAX_LABELLINGS:
         return [np.array(chosen) for chosen in combinations(range(runs), noisy)]
     drawn = [rng.permutation(runs)[:noisy] for _ in range(MAX_LABELLINGS - 1)]
@@ -355,8 +364,10 @@ def _labellings(noisy: int, runs: int, rng: np.random.Generator) -> list[IntArra
 
 
 def _difference(runs: FloatArray, called_noisy: IntArray) -> FloatArray:
-    """Return the mean of the runs (M, n) called noisy minus that of the others, (n,), NaN if
-    missing."""
+    """Return the mean of the runs (M, n) called noisy minus that of the other runs.
+
+    The result has shape (n,) and is NaN if either mean is missing.
+    """
     is_noisy = np.zeros(len(runs), dtype=bool)
     is_noisy[called_noisy] = True
     return average(runs[is_noisy]) - average(runs[~is_noisy])
@@ -365,9 +376,10 @@ def _difference(runs: FloatArray, called_noisy: IntArray) -> FloatArray:
 def _in_joint_order(
     reference: FloatArray, differences: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
-    """Return the columns of (B, R), reordered to the ranks of correlated normal draws.
+    """Return the reference (B, R) with each column reordered to the ranks of correlated normal
+    draws.
 
-    The correlation is that of the differences (R, G).
+    The correlation is that of the differences (R, G) between settings.
     """
     r = len(differences)
     if r == 1:
@@ -385,9 +397,10 @@ def _in_joint_order(
 
 
 def _step_down(observed: FloatArray, reference: FloatArray) -> MaxStatResult:
-    """Return the family-wise p from statistics (R,) and their joint reference (B, R).
+    """Return the test with its family-wise p, from statistics (R,) and their joint reference (B,
+    R).
 
-    The k-th largest is compared with the maximum over itself and all smaller ones.
+    The k-th largest statistic is compared with the maximum over itself and all smaller ones.
     """
     order = np.argsort(-observed, kind="stable")
     tops = np.maximum.accumulate(reference[:, order[::-1]], axis=1)[:, ::-1]

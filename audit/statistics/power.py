@@ -1,8 +1,8 @@
-"""Compute what a design can see: exact power of McNemar's test and the smallest gain it detects.
+"""Compute which gains a design can detect, from the exact power of McNemar's test.
 
-Both are unconditional: the number of discordant items m is Binomial(n, p_improve + p_degrade), and
-for every m the exact one-sided test has a known critical value. The module uses no simulation and
-no normal approximation.
+Power and the smallest detectable gain are unconditional: the number of discordant items m is
+Binomial(n, p_improve + p_degrade), and the exact one-sided test has a known critical value for
+every m. The module uses no simulation and no normal approximation.
 """
 
 from bisect import bisect_left
@@ -26,11 +26,11 @@ def mcnemar_power(n: int, p_improve: float, p_degrade: float, alpha: float = 0.0
     n : int
         Number of items.
     p_improve, p_degrade : float
-        Probabilities, for each item, of wrong -> correct and correct -> wrong; the gain is their
-        difference.
+        Probability that an item changes from wrong to right, and from right to wrong. The gain is
+        their difference.
     alpha : float
-        Level of the single test (divide by the number of tests yourself, or use
-        `minimum_detectable_gain`).
+        Level of the single test. For several tests, divide alpha by their number, or use
+        `minimum_detectable_gain`.
 
     Returns
     -------
@@ -52,8 +52,9 @@ def mcnemar_power(n: int, p_improve: float, p_degrade: float, alpha: float = 0.0
     discordance = p_improve + p_degrade
     if n < 1 or min(p_improve, p_degrade) < 0 or discordance > 1 + 1e-12 or not 0 < alpha < 1:
         raise DataError(
-            f"Power needs n >= 1, probabilities >= 0 that sum to at most 1 and 0 < alpha < 1, such as "
-            f"mcnemar_power(100, 0.15, 0.05); found n={n}, {p_improve}, {p_degrade}, alpha={alpha}."
+            f"The design is n={n}, p_improve={p_improve}, p_degrade={p_degrade}, alpha={alpha}. "
+            "Expected n >= 1, probabilities >= 0 that sum to at most 1, and 0 < alpha < 1. "
+            "Example: mcnemar_power(100, 0.15, 0.05)."
         )
     if discordance == 0:
         return 0.0
@@ -61,19 +62,19 @@ def mcnemar_power(n: int, p_improve: float, p_degrade: float, alpha: float = 0.0
     return float(np.sum(weight * scipy.stats.binom.sf(critical - 1, m, p_improve / discordance)))
 
 
-@lru_cache(maxsize=64)  # a search for a gain asks for the same discordance again and again
+@lru_cache(maxsize=64)  # The search for a gain uses the same discordance repeatedly.
 def _discordant(
     n: int, discordance: float, alpha: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the numbers m of discordant items, their probabilities and the critical values."""
-    # With 10,000 items all but 1,000 values of m have next to no weight, and each value costs a
-    # search.
+    """Return the numbers m of discordant items, the probability of each and its critical value."""
+    # With 10,000 items, only about 1,000 values of m have a relevant probability, and computing the
+    # critical value of each takes a search.
     low, high = scipy.stats.binom.ppf((1e-15, 1 - 1e-15), n, discordance).astype(int)
     m = np.arange(low, high + 1)
     return m, scipy.stats.binom.pmf(m, n, discordance), _critical_improve(m, alpha)
 
 
-@lru_cache(maxsize=1024)  # every page of a panel draws the same curve
+@lru_cache(maxsize=1024)  # Every page of a panel draws the same curve.
 def minimum_detectable_gain(
     n: int, discordance: float, alpha: float = 0.05, n_tests: int = 1, power: float = TARGET_POWER
 ) -> float:
@@ -85,17 +86,18 @@ def minimum_detectable_gain(
     n : int
         Number of items.
     discordance : float
-        Share of items expected to change at all (improve + degrade); a larger gain raises it as
-        needed.
+        Expected share of items that change in either direction (improve + degrade). A larger gain
+        raises it as needed.
     alpha, n_tests : float, int
-        Every test runs at alpha / n_tests (Bonferroni, which bounds Holm and max-statistic tests).
+        Level of all tests, and their number. Each test is made at alpha / n_tests (Bonferroni),
+        which is conservative for Holm's and max-statistic tests.
     power : float
         Target power.
 
     Returns
     -------
     float
-        The gain, or NaN if no gain up to 1 reaches the power (too few items).
+        The gain; NaN if there are too few items for any gain up to 1 to reach the power.
     """
 
     def shortfall(gain: float) -> float:
@@ -122,12 +124,12 @@ def questions_needed(
     gain : float
         The gain, in (0, 1].
     discordance, alpha, n_tests, power : float
-        As in `minimum_detectable_gain`.
+        Parameters of the design, as in `minimum_detectable_gain`.
 
     Returns
     -------
     int
-        Number of questions at which the power first reaches the target on a search by halves.
+        Number of questions, found by bisection, at which the power reaches the target.
 
     Raises
     ------
@@ -136,8 +138,8 @@ def questions_needed(
 
     Notes
     -----
-    The power of an exact test is not monotone: it falls a little wherever the critical value steps
-    up.
+    The power of an exact test is not monotone in the number of questions: it falls a little
+    wherever the critical value rises.
 
     Examples
     --------
@@ -145,9 +147,7 @@ def questions_needed(
     658
     """
     if not 0 < gain <= 1:
-        raise DataError(
-            f"The questions needed are asked for a gain in (0, 1], such as 0.05; found {gain}."
-        )
+        raise DataError(f"The gain is {gain}. Expected a gain in (0, 1]. Example: 0.05.")
 
     def enough(n: int) -> bool:
         return _power(n, gain, discordance, alpha / n_tests) >= power
@@ -159,27 +159,26 @@ def questions_needed(
 
 
 def _power(n: int, gain: float, discordance: float, level: float) -> float:
-    """Return the power for a gain if this share of items changes at all, or as many as the gain
-    needs."""
+    """Return the power to detect a gain. The discordance is raised to the gain if it is smaller."""
     total = max(discordance, gain)
     return mcnemar_power(n, min((total + gain) / 2, 1.0), max((total - gain) / 2, 0.0), level)
 
 
 def discordance_of(clean: ArrayLike, noisy: ArrayLike) -> float:
-    """Return the observed share of items that changed, over pairs with both answers.
+    """Return the observed share of items that changed, over the pairs with both answers.
 
     Parameters
     ----------
     clean : (n,) array
         Values in [0, 1], NaN without an answer.
     noisy : (n,) or (R, n) array
-        Values of the same items.
+        Values of the same n items under one or R conditions.
 
     Returns
     -------
     float
-        The share. With averaged replicates it is the expected share over a random pair of
-        replicates, c(1 - q) + (1 - c)q.
+        The share, 0-1. For means c and q over replicates, it is the expected share for a random
+        pair of replicates, c(1 - q) + (1 - c)q.
 
     Raises
     ------
@@ -188,15 +187,17 @@ def discordance_of(clean: ArrayLike, noisy: ArrayLike) -> float:
     """
     c, q = np.asarray(clean, dtype=float), np.asarray(noisy, dtype=float)
     change: FloatArray = np.asarray(c * (1 - q))
-    change += (1 - c) * q  # in place, as an array of a million questions has 8 MB for each r
+    change += (1 - c) * q  # In place, because a million questions need 8 MB for each r.
     if np.all(np.isnan(change)):
-        raise DataError("No pair with both answers: the discordance is undefined.")
+        raise DataError(
+            "The number of pairs with both answers is 0. Expected at least 1 pair to compute the "
+            "discordance."
+        )
     return float(np.nanmean(change))
 
 
 def _critical_improve(m: np.ndarray, alpha: float) -> np.ndarray:
-    """Return the smallest b with P(Binomial(m, 1/2) >= b) <= alpha; m + 1 (never reached) without
-    any."""
-    # isf: smallest x with sf(x) <= alpha, so reject at x + 1.
+    """Return the smallest b with P(Binomial(m, 1/2) >= b) <= alpha; m + 1 if there is no such b."""
+    # isf gives the smallest x with sf(x) <= alpha, so the test rejects from x + 1 on.
     b = scipy.stats.binom.isf(alpha, m, 0.5).astype(np.int64) + 1
     return np.where(scipy.stats.binom.sf(b - 1, m, 0.5) <= alpha, b, m + 1)

@@ -1,4 +1,4 @@
-"""Name what is assumed if a run cannot tell: numbers for thresholds. No arrays here."""
+"""Define the priors and limits that stand for what a run itself cannot show."""
 
 import math
 from dataclasses import dataclass
@@ -6,26 +6,27 @@ from dataclasses import dataclass
 from audit.core.errors import DataError
 
 DECIDE_AT = (
-    3.0  # decisions hold up to this odds ratio of unparsed answers (`audit.statistics.unparsed`)
+    3.0  # Decisions hold up to this odds ratio of unparsed answers (`audit.statistics.unparsed`).
 )
 
 
 @dataclass(frozen=True)
 class TauPrior:
-    """Hold a prior on tau, the standard deviation of clean models' true differences.
+    """Hold a prior distribution of tau, the standard deviation between clean models' true
+    differences.
 
     Attributes
     ----------
     scale : float
-        Scale of the prior, accuracy between 0 and 1; for a half-normal prior the root mean square of
-        tau.
+        Scale of the prior, as an accuracy between 0 and 1. For a half-normal prior it is the root
+        mean square of tau.
     source : str
-        Where the scale is from.
+        The data from which the scale was estimated.
     between_sets : float
-        Standard deviation of what two sets differ by for the tested model alone, which no number of
-        references shows.
+        Standard deviation of the difference between two sets of items for the tested model alone.
+        No number of references shows this part.
     df : float
-        Degrees of freedom of a half-t prior; infinite for a half-normal one.
+        Degrees of freedom of a half-t prior; infinite for a half-normal prior.
 
     Raises
     ------
@@ -34,8 +35,8 @@ class TauPrior:
 
     Notes
     -----
-    A half-t prior is taken if the scale itself is known from few sets. A half-normal's light tail
-    would then outweigh a larger spread that few references show.
+    A half-t prior is used if the scale itself was estimated from few sets. The light tail of a
+    half-normal prior would then outweigh a larger spread that few references show.
     """
 
     scale: float
@@ -46,14 +47,15 @@ class TauPrior:
     def __post_init__(self) -> None:
         if not 0 < self.scale < 1:
             raise DataError(
-                f"The prior's scale is {self.scale}; expected 0 < scale < 1, such as 0.03 (3 points)."
+                f"The prior's scale is {self.scale}. Expected 0 < scale < 1. Example: 0.03 (3 "
+                "points)."
             )
 
 
 _CONSTAT = "of 45-47 public models in ConStat's tables (Dekoninck et al. 2024)"
 
-# tests/golden/statistics/between_models.py prints the spreads; constat_without_memory.py what the
-# score errs by.
+# tests/golden/statistics/between_models.py prints these spreads. constat_without_memory.py prints
+# the errors of the score without memory.
 _HELD_OUT = f"root mean square of 1.6, 3.1 and 2.8 points without sampling error (GSM8K 9.5) {_CONSTAT}, new items"
 PRIORS = {
     "rewording": TauPrior(
@@ -62,7 +64,7 @@ PRIORS = {
     "halves": TauPrior(
         0.03, "spread 1.3 to 2.6 points, sampling error included, 10 HELM models, halves of MMLU"
     ),
-    "held_out": TauPrior(0.026, _HELD_OUT, df=4),  # the scale is that of four sets
+    "held_out": TauPrior(0.026, _HELD_OUT, df=4),  # The scale was estimated from four sets.
     "score": TauPrior(
         0.026, f"{_HELD_OUT}; ConStat's planted models lie up to 4 points beside it at any R", 0.025
     ),

@@ -1,10 +1,10 @@
-"""Measure a gap between two sets of items on the scale of ability. Pure.
+"""Measure a gap between two sets of items on the scale of ability.
 
-The model is Rasch's with normal item difficulty. A difference of accuracies depends on how spread
-the items' difficulties are, and on how able a model is. On this scale it does not: each set has its
-own spread, each model its own ability on it. If the sets differ by the same number of *points* for
-every model, it is this scale that errs. Neither is safe alone; take the hull of both
-(`without_memory`).
+The model is Rasch's with normally distributed item difficulties. A difference of accuracies depends
+on the spread of the items' difficulties and on the model's ability. A difference of abilities does
+not: each set has its own spread, and each model has its own ability on each set. But if the sets
+differ by the same number of *points* for every model, it is the ability scale that errs. Neither
+scale is safe alone; use the hull of both (`without_memory`). The module does no I/O.
 """
 
 from collections.abc import Sequence
@@ -21,11 +21,12 @@ from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.priors import TauPrior
 from audit.statistics.set_difference import SetDifference, Sets, set_difference
 
-# Difficulties of the grid, in standard deviations. With even spacing the error of the sum vanishes
-# exponentially. Many models leave a narrow posterior, which would fall between Gauss-Hermite nodes.
+# Difficulties of the grid, in standard deviations. With even spacing, the error of the sum vanishes
+# exponentially. Gauss-Hermite nodes are not used: with many models the posterior is narrow and
+# would fall between them.
 _NODES = np.linspace(-6, 6, 61)
 _LOG_WEIGHTS = -0.5 * _NODES**2 - np.log(np.exp(-0.5 * _NODES**2).sum())
-_USUAL = float(np.log(1.5))  # prior mean of the log spread of a set's difficulties
+_USUAL = float(np.log(1.5))  # prior mean of the logarithm of the spread of a set's difficulties
 _ENOUGH = 1e-3  # largest squared distance to the maximum, in standard errors, before the last step
 
 
@@ -40,17 +41,17 @@ class RaschFit:
     spread : float
         Standard deviation of the item difficulties.
     influence : (K, n + K) array
-        Change of each ability by each item, then by the half answers that are added (see
-        `fit_rasch`); rows sum to 0.
+        Influence on each ability of each of the n items, and then of the K half answers that are
+        added (see `fit_rasch`). Rows sum to 0.
     posterior : (n, nodes) array
-        Posterior of each item's difficulty, over spread * nodes.
+        Posterior distribution of each item's difficulty over the grid spread * nodes.
     chance : float
-        Probability of a right answer to an item that is not known.
+        Probability of a right answer to an item that the model does not know.
 
     Notes
     -----
-    P(model k is right on item i) = chance + (1 - chance) expit(ability_k - difficulty_i), with
-    difficulty_i normal (0, spread^2).
+    P(model k is right on item i) = chance + (1 - chance) expit(ability_k - difficulty_i), where
+    difficulty_i is normal (0, spread^2).
     """
 
     ability: FloatArray
@@ -61,11 +62,11 @@ class RaschFit:
 
     @property
     def difficulty(self) -> FloatArray:
-        """Return the (nodes,) difficulties that `posterior` weighs."""
+        """Return the (nodes,) difficulties of the grid on which `posterior` is defined."""
         return self.spread * _NODES
 
     def accuracy(self, ability: float) -> float:
-        """Return the accuracy on these items that a model of an ability would have.
+        """Return the accuracy on these items of a model with a given ability.
 
         Parameters
         ----------
@@ -75,19 +76,19 @@ class RaschFit:
         Returns
         -------
         float
-            Accuracy 0-1. At a fitted ability it is the model's own accuracy, but for the half
-            answers.
+            Accuracy 0-1. At a model's fitted ability it equals the model's accuracy, except for the
+            effect of the added half answers.
         """
         known = float(self.posterior.mean(axis=0) @ scipy.special.expit(ability - self.difficulty))
         return self.chance + (1 - self.chance) * known
 
     def slope(self) -> float:
-        """Return the accuracy a logit, as a mean over the models.
+        """Return the change of accuracy per logit of ability, as a mean over the models.
 
         Returns
         -------
         float
-            Factor that turns a small difference of abilities into points.
+            Factor that converts a small difference of abilities into a difference of accuracies.
         """
         known = scipy.special.expit(self.ability[:, None] - self.difficulty)
         return (1 - self.chance) * float(
@@ -97,26 +98,26 @@ class RaschFit:
 
 @dataclass(frozen=True, kw_only=True)
 class RaschGap:
-    """Report the tested model's gain of ability on published items beyond the references' mean.
+    """Report how much more able the tested model is on published items, beyond its references.
 
     Attributes
     ----------
     difference, se, low, high : float
-        Ability on published items less that on held-out ones, beyond the references' mean, with its
-        error and interval, in logits.
+        The tested model's ability on published items minus that on held-out items, minus the
+        references' mean of this difference; with its standard error and interval, in logits.
     pvalue : float
-        One-sided, for difference > 0.
+        One-sided p for difference > 0.
     tau : float
         Standard deviation between models, in logits.
     gaps : tuple of float
-        The references' own differences, in logits.
+        Difference of the two abilities of each reference, in logits.
     score : float
         The tested model's accuracy on the published items, 0-1.
     without_memory, without_low, without_high : float
-        Accuracy on the published items at the ability that is left without the difference, and its
-        limits.
+        Accuracy on the published items that the model would have with its ability reduced by
+        `difference`, and the limits of this accuracy.
     spreads : tuple of float
-        Spread of the difficulties of each set.
+        Standard deviation of the item difficulties, for the published and the held-out set.
     """
 
     difference: float
@@ -134,17 +135,17 @@ class RaschGap:
 
     @property
     def gap(self) -> float:
-        """Return score - `without_memory`, accuracy 0-1."""
+        """Return the gap, score - `without_memory`, as an accuracy (0-1)."""
         return self.score - self.without_memory
 
     @property
     def gap_low(self) -> float:
-        """Return the lower limit of the gap, accuracy 0-1."""
+        """Return the lower limit of the gap, as an accuracy (0-1)."""
         return self.score - self.without_high
 
     @property
     def gap_high(self) -> float:
-        """Return the upper limit of the gap, accuracy 0-1."""
+        """Return the upper limit of the gap, as an accuracy (0-1)."""
         return self.score - self.without_low
 
 
@@ -156,22 +157,21 @@ def rasch_gap(
     prior: TauPrior | None = None,
     chance: tuple[float, float] = (0.0, 0.0),
 ) -> RaschGap:
-    """Test that the tested model is abler on published items than a new model like the references
-    would be.
+    """Test whether the tested model is more able on published items than its references predict.
 
     Parameters
     ----------
     tested, references : Sets
-        Outcomes 0 to 1 of each model on the same published (n,) and held-out (m,) items. A value
-        between 0 and 1 is an imputed chance. NaN: the answer is missing at random; the other
-        answers to the item count.
+        Outcomes (0 to 1) of each model on the same published (n,) and held-out (m,) items. A value
+        between 0 and 1 is an imputed probability. NaN is an answer missing at random; the other
+        models' answers to this item still count.
     clusters : tuple of arrays or None
-        As in `set_difference`.
+        Clusters of the items, as in `set_difference`.
     prior : TauPrior or None
-        Spread between models, in points of accuracy; None: the references alone tell, by t with R -
-        1 degrees of freedom.
+        Prior of the standard deviation between models, in points of accuracy. Without a prior, the
+        references alone are used, by t with R - 1 degrees of freedom.
     chance : tuple of float
-        Probability of a right answer on each set if nothing is known (0 to below 1); 0 means that
+        Probability (0 to below 1) of a right answer to an unknown item, for each set; 0 means that
         nobody guesses.
 
     Returns
@@ -182,23 +182,26 @@ def rasch_gap(
     Raises
     ------
     DataError
-        If there are no references: one model's accuracy does not tell how spread the difficulties
-        are.
+        If there are no references: one model's accuracy does not show the spread of difficulties.
 
     Notes
     -----
-    A set's items have normal difficulties around 0, and each model an ability on each set, so what
-    a set is harder by for all is in the references' abilities. Both are fitted by marginal
-    likelihood over all models. The error is that of `set_difference`, where an item's value is the
-    model's ability and its influence on it (sandwich estimate).
+    Item difficulties are normally distributed around 0 in each set, and each model has one ability
+    on each set. If a set is harder for all models, this appears in the references' abilities. All
+    parameters are fitted by marginal likelihood over all models. The error is computed as in
+    `set_difference`, where the value of an item is the model's ability plus the item's influence on
+    it (sandwich estimate).
 
     References
     ----------
-    Bock & Aitkin (1981), Psychometrika 46, 443 (marginal likelihood); Kolen & Brennan (2014), Test
-    Equating, ch. 6 (two sets are put on one scale by the models that took both).
+    Marginal likelihood: Bock & Aitkin (1981), Psychometrika 46, 443. Putting two sets on one scale
+    through models that took both: Kolen & Brennan (2014), Test Equating, ch. 6.
     """
     if not references:
-        raise DataError("Abilities are compared with references; found none, expected at least 1.")
+        raise DataError(
+            "The number of references is 0. Expected at least 1, with whose abilities the tested "
+            "model's are compared."
+        )
     models = (tested, *references)
     sides = zip(*models, strict=True)
     fits = [fit_rasch(side, guessed) for side, guessed in zip(sides, chance, strict=True)]
@@ -230,8 +233,9 @@ def rasch_gap(
 def _error(
     difference: SetDifference, slope: float, references: int, prior: TauPrior | None
 ) -> dict[str, float]:
-    """Return the standard error, tau, p and limits in logits. `slope` is points a logit, because
-    the prior is in points.
+    """Return the standard error, tau, p and limits in logits.
+
+    `slope` is the accuracy per logit, which is needed because the prior is in points of accuracy.
     """
     if prior is None:
         return attributes(difference, "se", "tau", "pvalue", "low", "high")
@@ -256,18 +260,18 @@ def ability_gaps(
     prior: TauPrior | None = None,
     chance: tuple[float, float] = (0.0, 0.0),
 ) -> tuple[RaschGap, ...]:
-    """Return `rasch_gap` without guessing and, if an answer can be guessed, with all models
-    guessing.
+    """Return `rasch_gap` without guessing and, if answers can be guessed, also with guessing.
 
     Parameters
     ----------
     tested, references, clusters, prior, chance : object
-        As in `rasch_gap`.
+        Arguments of `rasch_gap`.
 
     Returns
     -------
     tuple of RaschGap
-        One result, or two if chance is above 0: answers do not tell which holds.
+        One result if chance is 0 in both sets. Otherwise two results, because the answers do not
+        show whether models guess.
 
     Raises
     ------
@@ -287,41 +291,42 @@ def fit_rasch(outcomes: Sequence[ArrayLike] | FloatArray, chance: float = 0.0) -
     Parameters
     ----------
     outcomes : (K, n) array
-        Outcomes 0 to 1 of K >= 2 models, NaN if missing.
+        Outcomes (0 to 1) of K >= 2 models on n items, NaN if missing.
     chance : float
-        Probability of a right answer if nothing is known, below 1. Above 0 the model is the
-        three-parameter model of equal slopes.
+        Probability (below 1) of a right answer to an unknown item. If it is above 0, the model is
+        the three-parameter model with equal slopes.
 
     Returns
     -------
     RaschFit
-        Abilities, spread and their influence.
+        Abilities, their influence, and the spread of difficulties.
 
     Raises
     ------
     DataError
-        If an outcome lies outside [0, 1], fewer than two models have answers, or the fit does not
-        converge.
+        If an outcome lies outside [0, 1], if fewer than two models have answers, or if the fit does
+        not converge.
 
     Notes
     -----
-    Half a known and half an unknown item of mean difficulty are added for every model
-    (Haldane-Anscombe). A model that is always right, or not above chance, then has a finite ability
-    with a large error. The logarithm of the spread has a normal (log 1.5, 1) prior, worth less than
-    an item.
+    For every model, half a right and half a wrong answer to an item of mean difficulty are added
+    (Haldane-Anscombe correction). A model that is always right, or not above chance, then has a
+    finite ability with a large error. The logarithm of the spread has a normal (log 1.5, 1) prior,
+    which weighs less than one item.
 
-    Items with the same answers are counted and not repeated: a fit of 1,000 items takes
+    Items with the same answers are counted instead of repeated, so a fit of 1,000 items takes
     milliseconds.
     """
     x = np.stack([np.asarray(row, dtype=float) for row in outcomes])
     known_answers = ~np.isnan(x)
     if np.any((x < 0) | (x > 1)):
         raise DataError(
-            "An outcome is 0 (wrong) to 1 (right), or NaN (missing); found another value."
+            "An outcome lies outside 0 to 1. Expected 0 (wrong) to 1 (right), or NaN (missing)."
         )
     if x.shape[0] < 2 or not known_answers.any(axis=1).all():
         raise DataError(
-            "A set needs two models with an answer each to tell how spread its difficulties are."
+            "Fewer than two models have an answer, or a model has none. Expected at least two "
+            "models with answers, to estimate the spread of difficulties."
         )
     filled = np.where(known_answers, x, -1.0)
     patterns, index, count = np.unique(filled, axis=1, return_inverse=True, return_counts=True)
@@ -339,29 +344,31 @@ def fit_rasch(outcomes: Sequence[ArrayLike] | FloatArray, chance: float = 0.0) -
         minus, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-9}
     ).x
     last = items.at(near)
-    step = np.linalg.solve(items.information(last), last.gradient)  # a Newton step
+    step = np.linalg.solve(items.information(last), last.gradient)  # one Newton step
     if not abs(last.gradient @ step) < _ENOUGH:
         raise DataError(
-            f"The Rasch model of {x.shape[0]} models was not fitted; are there answers of every one?"
+            f"The Rasch model of {x.shape[0]} models did not converge. Expected answers of every "
+            "model; check that none is empty."
         )
     best, k = items.at(near + step), x.shape[0]
     item = np.zeros((k + 1, x.shape[1] + k))
     item[:, : x.shape[1]] = best.scores[:, index.ravel()]
     item[np.arange(k), x.shape[1] + np.arange(k)] = 0.5 - scipy.special.expit(best.ability)
     influence = np.asarray(np.linalg.solve(items.information(best), item)[:k], dtype=np.float64)
-    # The prior of the spread keeps the sums from exactly 0.
+    # Because of the spread's prior, the sums are not exactly 0.
     influence -= influence.mean(axis=1, keepdims=True)
     return RaschFit(best.ability, best.spread, influence, best.posterior[index.ravel()], chance)
 
 
 @dataclass(frozen=True)
 class _At:
-    """Hold the log-likelihood at abilities and log spread, with its gradient (K + 1).
+    """Hold the log-likelihood at given abilities and log spread, with its gradient (K + 1,).
 
-    known (K, nodes): chance that a model knows an item of a difficulty; told (K, nodes): weight of
-    a right answer in its score, 1 if nobody guesses. By pattern of answers g: scores (K + 1, G),
-    what one such item adds to the gradient; posterior (G, nodes); pull (G, nodes), the score of the
-    log spread with the difficulty known.
+    known (K, nodes): probability that a model knows an item of each difficulty. told (K, nodes):
+    weight of a right answer in a model's score, 1 if nobody guesses. The other arrays have one
+    entry for each pattern of answers g. scores (K + 1, G): contribution of one item to the
+    gradient. posterior (G, nodes): posterior of the difficulty. pull (G, nodes): score of the log
+    spread given the difficulty.
     """
 
     ability: FloatArray
@@ -377,8 +384,11 @@ class _At:
 
 @dataclass(frozen=True)
 class _Items:
-    """Hold the patterns of answers: answered, right (G, K); count (G,), items of each; chance of a
-    guess."""
+    """Hold the distinct patterns of answers, with the number of items of each.
+
+    answered, right (G, K): which models answered, and which were right. count (G,): number of
+    items. chance: probability that a guess is right.
+    """
 
     answered: BoolArray
     right: FloatArray
@@ -386,10 +396,10 @@ class _Items:
     chance: float
 
     def at(self, parameters: FloatArray) -> _At:
-        """Return the likelihood at abilities and log spread.
+        """Return the likelihood and its derivatives at given abilities and log spread.
 
-        With the difficulty known, an answer's score is right * told - known; without it, its
-        posterior mean.
+        Given the difficulty, the score of an answer is right * told - known. Without it, the score
+        is the posterior mean of this expression.
         """
         ability, spread = parameters[:-1], float(np.exp(parameters[-1]))
         logit = ability[:, None] - spread * _NODES
@@ -419,10 +429,10 @@ class _Items:
         return _At(ability, spread, float(value), gradient, known, told, scores, posterior, pull)
 
     def information(self, at: _At) -> FloatArray:
-        """Return the observed information.
+        """Return the observed information matrix.
 
-        It is the mean of the information with the difficulty known, less the variance of the scores
-        (Louis 1982, JRSS B 44, 226).
+        It is the mean information given the difficulty minus the variance of the scores (Louis
+        1982, JRSS B 44, 226).
         """
         weights = self.count[:, None] * at.posterior
         guessed = at.told * (1 - (1 - self.chance) * at.told) * (self.right.T @ weights)
@@ -445,6 +455,7 @@ class _Items:
 
 
 def _with_own(groups: IntArray, models: int) -> IntArray:
-    """Return the clusters of items, and one of its own for each model's half answers."""
+    """Return the cluster of each item, followed by a separate cluster for each model's half
+    answers."""
     index = np.unique(groups, return_inverse=True)[1]
     return np.append(index, index.max(initial=-1) + 1 + np.arange(models))

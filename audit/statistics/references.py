@@ -1,9 +1,9 @@
-"""Test whether rewordings are harder for all models, or the tested model has memorised the
-originals.
+"""Test whether the tested model has memorised the originals, or rewordings are harder for all
+models.
 
-The drop of one model is compared with the drops of reference models on the same items and wordings.
-Rewordings that are harder, or broken, cost every model. What a model loses beyond the references is
-its own.
+The drop of the tested model is compared with the drops of reference models on the same items and
+wordings. Rewordings that are harder, or broken, lower the accuracy of every model. A drop beyond
+that of the references is specific to the tested model.
 """
 
 from collections.abc import Sequence
@@ -31,39 +31,41 @@ from audit.statistics.performance_curve import MIN_REFERENCES, N_CURVES, CurveRe
 from audit.statistics.priors import TauPrior
 from audit.statistics.wording_drop import equivalence, item_means
 
-# A model's answers to the original (K, n) and the variants (N, n).
+# Answers of one model to the original (K, n) and to the variants (N, n).
 Pair = tuple[FloatArray, FloatArray]
 Scale = Literal["points", "share", "logit"]
-LEVEL = 0.90  # level of the intervals, whose lower end is the limit of the one-sided test at 5 %
+LEVEL = 0.90  # The lower end of such an interval is the limit of the one-sided test at 5 %.
 SCALES: tuple[Scale, ...] = ("points", "share", "logit")
-FAR = 3.0  # number of standard deviations between clean models, an assumption like the prior
+FAR = 3.0  # number of standard deviations between clean models; an assumption like the prior
 
 
 @dataclass(frozen=True, kw_only=True)
 class BeyondReference(Tested):
-    """Report the drop of the tested model less what the references say it should be (accuracy 0-1).
+    """Report the tested model's drop minus the drop expected from the references (accuracy 0-1).
 
     Attributes
     ----------
     scale : {"points", "share", "logit"}
-        "points" expects the references' mean drop. "share" expects each reference's drop as a share
-        of its accuracy above chance, times the tested model's (a better model has more to lose).
-        "logit" moves the tested model by each reference's change in log-odds of a right answer (the
-        same change costs a model near 1 fewer points). The last two use the accuracies under the
-        variants, which memory of the original wording does not raise.
+        How the expected drop is computed. "points": the mean of the references' drops. "share":
+        each reference's drop as a share of its accuracy above chance, multiplied by the tested
+        model's accuracy above chance (a better model has more to lose). "logit": the tested model's
+        log-odds of a right answer change as much as each reference's (the same change costs a model
+        near accuracy 1 fewer points). "share" and "logit" use the accuracies under the variants,
+        which memory of the original wording does not raise.
     tau : float
-        Standard deviation of true drops between reference models: 0 if they differ by no more than
-        sampling explains, NaN with one reference, when it cannot be seen.
+        Standard deviation of true drops between reference models. It is 0 if the drops differ by no
+        more than sampling explains, and NaN with one reference, because it cannot be estimated
+        then.
     drops : (R,) tuple of float
-        Drop that each reference expects of the tested model.
+        Drop of the tested model expected from each reference.
     references : int
         Number of references R.
     plain : Tested
-        The same by what these references alone show of tau, without a prior.
+        The test without a prior, in which the references alone determine tau.
 
     Notes
     -----
-    low and high are a 90 % interval.
+    `low` and `high` are a 90 % interval.
     """
 
     scale: Scale
@@ -80,19 +82,18 @@ def on_scales(
     cluster: IntArray,
     prior: TauPrior | None = None,
 ) -> tuple[BeyondReference, ...]:
-    """Test, on each scale, that the tested model drops by more than a new model like the references
-    would.
+    """Test on each scale whether the tested model drops more than its references predict.
 
     Parameters
     ----------
     tested, references : Pair
-        Answers (original, variants) of each model, on the same n items.
+        Answers (original, variants) of each model to the same n items.
     chance : (n,) array
-        Accuracy of guessing each item.
+        Probability that a guess at each item is right.
     cluster : (n,) array
         Cluster of each item, 0..G-1.
     prior : TauPrior or None
-        Prior of tau; without one tau is what the references show.
+        Prior of tau; None estimates tau from the references alone.
 
     Returns
     -------
@@ -102,26 +103,29 @@ def on_scales(
     Raises
     ------
     DataError
-        If there are no references, or (scale "share") one is not above chance.
+        If there are no references, or (scale "share") if one is not above chance.
 
     Notes
     -----
-    Two sources of error are added. Items: the models met the same items, so the variance is that of
-    the influence of whole items (clusters) on the difference. Models: the references' drops differ
-    by more than items explain if wordings suit some models better; that variance tau^2 counts 1 +
-    1/R times, for the new model and for the references' mean. With a prior, p and interval average
-    over the posterior of tau (`audit.statistics.between_models.predictive`). Without, tau^2 is a
-    moment estimate (DerSimonian & Laird 1986, Controlled Clinical Trials 7, cut at 0), and from two
-    references on t has R - 1 degrees of freedom, as in `audit.statistics.set_difference` and for
-    the reason given there; with one reference tau is not in the error.
+    The variance has two parts. Items: all models answered the same items, so the first part is the
+    variance of the influence of whole items (clusters) on the difference. Models: if wordings suit
+    some models better, the references' drops differ by more than items explain. This variance tau^2
+    is multiplied by 1 + 1/R, for the new model and for the references' mean. With a prior, p and
+    interval average over the posterior of tau (`audit.statistics.between_models.predictive`).
+    Without a prior, tau^2 is a moment estimate (DerSimonian & Laird 1986, Controlled Clinical
+    Trials 7, at least 0). With two references or more, t then has R - 1 degrees of freedom, for the
+    reason given in `audit.statistics.set_difference`. With one reference, tau is not part of the
+    error.
 
-    With a prior, the spread between models is that of the scale on which the references agree best.
-    If rewording acts alike on one scale, the references' abilities spread their drops on the
-    others, and that is not a difference between models in what rewording costs them.
+    With a prior, the spread between models is taken from the scale on which the references agree
+    best. If rewording has the same effect on one scale, the references' different abilities spread
+    their drops on the other scales. This spread is not a difference between models in what
+    rewording costs them.
     """
     if not references:
         raise DataError(
-            "A difference in differences needs at least one reference model; found none."
+            "The number of reference models is 0. Expected at least 1 for a difference in "
+            "differences."
         )
     each = _beside(tested, references, chance, cluster)
     spreads = [spread_of(expected) for _, expected in each]
@@ -133,15 +137,16 @@ def on_scales(
 def no_larger_beside(
     tested: Pair, references: Sequence[Pair], chance: FloatArray, cluster: IntArray, delta: float
 ) -> float:
-    """Return the p for "less than delta is lost beyond the references" (`equivalence`), the largest
-    over the scales.
+    """Return the p-value for the claim that the drop beyond the references is below delta.
+
+    It is the largest p over the scales (`equivalence`).
 
     Parameters
     ----------
     tested, references, chance, cluster : object
-        As in `on_scales`.
+        Arguments of `on_scales`.
     delta : float
-        Largest drop that counts as none.
+        Smallest drop that matters.
 
     Returns
     -------
@@ -151,13 +156,13 @@ def no_larger_beside(
     Raises
     ------
     DataError
-        As in `on_scales`.
+        If there are no references, or (scale "share") if one is not above chance.
 
     Notes
     -----
-    If the rewordings are easier than the originals, every model gains and a drop is hidden; the
-    references show this gain. The error is that of the items. How much models differ is not in it,
-    since a model is cleared by its own drop too.
+    If the rewordings are easier than the originals, every model gains, and the gain hides a drop.
+    The references show this gain. The error is that of the items. Differences between models are
+    not part of it, because a model must also be cleared by its own drop.
     """
     each = _beside(tested, references, chance, cluster)
     return max(equivalence(beyond, delta).p_no_larger for beyond, _ in each)
@@ -165,14 +170,15 @@ def no_larger_beside(
 
 @dataclass(frozen=True)
 class FarBeyond:
-    """Report a test against the most that clean models lose beyond their references.
+    """Report a test against the largest drop that clean models show beyond their references.
 
     Attributes
     ----------
     limit : float
-        The most that a clean model is taken to lose beyond its references (accuracy 0-1).
+        Largest drop beyond the references that is assumed possible for a clean model (accuracy
+        0-1).
     pvalue : float
-        One-sided, for more than that.
+        One-sided p for a drop beyond the references that exceeds `limit`.
     """
 
     limit: float
@@ -182,30 +188,29 @@ class FarBeyond:
 def far_beyond(
     tested: Pair, references: Sequence[Pair], chance: FloatArray, cluster: IntArray, tau: float
 ) -> FarBeyond:
-    """Test that more is lost beyond the references than by any model that differs from them as
-    clean models do.
+    """Test whether the drop beyond the references is larger than any clean model's could be.
 
     Parameters
     ----------
     tested, references, chance, cluster : object
-        As in `on_scales`.
+        Arguments of `on_scales`.
     tau : float
-        Standard deviation of clean models' drops (accuracy 0-1).
+        Standard deviation between clean models' drops (accuracy 0-1).
 
     Returns
     -------
     FarBeyond
-        The limit and the largest p over the scales.
+        The limit, and the largest p over the scales.
 
     Raises
     ------
     DataError
-        As in `on_scales`.
+        If there are no references, or (scale "share") if one is not above chance.
 
     Notes
     -----
-    Clean models include those that are sensitive to wording. The loss must exceed FAR tau on every
-    scale; the error is that of the items.
+    Clean models include models that are sensitive to wording. The drop beyond the references must
+    exceed FAR * tau on every scale. The error is that of the items.
     """
     limit = FAR * tau
     each = _beside(tested, references, chance, cluster)
@@ -215,8 +220,11 @@ def far_beyond(
 def _beside(
     tested: Pair, references: Sequence[Pair], chance: FloatArray, cluster: IntArray
 ) -> list[tuple[Estimate, list[Estimate]]]:
-    """Return, on each scale, the tested model's drop less the references' mean, and the drop that
-    each reference expects."""
+    """Return, for each scale, the tested model's drop beyond the references and the expected drops.
+
+    The first is the drop minus the mean of the expected drops; there is one expected drop for each
+    reference.
+    """
     tested_answers, *others = [answered(*pair, chance, cluster) for pair in (tested, *references)]
     by_scale = []
     for scale in SCALES:
@@ -234,7 +242,7 @@ class Answered:
     original, variants : Estimate
         Accuracy under the original and under the variants.
     chance : Estimate
-        Accuracy of guessing these items.
+        Mean probability that a guess at these items is right.
     n : int
         Number of items.
     """
@@ -246,12 +254,12 @@ class Answered:
 
     @property
     def drop(self) -> Estimate:
-        """Return original - variants.
+        """Return the drop, the accuracy under the original minus that under the variants.
 
         Returns
         -------
         Estimate
-            The drop.
+            The drop, with its error.
         """
         return self.original.plus(self.variants, -1.0)
 
@@ -262,7 +270,7 @@ class Answered:
         Returns
         -------
         Estimate
-            The height, which memory of the original wording does not raise.
+            The accuracy above chance. Memory of the original wording does not raise it.
         """
         return self.variants.plus(self.chance, -1.0)
 
@@ -279,14 +287,14 @@ def answered(
     variants : (N, n) array
         Answers to the variants, NaN if missing.
     chance : (n,) array
-        Accuracy of guessing each item.
+            Probability that a guess at each item is right.
     cluster : (n,) array
         Cluster of each item, 0..G-1.
 
     Returns
     -------
     Answered
-        Accuracies.
+        Accuracies under the original and the variants, and the accuracy of guessing.
 
     Raises
     ------
@@ -309,9 +317,10 @@ def _beyond(
     best: tuple[float, float],
     prior: TauPrior | None,
 ) -> BeyondReference:
-    """Return the test of one scale.
+    """Return the test on one scale.
 
-    own, best: `spread_of` on this scale, and on the one where the references agree best.
+    own, best: results of `spread_of` on this scale, and on the scale on which the references agree
+    best.
     """
     r, df = len(expected), difference.df
     tau = float(np.sqrt(max(own[0] - own[1], 0.0))) if np.isfinite(own[0]) else float("nan")
@@ -332,13 +341,16 @@ def _beyond(
 
 
 def _expected(reference: Answered, tested: Answered, scale: Scale, k: int) -> Estimate:
-    """Return the drop that one reference expects of the tested model."""
+    """Return the drop of the tested model that is expected from one reference."""
     if scale == "points":
         return reference.drop
     if scale == "logit":
         return logit_drop(reference.original, reference.variants, tested.variants, tested.n)
     if reference.height.value <= 0:
-        raise DataError(f"Reference {k} is not above chance: no share of its accuracy can be lost.")
+        raise DataError(
+            f"Reference {k} is not above chance, so the share of its accuracy that it loses is "
+            "undefined. Expected references above chance."
+        )
     return times(reference.drop, reference.height, tested.height)
 
 
@@ -351,13 +363,12 @@ def reference_curve(
     n_draws: int = N_CURVES,
     rng: np.random.Generator,
 ) -> CurveResult:
-    """Return ConStat's curve (`audit.statistics.performance_curve`) with the rewordings as
-    reference benchmark.
+    """Return the comparison with ConStat's curve, with the rewordings as reference benchmark.
 
     Parameters
     ----------
     tested, references, chance, cluster : object
-        As in `on_scales`.
+        Arguments of `on_scales`.
     n_draws : int
         Number of resamples.
     rng : numpy.random.Generator
@@ -366,7 +377,7 @@ def reference_curve(
     Returns
     -------
     CurveResult
-        The tested model against the curve.
+        The tested model's accuracy compared with the curve (`audit.statistics.performance_curve`).
 
     Raises
     ------
@@ -375,12 +386,13 @@ def reference_curve(
 
     Notes
     -----
-    Items (clusters) are resampled together for the original and the variants. Unlike two
-    benchmarks, they are the same items.
+    Each item (cluster) is resampled together with its variants, since both are the same items. Two
+    different benchmarks would be resampled independently.
     """
     if len(references) < MIN_REFERENCES:
         raise DataError(
-            f"A curve needs at least {MIN_REFERENCES} reference models; found {len(references)}."
+            f"The number of reference models is {len(references)}. Expected at least "
+            f"{MIN_REFERENCES} to fit a curve."
         )
     rows, n = [], 0
     for original, variants in (tested, *references):

@@ -1,4 +1,4 @@
-"""Resample items, with every arm of an item carried together, and compute intervals."""
+"""Resample items, keeping all arms of an item together, and compute intervals."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -16,8 +16,9 @@ N_RESAMPLES = 10_000
 
 @dataclass(frozen=True)
 class Interval:
-    """Hold a confidence interval, in the unit of the estimate (accuracy 0-1 unless stated
-    otherwise).
+    """Hold a confidence interval, in the unit of the estimate.
+
+    The unit is accuracy (0-1) unless stated otherwise.
 
     Attributes
     ----------
@@ -39,19 +40,19 @@ class Interval:
     se: float
 
     def at_least(self, arm: float, within: float = 1.0) -> "Interval":
-        """Return the interval with arms no shorter than a minimum.
+        """Return the interval with a minimum distance from the estimate to each end.
 
         Parameters
         ----------
         arm : float
             Shortest distance from the estimate to either end (`unseen_change`).
         within : float
-            Ends are cut at -within and within.
+            Largest absolute value of an end.
 
         Returns
         -------
         Interval
-            The widened interval.
+            The interval, widened if necessary.
         """
         low, high = min(self.low, self.estimate - arm), max(self.high, self.estimate + arm)
         return replace(self, low=max(low, -within), high=min(high, within))
@@ -59,18 +60,18 @@ class Interval:
 
 @dataclass(frozen=True)
 class Resamples:
-    """Hold one statistic of K values over B resamples.
+    """Hold the resamples of K statistics over B resamples.
 
     Attributes
     ----------
     estimate : (K,) array
-        Values over the whole sample.
+        Statistics of the whole sample.
     draws : (B, K) array
-        Values over the resamples.
+        Statistics of each resample.
     jackknife : (J, K) array
-        Values with one pattern of outcomes left out once.
+        Statistics with one unit of each pattern of outcomes left out.
     jackknife_weight : (J,) array
-        How many units have each pattern.
+        Number of units with each pattern.
     """
 
     estimate: FloatArray
@@ -88,15 +89,15 @@ class Resamples:
         confidence : float
             Coverage, between 0 and 1.
         method : {"percentile", "bca"}
-            Quantiles of the resamples, or these corrected for bias and skewness.
+            "percentile" uses quantiles of the resamples. "bca" corrects them for bias and skewness.
         units : float or None
-            How many items, or clusters of one size (`cluster_df` + 1), were resampled; the interval
-            is widened by `expansion`.
+            Number of items, or of clusters of equal size (`cluster_df` + 1), that were resampled.
+            The interval is widened by `expansion`; None does not widen it.
 
         Returns
         -------
         tuple of Interval
-            K intervals; NaN ends if the resamples cannot tell.
+            K intervals. The ends are NaN if the resamples do not determine them.
 
         Raises
         ------
@@ -108,7 +109,9 @@ class Resamples:
         The corrected method is BCa (Efron 1987, JASA 82).
         """
         if not 0 < confidence < 1:
-            raise DataError(f"A confidence lies between 0 and 1, such as 0.95; found {confidence}.")
+            raise DataError(
+                f"The confidence is {confidence}. Expected a value between 0 and 1. Example: 0.95."
+            )
         tail = float(
             scipy.stats.norm.cdf(
                 scipy.stats.norm.ppf((1 - confidence) / 2) * expansion(confidence, units)
@@ -117,12 +120,12 @@ class Resamples:
         out = []
         for k, estimate in enumerate(self.estimate):
             draws = self.draws[:, k]
-            # A resample without a single complete pair has no value.
+            # A resample in which no pair has both answers has no value.
             draws = draws[np.isfinite(draws)]
             ends, low, high, se = np.array([tail, 1 - tail]), np.nan, np.nan, np.nan
             if draws.size and np.isfinite(estimate):
                 ends = self._bca(k, draws, ends) if method == "bca" else ends
-                if np.isfinite(ends).all():  # With about two units the correction has no meaning.
+                if np.isfinite(ends).all():  # BCa is not defined with about two units.
                     low, high = np.quantile(draws, ends)
                     se = float(draws.std(ddof=1)) if draws.size > 1 else np.nan
             out.append(Interval(float(estimate), float(low), float(high), confidence, method, se))
@@ -140,12 +143,12 @@ class Resamples:
         spread = float(np.sum(w * deviation**2)) if w.size else 0.0
         skew = float(np.sum(w * deviation**3) / (6 * spread**1.5)) if spread > 0 else 0.0
         z = bias + scipy.stats.norm.ppf(probabilities)
-        with np.errstate(invalid="ignore"):  # z may be infinite: the caller sees the NaN.
+        with np.errstate(invalid="ignore"):  # z may be infinite; the caller handles the NaN.
             return scipy.stats.norm.cdf(bias + z / (1 - skew * z))
 
 
 def expansion(confidence: float, units: float | None) -> float:
-    """Return how much wider than a normal quantile an interval must be.
+    """Return the factor by which a normal quantile is multiplied to widen a bootstrap interval.
 
     Parameters
     ----------
@@ -161,9 +164,9 @@ def expansion(confidence: float, units: float | None) -> float:
 
     Notes
     -----
-    A bootstrap of m units spreads sqrt((m - 1) / m) times as much as it should, and knows its
-    spread no better than a t statistic does (Hesterberg 2015, The American Statistician 69, the
-    expanded percentile interval).
+    The spread of a bootstrap of m units is too small by a factor sqrt((m - 1) / m). It is also
+    estimated with no more than m - 1 degrees of freedom. The factor corrects for both (expanded
+    percentile interval, Hesterberg 2015, The American Statistician 69).
     """
     if units is None or units < 2:
         return 1.0
@@ -188,13 +191,13 @@ def effective_number(values: FloatArray, cluster: IntArray) -> FloatArray:
     Returns
     -------
     (R,) array
-        Number of present values over their design effect (1 or more), the robust variance over that
-        of values.
+        Number of present values divided by their design effect (at least 1). The design effect is
+        the cluster-robust variance divided by the variance for independent values.
 
     Notes
     -----
-    If no value differs from the mean, the effective number is that of clusters: items of one text
-    may all change, or none.
+    If all values of a row are equal, the effective number is the number of clusters, because the
+    items of one text may all change together.
     """
     if np.unique(cluster).size == cluster.size:
         return np.array([float(np.sum(~np.isnan(row))) for row in values])
@@ -217,7 +220,7 @@ def effective_number(values: FloatArray, cluster: IntArray) -> FloatArray:
 
 
 def unseen_share(number: FloatArray, confidence: float = 0.95) -> FloatArray:
-    """Return the share that no one of so many independent values shows by chance.
+    """Return the largest share of cases that may remain unseen in a number of independent values.
 
     Parameters
     ----------
@@ -229,8 +232,8 @@ def unseen_share(number: FloatArray, confidence: float = 0.95) -> FloatArray:
     Returns
     -------
     array
-        The share p at which no value shows it with probability (1 - confidence) / 2; 1 if there are
-        no values.
+        The share p for which no value shows the case with probability (1 - confidence) / 2; 1 if
+        there are no values.
 
     Examples
     --------
@@ -242,7 +245,7 @@ def unseen_share(number: FloatArray, confidence: float = 0.95) -> FloatArray:
 
 
 def unseen_change(values: FloatArray, cluster: IntArray, confidence: float = 0.95) -> float:
-    """Return the share of items that may change without one of these showing it.
+    """Return the share of items that may change although none of the observed items shows it.
 
     Parameters
     ----------
@@ -256,18 +259,18 @@ def unseen_change(values: FloatArray, cluster: IntArray, confidence: float = 0.9
     Returns
     -------
     float
-        A length: no interval is shorter to either side.
+        The share, 0-1. Intervals extend at least this far from the estimate to either side.
 
     Notes
     -----
-    If few or no items differ, resampling them shows no spread.
+    If few or no items differ, a bootstrap of the items shows no spread.
     """
     return float(unseen_share(effective_number(values[None], cluster), confidence)[0])
 
 
 @dataclass(frozen=True)
 class SweepResamples:
-    """Hold R conditions against a baseline, all statistics over the same resamples.
+    """Hold the resamples of R conditions and their baseline; all statistics use the same resamples.
 
     Attributes
     ----------
@@ -276,7 +279,7 @@ class SweepResamples:
     noisy, gain : Resamples
         Accuracies and gains of the conditions (K = R).
     mean_gain : Resamples
-        Mean gain over conditions (K = 1).
+        Mean gain over the conditions (K = 1).
     """
 
     clean: Resamples
@@ -286,7 +289,7 @@ class SweepResamples:
 
 
 def _sweep_sums(clean: FloatArray, noisy: FloatArray) -> FloatArray:
-    """Return (2 + 4R, n) terms, of whose sums the statistics of `bootstrap_sweep` are ratios."""
+    """Return (2 + 4R, n) terms; the statistics of `bootstrap_sweep` are ratios of their sums."""
     seen_clean, seen = ~np.isnan(clean), ~np.isnan(noisy)
     both = seen & seen_clean
     of_clean, of_noisy = np.where(seen_clean, clean, 0)[None], np.where(seen, noisy, 0)
@@ -296,7 +299,8 @@ def _sweep_sums(clean: FloatArray, noisy: FloatArray) -> FloatArray:
 
 
 def _sweep_means(totals: FloatArray) -> FloatArray:
-    """Return clean, R noisy accuracies, R gains and the mean gain from totals (B, 2 + 4R)."""
+    """Return the clean accuracy, R noisy accuracies, R gains and the mean gain, from (B, 2 +
+    4R)."""
     noisy_sum, noisy_n, gain_sum, gain_n = np.split(totals[:, 2:], 4, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         gains = gain_sum / gain_n
@@ -340,15 +344,15 @@ def bootstrap_sweep(
 
     Notes
     -----
-    Accuracies are over the items answered in that arm; a gain is over the pairs with both answers.
-    Both are ratios of sums over clusters, so clusters of different sizes and missing answers need
-    no special case.
+    The accuracy of an arm is over the items answered in that arm; a gain is over the pairs with
+    both answers. Both are ratios of sums over clusters, so clusters of different sizes and missing
+    answers need no special treatment.
     """
     clean, noisy, cluster = checked_pair(clean, noisy, cluster)
     r = noisy.shape[0]
 
     n = clean.size
-    # A block of items at a time: all their sums together are many times larger than the outcomes.
+    # Items are processed in blocks, because the sums need many times the memory of the outcomes.
     if np.unique(cluster).size == n:
         parts = (slice(start, start + ITEMS) for start in range(0, n, ITEMS))
         pattern, count = patterns_of(_sweep_sums(clean[part], noisy[:, part]) for part in parts)
@@ -380,12 +384,12 @@ def studentised_pvalue(
     n_resamples: int = N_RESAMPLES,
     rng: np.random.Generator,
 ) -> float:
-    """Test that the scores of items have mean zero, by the bootstrap-t.
+    """Test whether the mean of the scores is above zero, by the bootstrap-t.
 
     Parameters
     ----------
     scores : (n,) array
-        Scores; NaN is left out.
+        Score of each item; NaN is left out.
     cluster : (n,) array or None
         Cluster of each item; None makes every item its own cluster.
     n_resamples : int
@@ -400,10 +404,10 @@ def studentised_pvalue(
 
     Notes
     -----
-    The statistic is the mean over its (clustered) standard error, and its null distribution that of
-    resamples around the observed mean (Efron & Tibshirani 1993, section 16.4). It is made for means
-    over settings, which are neither symmetric around zero (no sign flips) nor runs that can be
-    exchanged.
+    The statistic is the mean divided by its (clustered) standard error. Its null distribution is
+    that of resamples around the observed mean (Efron & Tibshirani 1993, section 16.4). The test is
+    intended for means over settings. Such means are not symmetric around zero, which a sign flip
+    requires, and they are not runs that can be exchanged.
     """
     known = ~np.isnan(scores)
     groups = np.arange(scores.size) if cluster is None else np.asarray(cluster)
@@ -416,7 +420,7 @@ def studentised_pvalue(
         spread = np.sqrt(np.maximum(square - total**2 / g, 0))
         with np.errstate(divide="ignore", invalid="ignore"):
             t = (total - centre) / spread
-        # Without any spread nothing can be said at the centre; everything else is far off.
+        # Without spread, a value at the centre gives 0 and any other value is infinitely far off.
         at_centre = np.abs(total - centre) < 1e-12
         return np.where(
             spread > 1e-12, t, np.where(at_centre, 0.0, np.copysign(np.inf, total - centre))

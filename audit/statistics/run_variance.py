@@ -1,12 +1,13 @@
-"""Estimate run-to-run variance: what batches, endpoints and engines add to an accuracy.
+"""Estimate the run-to-run variance that batches, endpoints and engines add to an accuracy.
 
-Two runs of one setting on the same questions differ for two reasons. Each question's answer varies,
-which the tests over items know. Something common to a whole run may shift, which items cannot show.
-The second part is estimated from runs that repeat a setting.
+Two runs of one setting on the same questions differ for two reasons. First, the answer to each
+question varies; the tests over items include this part. Second, a whole run may be shifted by a
+common cause, which items cannot show. The second part is estimated here, from runs that repeat a
+setting.
 
-The estimate then enters every test and interval, for each side of a comparison by itself: clean
-replicates do not tell what the noisy arm's runs vary by. If a side was not repeated, a test assumes
-the largest shift that is plausible, and the verdict says so.
+The estimate enters every test and interval, for each side of a comparison separately: replicates of
+the clean arm do not show how much the noisy arm's runs vary. If a side was not repeated, a test
+assumes the largest plausible shift, and the verdict says so.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ EVIDENCE = 0.05  # level of the test that runs differ by more than their items e
 
 @dataclass(frozen=True)
 class RunContrasts:
-    """Hold J independent differences between runs that should be equal.
+    """Hold J independent contrasts, differences between runs that should be equal.
 
     Attributes
     ----------
     squares : (J,) array
         Squared differences of accuracy.
     sampling : (J,) array
-        Variance of each difference that items alone explain.
+        Variance of each difference that is due to items alone.
     """
 
     squares: FloatArray
@@ -41,18 +42,18 @@ class RunContrasts:
 
 @dataclass(frozen=True)
 class RunVariance:
-    """Hold the variance of a run's shift, in accuracy^2 (0-1 scale).
+    """Hold the variance of the shift of a whole run, as a squared accuracy (0-1 scale).
 
     Attributes
     ----------
     estimate : float
-        Moment estimate from `df` contrasts, never below 0.
+        Moment estimate from `df` contrasts, at least 0.
     used : float
-        Variance that tests and intervals assume: the estimate and its standard error, or, if
-        `capped`, the largest that is plausible.
+        Variance that tests and intervals assume. It is the estimate plus its standard error or, if
+        `capped`, the largest plausible variance.
     df : int
-        Number of contrasts. With 0 nothing is measured: both variances are 0 here, and `RunShifts`
-        says what is assumed.
+        Number of contrasts. If it is 0, nothing was measured: `estimate` and `used` are 0, and
+        `RunShifts` supplies the assumed variance.
     capped : bool
         True if `used` is the largest plausible variance.
     """
@@ -75,13 +76,13 @@ class RunShifts:
     noisy, controls : RunVariance
         Variance of a run's shift on each side.
     plausible_sd : float
-        Largest standard deviation of a shift that is plausible, accuracy 0-1.
+        Largest plausible standard deviation of a shift, as an accuracy (0-1).
 
     Notes
     -----
-    If the noisy side was not measured, plausible_sd is assumed. If the controls were not, the noisy
-    side's variance is assumed for them: nothing happens to them that does not happen to it. The
-    default is a world without shifts.
+    If the noisy side was not measured, plausible_sd is assumed for it. If the controls were not
+    measured, the noisy side's variance is assumed for them, because whatever shifts controls also
+    shifts noisy runs. The default values assume that runs have no shifts.
     """
 
     noisy: RunVariance = UNMEASURED
@@ -95,7 +96,7 @@ class RunShifts:
         Returns
         -------
         tuple of float
-            Variance of the noisy side and of the controls.
+            Variance of a run's shift on the noisy side and on the side of the controls.
         """
         noisy = self.noisy.used if self.noisy.df else self.plausible_sd**2
         return noisy, self.controls.used if self.controls.df else noisy
@@ -106,15 +107,15 @@ class RunShifts:
         Parameters
         ----------
         repeated : bool
-            True if the noisy arm was repeated at the same levels. The scatter of its accuracies
-            over the levels of one replicate measures their shifts, but not a shift that all levels
-            share.
+            True if the noisy arm was repeated at the same levels. Without repeats, the scatter of
+            its accuracies over levels measures the shifts of single levels, but not a shift common
+            to all levels.
 
         Returns
         -------
         tuple of float
-            Variance of the noisy side and of the controls, at least the plausible one on a side
-            that was not repeated.
+            Variance on the noisy side and on the side of the controls. For a side that was not
+            repeated it is at least plausible_sd^2.
         """
         (noisy, controls), floor = self.used, self.plausible_sd**2
         return noisy if repeated else max(noisy, floor), controls if self.controls.df else max(
@@ -123,27 +124,26 @@ class RunShifts:
 
 
 def contrasts_of(values: FloatArray, trend: FloatArray, cluster: np.ndarray) -> RunContrasts:
-    """Return the contrasts of runs that should be equal but for their trend.
+    """Return the contrasts between runs that should be equal except for a trend.
 
     Parameters
     ----------
     values : (K, n) array
         Values of K runs on the same items, NaN without an answer.
     trend : (K, P) array
-        Columns that may differ between runs, a column of ones at the least.
+        Columns of the design by which runs may differ. A column of ones is required.
     cluster : (n,) array
         Cluster of each item.
 
     Returns
     -------
     RunContrasts
-        K - rank(trend) orthonormal contrasts; empty if too few distinct runs are left.
+        K - rank(trend) orthonormal contrasts; none if too few distinct runs are left.
 
     Notes
     -----
-    Runs that repeat another answer for answer tell nothing and are counted once. The part that
-    items explain is the variance of a mean over clusters, of each item's deviation from its run's
-    mean.
+    Runs with identical answers carry no information and are counted once. The variance due to items
+    is that of a mean over clusters, computed from each item's deviation from the mean of its run.
     """
     kept: list[int] = []
     for k, run in enumerate(values):
@@ -163,7 +163,7 @@ def contrasts_of(values: FloatArray, trend: FloatArray, cluster: np.ndarray) -> 
 
 
 def together(contrasts: Iterable[RunContrasts]) -> RunContrasts:
-    """Return the contrasts of several settings or cells as one record.
+    """Return the contrasts of several settings or cells in a single record.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def together(contrasts: Iterable[RunContrasts]) -> RunContrasts:
     Returns
     -------
     RunContrasts
-        All contrasts, in the order given.
+        All contrasts, in the given order.
     """
     records = [RunContrasts(np.zeros(0), np.zeros(0)), *contrasts]
     squares = np.concatenate([record.squares for record in records])
@@ -181,29 +181,29 @@ def together(contrasts: Iterable[RunContrasts]) -> RunContrasts:
 
 
 def pooled_run_variance(contrasts: Iterable[RunContrasts], plausible_sd: float) -> RunVariance:
-    """Estimate one run variance over the cells of a panel (method of moments).
+    """Estimate one run variance for all cells of a panel (method of moments).
 
     Parameters
     ----------
     contrasts : iterable of RunContrasts
         Contrasts of the cells.
     plausible_sd : float
-        Largest standard deviation of a shift that is plausible, accuracy 0-1.
+        Largest plausible standard deviation of a shift, as an accuracy (0-1).
 
     Returns
     -------
     RunVariance
-        Mean of squares - sampling, cut at 0; `UNMEASURED` without contrasts.
+        The estimate is the mean of squares - sampling, at least 0. `UNMEASURED` without contrasts.
 
     Notes
     -----
-    One standard error is added to the estimate. With few repeated runs the estimate is often 0 by
-    luck, and a t quantile with one or two degrees of freedom would treat shifts as large as the
-    sampling error itself as likely, at any n.
+    One standard error is added to the estimate, because with few repeated runs the estimate is
+    often 0 by chance. A t quantile with one or two degrees of freedom would instead treat shifts as
+    large as the sampling error as likely, for any n.
 
-    Unless the runs differ by more than their items explain (chi-squared, level EVIDENCE), the sum
-    is at most plausible_sd^2: few repeats cannot exclude absurd shifts, and give no reason to
-    assume them.
+    If a test does not show that the runs differ by more than their items explain (chi-squared,
+    level EVIDENCE), the sum is at most plausible_sd^2. A few repeats cannot exclude implausibly
+    large shifts, but they are no reason to assume them.
     """
     pooled = together(contrasts)
     squares, sampling = pooled.squares, pooled.sampling
@@ -211,7 +211,8 @@ def pooled_run_variance(contrasts: Iterable[RunContrasts], plausible_sd: float) 
     if df == 0:
         return UNMEASURED
     estimate = max(float(np.mean(squares - sampling)), 0.0)
-    # A square is (variance + sampling) chi-squared with one degree of freedom.
+    # Each square is distributed as (variance + sampling) times chi-squared with one degree of
+    # freedom.
     used = estimate + float(np.sqrt(2 * np.sum((estimate + sampling) ** 2)) / df)
     ratio = float(np.sum(squares[sampling > 0] / sampling[sampling > 0]))
     alike = scipy.stats.chi2.sf(ratio, df) > EVIDENCE and not np.any(squares[sampling == 0] > 0)
@@ -220,25 +221,27 @@ def pooled_run_variance(contrasts: Iterable[RunContrasts], plausible_sd: float) 
 
 
 def own_variance(own: RunContrasts, panel: RunVariance, plausible_sd: float) -> RunVariance:
-    """Return the panel's run variance, or a cell's own if its runs differ by more than that.
+    """Return the panel's run variance, or a cell's own if its runs differ significantly more.
 
     Parameters
     ----------
     own : RunContrasts
         Contrasts of the cell.
     panel : RunVariance
-        Variance over the panel.
+        Run variance of the panel.
     plausible_sd : float
-        Largest standard deviation of a shift that is plausible, accuracy 0-1.
+        Largest plausible standard deviation of a shift, as an accuracy (0-1).
 
     Returns
     -------
     RunVariance
-        The panel's, unless the cell's contrasts exceed it (chi-squared, level EVIDENCE).
+        The cell's own variance if its contrasts exceed the panel's variance (chi-squared, level
+        EVIDENCE), otherwise the panel's variance.
 
     Notes
     -----
-    One model's endpoint may shift while the others' stand still: their mean would hide it.
+    The endpoint of a single model may shift while those of the others do not. A mean over the panel
+    would hide this.
     """
     ratio = float(np.sum(own.squares / np.maximum(panel.used + own.sampling, 1e-12)))
     if not own.squares.size or scipy.stats.chi2.sf(ratio, own.squares.size) > EVIDENCE:

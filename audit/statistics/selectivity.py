@@ -1,15 +1,16 @@
-"""Test whether an attribute edit moves answers more than a surface edit does.
+"""Test whether an attribute edit changes answers more often than a surface edit does.
 
-The measures are D = attr - max(fmt, sem), and the ratio CSR. The ratio of li2026 is biased down by
-its max() and made by its floor if both surface families are near 0 (notes of this audit: at a true
-ratio of 1 its interval calls 6.7-7.7 % of cells "non-selective" where 2.5 % are promised). So the
-statement rests on the difference, by an intersection-union test, and the ratio stands beside it.
+The measures are D = attr - max(fmt, sem) and the ratio CSR. The ratio of li2026 is biased down by
+its max(), and it is determined by its floor if both surface families are near 0. At a true ratio of
+1, its interval calls 6.7-7.7 % of cells "non-selective", where 2.5 % are nominal. So the conclusion
+rests on the difference, by an intersection-union test, and the ratio is reported beside it.
 
-An attribute edit that is presented once an item moves an answer or not. If nearly none or nearly
-all move, few items show no variance, and a t-test of them finds too much (10 % of clean models at
-60 items; an invariance cell of 24 in which nothing moved had a limit of 0). So every difference is
-tested with one more cluster that moves by +1 and one by -1, as Agresti & Min (2005, Statistics in
-Medicine 24) add half of each to paired proportions; half is too little here.
+An attribute edit that is presented once per item either changes the answer or not. If nearly none
+or nearly all answers change, few items show variance and a t-test rejects too often: 10 % of clean
+models with 60 items. In one invariance cell of 24 items, none of which changed, the limit was 0. So
+every difference is tested with two added clusters, of which one changes by +1 and one by -1.
+Agresti & Min (2005, Statistics in Medicine 24) add half of each to paired proportions; half is too
+little here.
 """
 
 from dataclasses import dataclass
@@ -23,32 +24,34 @@ from audit.statistics.drawing import cluster_df
 from audit.statistics.estimate import Estimate, fieller
 from audit.statistics.paired import FloatArray, IntArray
 
-EPSILON = 0.01  # li2026, section 3: an engineering floor of the ratio's denominator
-DENOMINATOR_MIN = 0.02  # li2026, G3; here it bounds the denominator's lower limit
+EPSILON = 0.01  # li2026, section 3: floor of the ratio's denominator
+DENOMINATOR_MIN = 0.02  # li2026, G3; here it applies to the denominator's lower limit.
 N_RESAMPLES = 1000  # li2026, section 3
-_ADDED = 1  # number of added clusters that move up, and of as many that move down
+_ADDED = 1  # number of added clusters that change by +1, and of added clusters that change by -1
 
 
 @dataclass(frozen=True)
 class Selectivity:
-    """Report D = attr - max(fmt, sem) with its tests.
+    """Report the difference D = attr - max(fmt, sem) with its tests.
 
     Attributes
     ----------
     difference : float
         D.
     low, high : float
-        95 % interval of D, within -1 to 1, that agrees with the tests at 2.5 % each: low > margin
-        just if above_p < .025.
+        95 % interval of D, within -1 to 1. It agrees with the two tests at 2.5 %: low > margin if
+        and only if above_p < .025.
     above_p : float
-        One-sided p that attr is above both surface families by more than the margin
-        (intersection-union, so that no correction is needed).
+        One-sided p for the claim that attr exceeds both surface families by more than the margin
+        (intersection-union test, which needs no correction).
     below_p : float
-        One-sided p that attr is not above one of them by the margin (Bonferroni over the two).
+        One-sided p for the claim that attr does not exceed one of the two families by the margin
+        (Bonferroni over the two).
     over_format, over_semantic : Mean
-        Each difference, with its plain interval.
+        attr - fmt and attr - sem, each with its plain interval.
     without : str
-        Family that has no value, so that the other alone stands in its place; "" with both.
+        Name of the surface family that has no values, so that only the other one is used; "" if
+        both have values.
     """
 
     difference: float
@@ -63,23 +66,23 @@ class Selectivity:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Report CSR = attr / max(fmt, sem, epsilon).
+    """Report the ratio CSR = attr / max(fmt, sem, epsilon).
 
     Attributes
     ----------
     estimate, low, high : float
         CSR as published, with its paired percentile interval over resampled clusters.
     support : float
-        Share of the resamples with a ratio above 1, which is not a p-value.
+        Share of the resamples with a ratio above 1. It is not a p-value.
     floored : float
-        Share of the resamples at the floor epsilon.
+        Share of the resamples in which the denominator is the floor epsilon.
     reported : bool
-        True if the denominator's lower 95 % limit reaches .02, so that the ratio means something.
+        True if the denominator's lower 95 % limit is at least .02, so that the ratio is meaningful.
     denominator_low : float
-        That lower limit.
+        Lower 95 % limit of the denominator.
     fieller_low, fieller_high : float or None
-        `ratio_limits`, the interval to quote; None unless `reported`. The upper end is infinite if
-        nothing bounds it.
+        Result of `ratio_limits`, the interval to quote; None unless `reported`. The upper end is
+        infinite if the data do not bound it.
     """
 
     estimate: float
@@ -96,12 +99,12 @@ class Ratio:
 def selectivity(
     attr: FloatArray, fmt: FloatArray, sem: FloatArray, cluster: IntArray, margin: float = 0.0
 ) -> Selectivity:
-    """Test whether attribute edits move answers more than both surface families.
+    """Test whether attribute edits change answers more often than both surface families.
 
     Parameters
     ----------
     attr, fmt, sem : (n,) array
-        Change of each item under each family, 0-1, NaN if missing.
+        Change (0-1) of each item under attribute, format and semantic edits, NaN if missing.
     cluster : (n,) array
         Cluster of each item.
     margin : float
@@ -110,12 +113,12 @@ def selectivity(
     Returns
     -------
     Selectivity
-        D, its interval and tests.
+        D with its interval and tests.
 
     Raises
     ------
     DataError
-        If attribute and surface edits share no item.
+        If no item has both an attribute edit and a surface edit.
     """
     values = {"format": attr - fmt, "semantic": attr - sem}
     pairs = {name: clustered_mean(value, cluster) for name, value in values.items()}
@@ -125,9 +128,11 @@ def selectivity(
             padded.append(_padded(values[name], cluster, 1.0, -1.0))
     if not padded:
         raise DataError(
-            "No item has an answer to an attribute edit and to a surface edit: nothing can be compared."
+            "The number of items with an answer to an attribute edit and to a surface edit is 0. "
+            "Expected at least 1, since the two are compared."
         )
-    # Intersection-union: above both at 2.5 % each. Below one of k: 2.5 % over the k tests together.
+    # "Above both" is tested at 2.5 % for each family (intersection-union), "below one of k" at 2.5
+    # % / k.
     alpha, k = 0.025, len(padded)
     lows = [_value(mean) - _reach(mean, alpha) for mean in padded]
     highs = [_value(mean) + _reach(mean, alpha / k) for mean in padded]
@@ -145,10 +150,11 @@ def selectivity(
 
 
 def _padded(values: FloatArray, cluster: IntArray, up: float, down: float) -> Estimate | None:
-    """Return the mean with clusters of usual size added that are `up`, and as many that are `down`,
-    throughout.
+    """Return the mean with added clusters of average size, one in which all values are `up`, one
+    `down`.
 
-    Its degrees of freedom are those of the real clusters; None if there are fewer than two.
+    Its degrees of freedom are those of the real clusters. Return None if there are fewer than two
+    clusters.
     """
     known = ~np.isnan(values)
     x, c = values[known], cluster[known]
@@ -159,7 +165,7 @@ def _padded(values: FloatArray, cluster: IntArray, up: float, down: float) -> Es
     size, total = x.size / g, g + 2 * _ADDED
     n = x.size + 2 * _ADDED * size
     mean = float((x.sum() + _ADDED * size * (up + down)) / n)
-    # As in `drawing.influence`; it is 1 if clusters are alike.
+    # The factor of `drawing.influence`; it is 1 if all clusters have the same size.
     large = np.sqrt((1 - 1 / total) / (1 - sizes / n))
     more = np.repeat([up - mean, down - mean], _ADDED) * size
     parts = np.append(np.bincount(place, x - mean, g) * large, more) / n
@@ -175,7 +181,7 @@ def _reach(mean: Estimate | None, alpha: float) -> float:
 
 
 def _p_above(mean: Estimate | None, margin: float) -> float:
-    """Return the one-sided p of a mean above the margin; .5 if one cluster can tell nothing."""
+    """Return the one-sided p for a mean above the margin; .5 without an estimate (one cluster)."""
     return float(scipy.special.stdtr(mean.df, (margin - mean.value) / mean.se)) if mean else 0.5
 
 
@@ -212,12 +218,12 @@ def ratio(
     epsilon: float = EPSILON,
     n_resamples: int = N_RESAMPLES,
 ) -> Ratio:
-    """Return CSR with intervals; every family of an item is resampled together.
+    """Return CSR with intervals; all edits of an item are resampled together.
 
     Parameters
     ----------
     attr, fmt, sem : (n,) array
-        Change of each item under each family, 0-1, NaN if missing.
+        Change (0-1) of each item under attribute, format and semantic edits, NaN if missing.
     cluster : (n,) array
         Cluster of each item, the unit of resampling.
     rng : numpy.random.Generator
@@ -230,7 +236,7 @@ def ratio(
     Returns
     -------
     Ratio
-        CSR, its intervals and how often it is floored.
+        CSR, its intervals, and the share of resamples at the floor.
 
     Raises
     ------
@@ -240,12 +246,13 @@ def ratio(
     families = (attr, fmt, sem)
     if any(family.shape != cluster.shape for family in families):
         raise DataError(
-            "Unpaired input: the three families and the clusters must be of the same items, in one order."
+            "The shapes of attr, fmt, sem and cluster differ. Expected one value of each for the "
+            "same items, in the same order."
         )
     _, place = np.unique(cluster, return_inverse=True)
     g = int(place.max()) + 1 if place.size else 0
     if not g:
-        raise DataError("No items: CSR needs at least one.")
+        raise DataError("The number of items is 0. Expected at least 1 to compute CSR.")
     sums = np.stack([np.bincount(place, np.nan_to_num(family), g) for family in families])
     counts = np.stack([np.bincount(place, ~np.isnan(family), g) for family in families])
     weights = rng.multinomial(g, np.full(g, 1 / g), size=n_resamples)
@@ -274,19 +281,20 @@ def ratio(
 
 
 def denominator_low(fmt: FloatArray, sem: FloatArray, cluster: IntArray) -> float:
-    """Return the lower 95 % limit of the surface family that changes more answers.
+    """Return the lower 95 % limit of the mean change of the surface family that changes more
+    answers.
 
     Parameters
     ----------
     fmt, sem : (n,) array
-        Change of each item under each surface family, NaN if missing.
+        Change of each item under format and semantic edits, NaN if missing.
     cluster : (n,) array
         Cluster of each item.
 
     Returns
     -------
     float
-        The limit; NaN if neither family has a value.
+        The limit; NaN if neither family has values.
     """
     means = [clustered_mean(values, cluster) for values in (fmt, sem)]
     return max(
@@ -297,27 +305,28 @@ def denominator_low(fmt: FloatArray, sem: FloatArray, cluster: IntArray) -> floa
 def ratio_limits(
     attr: FloatArray, fmt: FloatArray, sem: FloatArray, cluster: IntArray
 ) -> tuple[float, float]:
-    """Return a 95 % interval of CSR that agrees with D.
+    """Return a 95 % interval of CSR that agrees with the tests of D.
 
     Parameters
     ----------
     attr, fmt, sem : (n,) array
-        Change of each item under each family, 0-1, NaN if missing.
+        Change (0-1) of each item under attribute, format and semantic edits, NaN if missing.
     cluster : (n,) array
         Cluster of each item.
 
     Returns
     -------
     tuple of float
-        Limits of min(attr / fmt, attr / sem). The interval lies above 1 just if D is above 0 at 2.5
-        %, and below 1 just if D is below 0.
+        Limits of min(attr / fmt, attr / sem). The interval lies above 1 if and only if D is above 0
+        at 2.5 %. It lies below 1 if and only if D is below 0.
 
     Notes
     -----
-    A ratio above a value needs both ratios above it (intersection-union), one below it needs one of
-    the two (Bonferroni). Each is tested by Fieller's interval with the clusters added that
-    `selectivity` adds. Fieller's interval of the larger family alone ignores that the larger was
-    picked, and calls 5 to 6 % of models with a ratio of 1 non-selective; resampling, 9 %.
+    CSR is above a value if both ratios are (intersection-union), and below it if one of them is
+    (Bonferroni). Each ratio is tested by Fieller's interval, with the added clusters of
+    `selectivity`. Fieller's interval of the larger surface family alone would ignore that the
+    larger one was selected. It calls 5 to 6 % of models with a true ratio of 1 non-selective, and
+    resampling calls 9 % so.
     """
     families = []
     for family in (fmt, sem):
@@ -332,10 +341,10 @@ def ratio_limits(
 def _ratio_of(
     numerator: FloatArray, denominator: FloatArray, cluster: IntArray, alpha: tuple[float, float]
 ) -> tuple[float, float]:
-    """Return Fieller's interval of a ratio of paired means, alpha below and above it.
+    """Return Fieller's interval of a ratio of paired means, at the one-sided levels in `alpha`.
 
-    Its ends are 0 and infinity if nothing bounds it. Clusters are added in which the numerator is 1
-    and the denominator 0, and the other way round.
+    The ends are 0 and infinity if the data do not bound them. Two clusters are added: one with
+    numerator 1 and denominator 0, one the other way round.
     """
     both = ~np.isnan(numerator) & ~np.isnan(denominator)
     above = _padded(numerator[both], cluster[both], 1.0, 0.0)

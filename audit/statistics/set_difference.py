@@ -1,14 +1,13 @@
-"""Test whether a model is better on published items than on held-out ones by more than reference
-models are. Pure.
+"""Test whether a model's gap between published and held-out items exceeds that of reference models.
 
-One item has one value a model: a score (0, 1), or the log-likelihood of its text. Reference models
-that cannot have seen the published items (or have seen them no less) show how much the two sets
-differ for any model.
+Each item has one value for each model: a score (0 or 1), or the log-likelihood of its text. The
+reference models cannot have seen the published items, or have seen them as much as the tested
+model. They show how much the two sets differ for any model.
 
-`beyond_fresh` compares the drop of one model under rewording on the two sets, reworded the same
-way. What rewording costs this model on held-out items is what it costs without memory, so no other
-model is needed. It rests on this: the rewordings of both sets are equally hard, which one model
-cannot show.
+`beyond_fresh` compares the drop of one model under rewording between the two sets, which are
+reworded in the same way. The drop on held-out items is the cost of rewording without memory, so no
+other model is needed. The comparison assumes that the rewordings of both sets are equally hard,
+which one model cannot show. The module does no I/O.
 """
 
 from collections.abc import Sequence
@@ -32,30 +31,30 @@ from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.references import LEVEL, Scale, answered
 from audit.statistics.wording_drop import item_means
 
-# Values (n,) of the published items and (m,) of the held-out ones.
+# Values of the published items (n,) and of the held-out items (m,).
 Sets = tuple[ArrayLike, ArrayLike]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SetDifference(Tested):
-    """Report (published - fresh) of the tested model less the references' mean, in the values'
+    """Report (published - fresh) of the tested model minus the references' mean, in the values'
     unit.
 
     Attributes
     ----------
     own, gaps : float, tuple of float
-        published - fresh of the tested model, and of the references.
+        published - fresh of the tested model, and of each reference.
     tau : float
-        Standard deviation between models of true gaps: 0 if they differ by no more than sampling
-        explains, NaN with fewer than two references, when it cannot be seen and is not in the
-        error.
+        Standard deviation between models of their true gaps. It is 0 if the gaps differ by no more
+        than sampling explains. It is NaN with fewer than two references, and is then not part of
+        the error.
     n, m : int
-        Items that count, of each set.
+        Number of published and of held-out items that count.
     items_se, items_df : float
-        Items' part of the error alone, and its degrees of freedom.
+        Standard error of the difference due to items alone, and its degrees of freedom.
     spread, sampling : float
-        Variance of the references' observed gaps, and what of it items explain, for
-        `between_models.predictive`; NaN with fewer than two references.
+        Variance of the references' observed gaps, and the part of it due to items, as
+        `between_models.predictive` needs them. NaN with fewer than two references.
     """
 
     own: float
@@ -76,18 +75,20 @@ def set_difference(
     *,
     apart: float = 1.0,
 ) -> SetDifference:
-    """Test that the tested model gains more from published items than a new model like the
-    references would.
+    """Test whether the tested model's gap is larger than its references predict.
+
+    The gap is the mean on published items minus the mean on held-out items.
 
     Parameters
     ----------
     tested, references : Sets
-        (published (n,), fresh (m,)) values of each model on the same items. An item that lacks a
-        value (NaN) of any model is left out of all.
+        Values (published (n,), fresh (m,)) of each model on the same items. An item for which any
+        model has no value (NaN) is left out for all models.
     clusters : tuple of arrays or None
-        Clusters (n,), (m,) within each set; None makes every item its own cluster.
+        Clusters (n,) and (m,) within each set; None makes every item its own cluster.
     apart : float
-        How many times tau the tested model may differ from the references (`apartness`).
+        Factor on tau: how much more the tested model may differ from the references than they
+        differ from each other (`apartness`).
 
     Returns
     -------
@@ -101,14 +102,14 @@ def set_difference(
 
     Notes
     -----
-    The error is that of the mean of (tested - mean of references) over items, or clusters, in each
-    set by itself (Welch), and tau^2 (1 + 1/R) for the models, which the references' spread beyond
-    sampling shows. If all models are alike this variance is s^2 (1 + 1/R) of the references' gaps,
-    as in Crawford & Howell (1998, The Clinical Neuropsychologist 12) for one case against a few
-    controls, or more if tau^2 is cut at 0. So from two references on t has R - 1 degrees of
-    freedom: how much models differ is not known better, however many items there are.
-    Satterthwaite's would take tau^2 = 0 for certain whenever three references happen to lie
-    together, which is often.
+    The error has two parts. The first is that of the mean of (tested - mean of references) over
+    items or clusters, separately in each set (Welch). The second is tau^2 (1 + 1/R) for the models,
+    estimated from the references' spread beyond sampling. If all models are alike, this variance is
+    s^2 (1 + 1/R) of the references' gaps, as in Crawford & Howell (1998, The Clinical
+    Neuropsychologist 12) for one case against a few controls. It is larger if tau^2 is set to 0.
+    With two references or more, t has R - 1 degrees of freedom, because more items do not show
+    better how much models differ. Satterthwaite's degrees of freedom would treat tau^2 = 0 as
+    certain whenever three references happen to be close together, which is frequent.
     """
     models = [tested, *references]
     published, n = means_of(_rows(models, 0), None if clusters is None else clusters[0])
@@ -146,7 +147,7 @@ def _two_arrays(values: Sets) -> tuple[FloatArray, FloatArray]:
 
 
 def beside(values: Sets, covariate: Sets) -> tuple[FloatArray, FloatArray]:
-    """Return the values less what a covariate and its square explain of them.
+    """Return the residuals of the values after a covariate and its square are regressed out.
 
     Parameters
     ----------
@@ -158,14 +159,14 @@ def beside(values: Sets, covariate: Sets) -> tuple[FloatArray, FloatArray]:
     Returns
     -------
     tuple of arrays
-        Residual values of both sets. The fit is by least squares over the second set, which nobody
-        can have read.
+        Residuals of both sets. The regression is fitted by least squares on the held-out items
+        only, because no model can have read them.
 
     Notes
     -----
-    A model that makes more of a longer text would otherwise gain more if the first set's texts are
-    longer. How much more need not grow evenly: an extrapolated line would take a bend of one
-    model's for memory.
+    Without this step, a model whose values depend more on length would show a larger gap if the
+    published texts are longer. The dependence need not be linear: a fitted line would be
+    extrapolated, and a curved dependence in one model would look like memory.
     """
     published, held_out = _two_arrays(values)
     known = ~np.isnan(held_out)
@@ -181,28 +182,29 @@ def beside(values: Sets, covariate: Sets) -> tuple[FloatArray, FloatArray]:
 
 
 def as_guessed(values: Sets, chance: tuple[float, float]) -> tuple[FloatArray, FloatArray]:
-    """Return the values with those of the second set as they would be at the first set's chance.
+    """Return the values, with those of the held-out set converted to the published set's chance
+    level.
 
     Parameters
     ----------
     values : Sets
-        Outcomes 0 to 1 of the published and of the held-out items.
+        Outcomes (0 to 1) of the published and of the held-out items.
     chance : tuple of float
-        Probability of a right answer to an item that is not known, of each set (0 to below 1).
+        Probability (0 to below 1) of a right answer to an unknown item, for each set.
 
     Returns
     -------
     tuple of arrays
-        Outcomes of both sets.
+        Outcomes of both sets at the same chance level.
 
     Notes
     -----
-    A score is chance + (1 - chance) known. What is known is the same share at another chance, so
-    its mean is moved along this line; single outcomes may lie outside [0, 1].
+    A score is chance + (1 - chance) * known. The known share is the same at another chance level,
+    so outcomes are moved along this line. Single outcomes may then lie outside [0, 1].
 
     Examples
     --------
-    A model that knows 40 % is right in .55 of items with four options, and in .46 with ten.
+    A model that knows 40 % of the items scores .55 with four options and .46 with ten.
 
     >>> [round(float(side), 2) for side in as_guessed((0.55, 0.46), (0.25, 0.10))]
     [0.55, 0.55]
@@ -213,23 +215,24 @@ def as_guessed(values: Sets, chance: tuple[float, float]) -> tuple[FloatArray, F
 
 
 def in_own_spread(values: Sets) -> tuple[FloatArray, FloatArray]:
-    """Return the values in units of their standard deviation over the second set.
+    """Return the values in units of their standard deviation over the held-out items.
 
     Parameters
     ----------
     values : Sets
-        Values of the published and of the held-out items; nobody can have read the second set.
+        Values of the published and of the held-out items.
 
     Returns
     -------
     tuple of arrays
-        Values of both sets in this unit; NaN if nothing varies.
+        Values of both sets in this unit; NaN if the held-out values do not vary.
 
     Notes
     -----
-    A model that uses what makes a text likely 1.5 times as much has 1.5 times the difference
-    between two sets, and 1.5 times this spread. What it gains from the sets' texts alone is the
-    same in this unit.
+    No model can have read the held-out items. A model that depends 1.5 times as strongly on what
+    makes a text likely has 1.5 times the difference between two sets, and also 1.5 times this
+    standard deviation. In this unit, a difference that is due to the texts alone is therefore the
+    same for every model.
     """
     published, held_out = _two_arrays(values)
     known = held_out[~np.isnan(held_out)]
@@ -238,25 +241,26 @@ def in_own_spread(values: Sets) -> tuple[FloatArray, FloatArray]:
 
 
 def apartness(tested: Sets, references: Sequence[Sets]) -> float:
-    """Return how many times as much the tested model differs from the references as they do from
-    each other.
+    """Return how much more the tested model differs from the references than they differ from each
+    other.
 
     Parameters
     ----------
     tested : Sets
         Values of the tested model.
     references : sequence of Sets
-        Values of the references.
+        Values of each reference.
 
     Returns
     -------
     float
-        Ratio over the items of the second set, at least 1; 1 with two references or fewer.
+        Ratio of the two standard deviations over the held-out items, at least 1. It is 1 with two
+        references or fewer.
 
     Notes
     -----
-    Fine-tunes of one base differ little, and show too little of how much models differ, whatever
-    they are called.
+    Fine-tuned models of one base model differ little. Such references underestimate how much models
+    differ, even if their names do not show that they are related.
     """
     values = np.stack([np.asarray(model[1], dtype=float) for model in (tested, *references)])
     values = values[:, ~np.isnan(values).any(axis=0)]
@@ -273,30 +277,30 @@ def apartness(tested: Sets, references: Sequence[Sets]) -> float:
     return max(1.0, float(spreads[0]) / among) if among > 0 else 1.0
 
 
-# original (K, n), variants (N, n), chance (n,) of guessing each item, cluster (n,) of items that
+# original (K, n), variants (N, n), chance (n,) that a guess is right, cluster (n,) of items that
 # belong together
 Asked = tuple[FloatArray, FloatArray, FloatArray, IntArray]
 
 
 @dataclass(frozen=True, kw_only=True)
 class BeyondFresh(Tested):
-    """Report the drop on the benchmark less what the held-out items say it should be (accuracy
-    0-1).
+    """Report the drop on the benchmark minus the drop expected from held-out items (accuracy 0-1).
 
     Attributes
     ----------
     scale : {"points", "share", "logit"}
-        "points" expects the held-out items' drop. "share" expects it as a share of the accuracy
-        above chance there, times that on the benchmark (a higher score can lose more), both under
-        the variants, which memory of the original wording does not raise. "logit" expects the
-        held-out items' change in log-odds: a wording-sensitive model loses the same there if the
-        sets are not equally hard.
+        How the expected drop is computed. "points": the drop on the held-out items. "share": that
+        drop as a share of the accuracy above chance on held-out items, multiplied by that on the
+        benchmark (a higher score can lose more). Both accuracies are those under the variants,
+        which memory of the original wording does not raise. "logit": the log-odds change as much as
+        on the held-out items, which suits a wording-sensitive model if the sets are not equally
+        hard.
     expected : float
         The expected drop.
 
     Notes
     -----
-    low and high are a 90 % interval.
+    `low` and `high` are a 90 % interval.
     """
 
     scale: Scale
@@ -304,14 +308,15 @@ class BeyondFresh(Tested):
 
 
 def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> BeyondFresh:
-    """Test that a model drops by more on the benchmark than on held-out items, on one scale.
+    """Test on one scale whether a model drops more on the benchmark than on held-out items.
 
     Parameters
     ----------
     benchmark, fresh : Asked
-        Answers to originals and variants, chance and clusters of each set.
+        Answers to originals and variants, chance and clusters of the benchmark and of the held-out
+        set.
     scale : {"points", "share", "logit"}
-        As in `BeyondFresh`.
+        How the expected drop is computed, as in `BeyondFresh`.
 
     Returns
     -------
@@ -321,15 +326,15 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
     Raises
     ------
     DataError
-        If a set has fewer than two clusters answered under both wordings, or (scale "share") the
-        model is not above chance on the fresh items.
+        If a set has fewer than two clusters answered under both wordings, or (scale "share") if the
+        model is not above chance on the held-out items.
 
     Notes
     -----
-    The two sets share no item, so the variance is that of the influence of whole items (clusters)
-    within each, added (Welch 1947, Biometrika 34, with Satterthwaite's degrees of freedom). The
-    share is a ratio: its influence is that of the delta method, as in
-    `audit.statistics.references`.
+    The two sets share no item, so the variance is the sum of the variances within each set,
+    computed from the influence of whole items (clusters) (Welch 1947, Biometrika 34, with
+    Satterthwaite's degrees of freedom). The share is a ratio; its influence is computed by the
+    delta method, as in `audit.statistics.references`.
     """
     ours, theirs = answered(*_kept(benchmark)), answered(*_kept(fresh))
     drop, other = ours.drop.with_set(theirs.drop), theirs.drop.of_second(ours.drop)
@@ -340,7 +345,8 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
     if scale == "share":
         if theirs.height.value <= 0:
             raise DataError(
-                "The model is not above chance on the held-out items: it has no share to lose."
+                "The accuracy on the held-out items is not above chance, so the lost share is "
+                "undefined."
             )
         other = times(other, held_out(theirs.height), ours.height.with_set(theirs.drop))
     elif scale == "logit":
@@ -356,12 +362,12 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
 
 
 def _kept(models: Asked) -> Asked:
-    """Return one set with only the items that were answered under both wordings."""
+    """Return one set, reduced to the items that were answered under both wordings."""
     original, variants, chance, cluster = models
     compared = ~np.isnan(item_means(original, variants)[0])
     if np.unique(cluster[compared]).size < 2:
         raise DataError(
-            f"A set needs two items that share no cluster, with an answer to the original and to a variant. "
-            f"It has {int(compared.sum())} such items."
+            "The number of items of a set with an answer to the original and to a variant is "
+            f"{int(compared.sum())}. Expected at least two such items in different clusters."
         )
     return original[:, compared], variants[:, compared], chance[compared], cluster[compared]

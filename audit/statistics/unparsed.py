@@ -1,14 +1,16 @@
-"""Bound how differently from what is predicted unparsed answers may have been before a decision
-turns. Pure.
+"""Bound how much unparsed answers may differ from their predictions before a decision changes.
 
-An unparsed answer is missing, and it may be missing because of what it would have been. A
-comparison has two sides (wordings, arms, sets of items). Compare the odds of being right that
-unparsed answers of one side have, relative to those predicted from other answers to the same item,
-with those of the other side. Their ratio is gamma (Rosenbaum's sensitivity parameter, used for
-missing outcomes as in Manski bounds: Kline & Santos 2013, Quant Econ 4). Each side takes the root
-of it. gamma 1: missing at random. gamma infinite: all right or all wrong, the worst case. What
-makes answers of every model unparsed cancels, so those of references count as predicted
-(`of_references`). Decisions hold at DECIDE_AT and print how far they hold.
+An unparsed answer is missing, perhaps because of what it would have been. A comparison has two
+sides (wordings, arms or sets of items). On each side, the odds that unparsed answers are right may
+differ from the odds predicted from other answers to the same items. gamma is the ratio of this
+factor between the two sides: Rosenbaum's sensitivity parameter, used for missing outcomes as in
+Manski bounds (Kline & Santos 2013, Quant Econ 4). Each side takes the square root of gamma. With
+gamma 1, answers are missing at random. With gamma infinite, unparsed answers are all right on one
+side and all wrong on the other, which is the worst case.
+
+Causes that make answers of every model unparsed cancel out, so unparsed answers of references are
+replaced by their predictions (`of_references`). Decisions must hold at gamma = DECIDE_AT, and
+reports state up to which gamma they hold. The module does no I/O.
 """
 
 from collections.abc import Callable
@@ -20,7 +22,8 @@ from audit.statistics.paired import BoolArray, FloatArray
 from audit.statistics.priors import DECIDE_AT as DECIDE_AT
 
 GAMMAS = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 20.0, 50.0, float("inf"))
-_PRIOR_ANSWERS = 2.0  # weight of the mean over items in an item's prediction, in answers
+# Weight of the mean over items in the prediction of an item, as a number of answers.
+_PRIOR_ANSWERS = 2.0
 
 
 def predict_right(answers: FloatArray) -> FloatArray:
@@ -29,23 +32,25 @@ def predict_right(answers: FloatArray) -> FloatArray:
     Parameters
     ----------
     answers : (K, n) array
-        Outcomes 0-1 of the same items (other replicates, arms, wordings or models), NaN if missing.
+        Outcomes (0-1) of the same items under other replicates, arms, wordings or models; NaN if
+        missing.
 
     Returns
     -------
     (n,) array
-        Probabilities between 0 and 1.
+        Probability for each item, strictly between 0 and 1.
 
     Notes
     -----
-    An item's mean is shrunk towards the mean of all, as if that had been seen in two more answers.
-    An item without an answer has the mean of all.
+    The mean of each item is shrunk towards the mean over all items, which has the weight of two
+    answers. An item without answers gets the mean over all items.
     """
     values = np.atleast_2d(np.asarray(answers, dtype=float))
     known = ~np.isnan(values)
     right = np.where(known, values, 0.0).sum(axis=0)
     count = known.sum(axis=0)
-    # Half a right and half a wrong answer are added, as a mean of exactly 0 or 1 has no odds.
+    # Half a right and half a wrong answer are added, because a mean of exactly 0 or 1 has no finite
+    # odds.
     mean = (right.sum() + 0.5) / (count.sum() + 1.0)
     return (right + _PRIOR_ANSWERS * mean) / (count + _PRIOR_ANSWERS)
 
@@ -60,19 +65,19 @@ def imputed(
     values : (n,) or (K, n) array
         Values of one side of a comparison.
     unparsed : bool array
-        True for unparsed answers, of the same shape. What is NaN and not unparsed (never asked)
-        stays NaN.
+        True for unparsed answers, in the shape of `values`. A NaN that is not unparsed was never
+        asked and stays NaN.
     predicted : (n,) array
-        Predicted probability of a right answer.
+        Predicted probability of a right answer to each item.
     gamma : float
-        Sensitivity parameter between the sides, at least 1.
+        Sensitivity parameter between the two sides, at least 1.
     favour : bool
-        True takes the odds predicted * root of gamma, False predicted / root of gamma.
+        True multiplies the predicted odds by the square root of gamma. False divides them by it.
 
     Returns
     -------
     array
-        Imputed values.
+        The values, with each unparsed answer replaced by the probability that it was right.
 
     Raises
     ------
@@ -85,7 +90,7 @@ def imputed(
     [1.0, 0.75]
     """
     if gamma < 1:
-        raise ValueError(f"gamma is {gamma}; expected at least 1")
+        raise ValueError(f"gamma is {gamma}. Expected a value of at least 1.")
     if np.isinf(gamma):
         chance = np.full_like(predicted, float(favour))
     else:
@@ -96,7 +101,7 @@ def imputed(
 
 
 def of_references(gamma: float) -> float:
-    """Return the gamma at which references are held.
+    """Return the gamma at which the unparsed answers of references are imputed.
 
     Parameters
     ----------
@@ -106,23 +111,24 @@ def of_references(gamma: float) -> float:
     Returns
     -------
     float
-        1, as predicted, but infinite in the worst case of the tested model.
+        1 (as predicted); infinite if the tested model's gamma is infinite (worst case).
     """
     return gamma if np.isinf(gamma) else 1.0
 
 
 def tipping_point(holds: Callable[[float], bool]) -> float:
-    """Return the largest gamma of GAMMAS up to which a decision holds at every one.
+    """Return the largest gamma up to which a decision holds at every gamma of GAMMAS.
 
     Parameters
     ----------
     holds : callable
-        Whether the decision holds at a gamma. It is called in order, and no further than the first
-        that fails.
+        Function that returns True if the decision holds at a given gamma. It is called in rising
+        order, until the first gamma at which the decision does not hold.
 
     Returns
     -------
     float
-        0 if the decision does not hold at 1, infinite if it holds in the worst case.
+        The tipping point. It is 0 if the decision does not hold at gamma 1, and infinite if the
+        decision holds in the worst case.
     """
     return max(takewhile(holds, GAMMAS), default=0.0)

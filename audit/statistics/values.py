@@ -1,12 +1,12 @@
-"""Turn states into numbers, from which every paired statistic starts.
+"""Convert states into numbers; every paired statistic starts from these values.
 
-A value is 1 (correct), 0 (wrong) or NaN (no answer: unparsed, truncated, error or absent). A
-setting that was run with several replicates gets, per item, the mean over its answered replicates:
-a value in [0, 1].
+A value is 1 (correct), 0 (wrong) or NaN (no answer: unparsed, truncated, error or absent). If a
+setting was run with several replicates, the value of an item is the mean over its answered
+replicates, which lies in [0, 1].
 
-A missing answer is never scored as wrong. `unparsed="right"` and `"wrong"` give the two bounds
-instead, errors included, as what fails may depend on the answer (a long prompt, a filtered word).
-Absent rows were not run, and are left out in any case.
+A missing answer is never scored as wrong. `unparsed="right"` and `unparsed="wrong"` give the two
+bounds instead. They include errors, because a failure may depend on the answer (a long prompt, a
+filtered word). Absent rows were not run and are always left out.
 """
 
 import warnings
@@ -25,21 +25,21 @@ Unparsed = Literal["left_out", "wrong", "right"]
 
 
 def to_values(state: np.ndarray, unparsed: Unparsed = "left_out") -> FloatArray:
-    """Return 1, 0 or NaN for states of any shape.
+    """Return the value of each state: 1, 0 or NaN.
 
     Parameters
     ----------
     state : array of State
-        States of any shape.
+        States, in any shape.
     unparsed : {"left_out", "wrong", "right"}
-        Value of answers that are missing: NaN, 0 or 1.
+        Value of missing answers: NaN, 0 or 1.
 
     Returns
     -------
     array
-        Values of the same shape. Absent rows are NaN in any case.
+        Values, in the shape of `state`. Absent rows are always NaN.
     """
-    out = state.astype(np.float64)  # WRONG is 0, CORRECT is 1
+    out = state.astype(np.float64)  # The codes of WRONG and CORRECT are 0 and 1.
     np.copyto(out, np.nan, where=state < State.WRONG)
     if unparsed != "left_out":
         out[np.isin(state, UNANSWERED)] = 1.0 if unparsed == "right" else 0.0
@@ -47,7 +47,7 @@ def to_values(state: np.ndarray, unparsed: Unparsed = "left_out") -> FloatArray:
 
 
 def average(values: FloatArray) -> FloatArray:
-    """Return the mean over replicates of the values that are not NaN.
+    """Return the mean over replicates, leaving out NaN.
 
     Parameters
     ----------
@@ -57,12 +57,13 @@ def average(values: FloatArray) -> FloatArray:
     Returns
     -------
     array
-        Means over axis 0; NaN if every replicate is missing. A single replicate is not copied.
+        Means over axis 0; NaN if every replicate is missing. If there is one replicate, the result
+        is a view of it, not a copy.
     """
     if len(values) == 1:
         return np.asarray(values[0])
     with warnings.catch_warnings():
-        # "Mean of empty slice": NaN is the answer we want.
+        # NumPy warns "Mean of empty slice"; NaN is the intended result here.
         warnings.simplefilter("ignore", RuntimeWarning)
         return np.nanmean(values, axis=0)
 
@@ -90,9 +91,9 @@ def settings_values(cell: CellOutcomes, settings: Sequence[Setting]) -> FloatArr
     Parameters
     ----------
     cell : CellOutcomes
-        The cell.
+        Outcomes of one model on one benchmark.
     settings : sequence of Setting
-        Usually the replicates of one arm and level.
+        Settings to average over, usually the replicates of one arm and level.
 
     Returns
     -------
@@ -102,15 +103,17 @@ def settings_values(cell: CellOutcomes, settings: Sequence[Setting]) -> FloatArr
     Raises
     ------
     DataError
-        If there is no setting, or one was not run.
+            If `settings` is empty, or if one of the settings was not run.
     """
     if not settings:
         raise DataError(
-            f"{cell.model} on {cell.benchmark}: no setting to read. It was run under {cell.settings}."
+            f"The number of settings to average is 0 for {cell.model} on {cell.benchmark}. "
+            f"Expected some of those that were run: {cell.settings}."
         )
     state = np.stack([cell.row(s) for s in settings])
     values = np.empty(cell.n)
-    for start in range(0, cell.n, ITEMS):  # in blocks, as a number has eight bytes and a state one
+    # Questions are processed in blocks, because a value needs eight bytes and a state only one.
+    for start in range(0, cell.n, ITEMS):
         values[start : start + ITEMS] = average(to_values(state[:, start : start + ITEMS]))
     return values
 
@@ -123,23 +126,24 @@ def runs_of(
     Parameters
     ----------
     cell : CellOutcomes
-        The cell.
+        Outcomes of one model on one benchmark.
     arm : str
         Name of the arm.
     levels : sequence of int
-        R levels.
+        R levels of the arm.
     values : (S, n) array or None
-        Values of all settings with unparsed answers imputed; None leaves unparsed answers out.
+        Values of all settings, with unparsed answers imputed; None leaves unparsed answers out.
 
     Returns
     -------
     (L, R, n) array
-        Values in {0, 1, NaN}. A replicate is NaN at a level at which it was not run.
+        Values in {0, 1, NaN} of L replicates. A replicate is NaN at a level at which it was not
+        run.
 
     Raises
     ------
     DataError
-        If a level was not run at all.
+            If the arm was not run at one of the levels.
     """
     runs = [replicates_of(cell, arm, level) for level in levels]
     if not any(runs):
@@ -160,45 +164,47 @@ def runs_of(
 
 
 def replicates_of(cell: CellOutcomes, arm: str, level: int) -> tuple[Setting, ...]:
-    """Return the settings that repeat one arm and level, by replicate.
+    """Return the settings that repeat one arm at one level, sorted by replicate.
 
     Parameters
     ----------
     cell : CellOutcomes
-        The cell.
+        Outcomes of one model on one benchmark.
     arm : str
         Name of the arm.
     level : int
-        The level.
+        Level of the arm.
 
     Returns
     -------
     tuple of Setting
-        Empty if it was not run.
+        The settings; empty if the arm was not run at this level.
     """
     return tuple(s for s in cell.settings if s.arm == arm and s.level == level)
 
 
 def levels_of(cell: CellOutcomes, arm: str) -> tuple[int, ...]:
-    """Return the levels at which an arm was run, rising.
+    """Return the levels at which an arm was run, in rising order.
 
     Parameters
     ----------
     cell : CellOutcomes
-        The cell.
+        Outcomes of one model on one benchmark.
     arm : str
         Name of the arm.
 
     Returns
     -------
     tuple of int
-        Empty if the arm was not run.
+        The levels; empty if the arm was not run.
     """
     return tuple(sorted({s.level for s in cell.settings_of(arm)}))
 
 
 def is_binary(*values: FloatArray) -> bool:
-    """Return whether every answered value is 0 or 1 (one replicate, or replicates that agree).
+    """Return whether every value is 0, 1 or NaN.
+
+    Values are binary with one replicate, or if the replicates agree.
 
     Parameters
     ----------
@@ -208,6 +214,6 @@ def is_binary(*values: FloatArray) -> bool:
     Returns
     -------
     bool
-        True if no value lies between.
+        True if no value lies strictly between 0 and 1.
     """
     return all(bool(np.all(np.isnan(v) | (v == 0) | (v == 1))) for v in values)

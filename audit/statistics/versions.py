@@ -1,7 +1,8 @@
-"""Compare versions of a model. Pure.
+"""Compare versions of a model.
 
-The module estimates what two versions changed over the same questions, what of a lead lasts under a
-second condition, and whether a figure changed along a series.
+The module estimates what changed between two versions on the same questions. It estimates how much
+of one version's lead over another remains under a second condition. It also tests whether a figure
+changed along a series of versions. The module does no I/O.
 """
 
 import math
@@ -23,31 +24,34 @@ from audit.statistics.permutation import sign_flip_pvalue
 from audit.statistics.resampling import unseen_change
 
 ALPHA = 0.05
-UNITS_MIN = 10  # with fewer independent items a t interval covers less than it states
+UNITS_MIN = 10  # With fewer items, a t interval covers less often than its level states.
 _EDGE = 1e-12
 _Z = NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """Report what two versions of a model changed, over questions answered in both; accuracies 0-1.
+    """Report what changed between two versions of a model; accuracies are 0-1.
+
+    Only questions that both versions answered count.
 
     Attributes
     ----------
     n, units : int
-        Number of questions, and of independent clusters of them.
+        Number of questions, and of independent clusters of questions.
     before, after : float
-        Accuracies of the two versions.
+        Accuracy of the earlier and of the later version.
     difference, low, high : float
         after - before, with its 95 % interval.
     improve, degrade : int
-        Questions that got better, and worse.
+        Number of questions whose score rose, and number whose score fell.
     pvalue : float
-        Two-sided: McNemar's exact test with Tango's score interval. If questions come in clusters,
-        or were answered several times, signs are flipped by cluster, or question, with a t interval
-        over these.
+        Two-sided p. Single answers to independent questions are tested by McNemar's exact test, and
+        the interval is Tango's score interval. If questions come in clusters or were answered
+        several times, signs are flipped by cluster (or question), and the interval is by Student's
+        t.
     midp : float or None
-        McNemar's mid-p; None if `pvalue` is not the exact test's.
+        McNemar's mid-p; None if `pvalue` is not that of the exact test.
     """
 
     n: int
@@ -66,12 +70,13 @@ class PairedDifference:
 def paired_difference(
     before: FloatArray, after: FloatArray, cluster: IntArray, *, rng: np.random.Generator
 ) -> PairedDifference:
-    """Return what two versions of a model changed over the same questions.
+    """Return what changed between two versions of a model on the same questions.
 
     Parameters
     ----------
     before, after : (n,) array
-        1, 0, a share of several answers, or NaN (unanswered: left out).
+        Score of each question: 1, 0, the share of several answers that are right, or NaN. Questions
+        without an answer of both versions are left out.
     cluster : (n,) array
         Cluster of each question.
     rng : numpy.random.Generator
@@ -80,12 +85,12 @@ def paired_difference(
     Returns
     -------
     PairedDifference
-        Difference, interval and p.
+        Difference, interval and p-value.
 
     Raises
     ------
     DataError
-        If no question is answered in both, or a value lies outside [0, 1].
+        If no question was answered by both versions, or if a score lies outside [0, 1].
     """
     a, b, groups = checked_pair(before, after, cluster)
     b = b[0]
@@ -93,7 +98,8 @@ def paired_difference(
     x, y, c = a[both], b[both], groups[both]
     if not x.size:
         raise DataError(
-            "A paired difference needs questions answered, right or wrong, in both runs; found none."
+            "The number of questions answered in both runs is 0. Expected at least 1 for a paired "
+            "difference."
         )
     improve, degrade = int(np.sum(y > x)), int(np.sum(x > y))
     n, units = int(x.size), int(np.unique(c).size)
@@ -105,8 +111,8 @@ def paired_difference(
     else:
         d = y - x
         mean = clustered_mean(d, c)
-        # No shorter than what none of the clusters would show: where nothing changed they show no
-        # spread at all.
+        # The interval is at least as long as a change that none of the clusters would show. If
+        # nothing changed, the clusters show no spread at all.
         half = float(scipy.special.stdtrit(cluster_df(c), 0.975)) * max(mean.se, shared_se(d, c))
         arm = max(half, unseen_change(d, c)) if units > 1 else 2.0
         low, high = max(mean.estimate - arm, -1.0), min(mean.estimate + arm, 1.0)
@@ -132,7 +138,7 @@ def tango_interval(improve: int, degrade: int, n: int) -> tuple[float, float]:
     Parameters
     ----------
     improve, degrade : int
-        Items that went wrong -> correct and correct -> wrong.
+        Number of items that changed from wrong to right, and from right to wrong.
     n : int
         Number of items.
 
@@ -143,9 +149,10 @@ def tango_interval(improve: int, degrade: int, n: int) -> tuple[float, float]:
 
     Notes
     -----
-    Tango (1998), Statistics in Medicine 17:891-908. Its limits are the differences d at which
-    |T(d)| = z, with T = (b - c - n d) / sqrt(n (2 q + d (1 - d))) and q the constrained estimate of
-    the share that goes right -> wrong. It holds if nothing changed and if everything did.
+    Tango (1998), Statistics in Medicine 17:891-908. The limits are the differences d at which
+    |T(d)| = z, with T = (b - c - n d) / sqrt(n (2 q + d (1 - d))). q is the constrained estimate of
+    the share that changes from right to wrong. The interval is also valid if no item changed, or if
+    every item did.
 
     Examples
     --------
@@ -168,9 +175,9 @@ def tango_interval(improve: int, degrade: int, n: int) -> tuple[float, float]:
 
 
 def _where(score: Callable[[float], float], level: float, low: float, high: float) -> float:
-    """Return the difference at which the score, which falls, is `level`.
+    """Return the difference at which a falling score function reaches `level`.
 
-    It is the end of the range if the level is not reached.
+    If it is not reached within the range, return the end of the range.
     """
 
     def off(d: float) -> float:
@@ -184,27 +191,28 @@ def _where(score: Callable[[float], float], level: float, low: float, high: floa
 
 @dataclass(frozen=True)
 class Lasting:
-    """Report how much of one version's lead over another lasts under a second condition.
+    """Report how much of one version's lead over another remains under a second condition.
 
-    The second condition is damage, rewording or other items. song2026, section 6: a developer asks
-    whether an improvement is stable under damage, and a buyer which of two models of like score
-    loses less. Both are one difference in differences.
+    The second condition is damage, rewording or other items. A developer asks whether an
+    improvement is stable under damage; a buyer asks which of two models of similar score loses less
+    (song2026, section 6). Both questions are answered by one difference in differences.
 
     Attributes
     ----------
     lead : float
         Mean of (second - first version) under the baseline, -1 to 1.
     there : float
-        The same mean under the other condition.
+        Mean of (second - first version) under the second condition.
     lost, low, high : float
         lead - there, with its 95 % interval.
     pvalue : float
-        Two-sided p of `lost`.
+        Two-sided p for lost = 0.
     share : tuple of float or None
-        there / lead with Fieller's 95 % interval. None if the lead is not shown, as a share of what
-        may be 0 says nothing, or if the interval is unbounded.
+        there / lead with Fieller's 95 % interval. None if this interval is unbounded: the lead may
+        then be 0, and a share of it is meaningless.
     n, units : int
-        Number of items, of both sets if these differ, and of independent ones.
+        Number of items and of independent clusters; totals of both sets if the two conditions use
+        different items.
     """
 
     lead: float
@@ -219,20 +227,20 @@ class Lasting:
 
 
 def lasting_by_condition(lead: ArrayLike, there: ArrayLike, cluster: IntArray) -> Lasting:
-    """Return how much of a lead lasts on the same items under another condition.
+    """Return how much of a lead remains on the same items under another condition.
 
     Parameters
     ----------
     lead, there : (n,) array
-        Second less first version of each item, under each condition. An item with NaN in either is
-        left out of both.
+        Score of the second version minus that of the first, for each item, under the baseline and
+        under the other condition. An item with NaN in either array is left out of both.
     cluster : (n,) array
         Cluster of each item.
 
     Returns
     -------
     Lasting
-        Lead, loss and share.
+        The lead, its loss and the remaining share.
 
     Raises
     ------
@@ -258,21 +266,21 @@ def lasting_by_condition(lead: ArrayLike, there: ArrayLike, cluster: IntArray) -
 def lasting_by_items(
     lead: ArrayLike, there: ArrayLike, clusters: tuple[IntArray, IntArray]
 ) -> Lasting:
-    """Return how much of a lead lasts on other items, such as held-out ones.
+    """Return how much of a lead remains on other items, such as held-out ones.
 
     Parameters
     ----------
     lead : (n,) array
-        Second less first version of each item, NaN if missing.
+        Score of the second version minus that of the first, for each item, NaN if missing.
     there : (m,) array
-        The same of the other items, an independent set.
+        Score difference for each of the other items, which are an independent set.
     clusters : tuple of arrays
         Cluster of each item, (n,) and (m,).
 
     Returns
     -------
     Lasting
-        Lead, loss and share.
+        The lead, its loss and the remaining share.
 
     Raises
     ------
@@ -306,7 +314,8 @@ def _mean(row: FloatArray, cluster: IntArray) -> Estimate:
     units = np.unique(cluster).size
     if units < UNITS_MIN:
         raise DataError(
-            f"Expected at least {UNITS_MIN} independent items answered everywhere; found {units}."
+            f"The number of independent items answered under every condition is {units}. Expected "
+            f"at least {UNITS_MIN}."
         )
     return mean_of(row, cluster)
 
@@ -318,32 +327,32 @@ def _lasting(
     se = max(lost.se, shared)
     tested = t_test(lost.value, se, df)
     p = 2 * min(tested["pvalue"], 1 - tested["pvalue"])
-    if se <= ROUNDING:  # the loss is the same in every item: p is that of as many equal signs
+    if se <= ROUNDING:  # The loss is equal in every item; p is that of as many equal signs.
         p = 2.0**-df if abs(lost.value) > ROUNDING else 1.0
     t = float(scipy.special.stdtrit(df, 0.975))
     low, high = min(tested["low"], lost.value - unseen), max(tested["high"], lost.value + unseen)
     ends = fieller(second, first, (t, t))
-    # The lead may be 0 if the interval is unbounded, and a share of what may be 0 says nothing.
+    # If the interval is unbounded, the lead may be 0, and a share of it is meaningless.
     share = (second.value / first.value, *ends) if np.isfinite(ends).all() else None
     return Lasting(first.value, second.value, lost.value, low, high, p, share, n, units)
 
 
 @dataclass(frozen=True)
 class Look:
-    """Report the test at one version of a series.
+    """Report the test of one version in a series of versions.
 
     Attributes
     ----------
     look : int
-        Number of the test, from 1.
+        Number of the test in the series, from 1.
     baseline : float
-        Mean that the version is compared with.
+        Mean of earlier versions, with which this version is compared.
     difference, se : float
-        Figure less the baseline, and its standard error.
+        Figure of this version minus the baseline, and the standard error of the difference.
     pvalue : float
         Two-sided p of this test.
     adjusted : float
-        The p for all tests of the series together.
+        p corrected for all tests of the series.
     changed : bool
         True if `adjusted` is at most ALPHA.
     """
@@ -358,7 +367,7 @@ class Look:
 
 
 def standard_error(low: float, high: float) -> float:
-    """Return the standard error that a normal estimate with this 95 % interval has.
+    """Return the standard error of a normally distributed estimate with a given 95 % interval.
 
     Parameters
     ----------
@@ -376,37 +385,39 @@ def standard_error(low: float, high: float) -> float:
 def change_tests(
     estimates: Sequence[float], errors: Sequence[float], starts: Sequence[bool]
 ) -> list[Look | None]:
-    """Test at every version of a series whether a figure changed.
+    """Test, at every version of a series, whether a figure has changed.
 
     Parameters
     ----------
     estimates, errors : (n,) sequences of float
-        Figures in the order of the versions and their standard errors. A version with NaN is not
-        tested and not in a baseline.
+        Figure of each version in the order of the versions, and its standard error. A version with
+        NaN is not tested and is not part of a baseline.
     starts : (n,) sequence of bool
-        True if a version cannot be compared with those before it; it is not tested.
+        True if a version cannot be compared with those before it. Such a version is not tested.
 
     Returns
     -------
     list of Look or None
-        One entry a version; None if it was not tested.
+        One entry for each version; None if the version was not tested.
 
     Notes
     -----
-    The k-th test is made at level ALPHA / (k (k + 1)); these sum to ALPHA over any number of
-    versions. So the chance that a series which never changed is ever said to have changed is at
-    most ALPHA, whatever the versions share (Bonferroni over a sequence that need not end:
-    alpha-spending). The adjusted p is p k (k + 1). The tails are the normal distribution's: with
-    few sampled answers of items that are alike the chance is larger (12 versions: 11 % of 30 items,
-    7 % from 300 on).
+    The k-th test is made at level ALPHA / (k (k + 1)). These levels sum to ALPHA over any number of
+    versions. So a series that never changed is reported as changed with a probability of at most
+    ALPHA, however the versions depend on each other (Bonferroni over a sequence without a fixed
+    end; alpha-spending). The adjusted p is p k (k + 1). The tails are those of the normal
+    distribution. With few sampled answers to similar items, the probability is larger: for 12
+    versions, 11 % with 30 items and 7 % with 300 or more.
 
-    A version is tested against the mean of those before it, since the last change. Versions that
-    answered the same questions are positively correlated, which the error of the difference leaves
-    out. The test is then conservative, and `audit compare`, paired by question, sees more.
+    A version is tested against the mean of the versions before it, back to the last change.
+    Versions that answered the same questions are positively correlated, and the error of the
+    difference ignores this. The test is then conservative; `audit compare`, which pairs versions by
+    question, is more powerful.
 
     Examples
     --------
-    Three standard errors have p = .0027; at the second look, which costs 2 x 3, that becomes .016.
+    A difference of three standard errors has p = .0027. The second look multiplies it by 2 x 3, to
+    .016.
 
     >>> looks = change_tests([0.0, 0.0, 0.09], [0.02, 0.02, 0.0264575], [True, False, False])
     >>> looks[2].look, round(looks[2].se, 3), round(looks[2].adjusted, 3), looks[2].changed
@@ -414,7 +425,7 @@ def change_tests(
     """
     results: list[Look | None] = []
     look = n = 0
-    total = squares = 0.0  # sums of the baseline's n figures and of their squared errors
+    total = squares = 0.0  # sums over the baseline's n figures, and over their squared errors
     for value, error, start in zip(estimates, errors, starts, strict=True):
         n = 0 if start else n
         if not (math.isfinite(value) and math.isfinite(error) and error > 0):

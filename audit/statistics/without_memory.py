@@ -1,7 +1,6 @@
-"""Estimate what a model would score on published items without memory of them, and name items
-likely answered from memory.
+"""Estimate a model's score on published items without memory, and list items answered from memory.
 
-Both rest on held-out items and references. Pure.
+Both results rest on held-out items and reference models. The module does no I/O.
 """
 
 from collections.abc import Sequence
@@ -22,39 +21,41 @@ from audit.statistics.set_difference import Sets, in_own_spread, set_difference
 from audit.statistics.values import average
 
 FDR = 0.10
-# A text's likelihood is lowered by this many standard deviations between clean models.
+# The likelihood of a text is reduced by this many standard deviations between clean models.
 _ALLOWED = 2.0
 
 
 @dataclass(frozen=True)
 class WithoutMemory:
-    """Report accuracies on the published items, 0-1.
+    """Report a model's score on the published items with and without memory (accuracies 0-1).
 
     Attributes
     ----------
     score : Limits
         Score as answered.
     without : Limits
-        Score without memory; its estimate is the mean of all scales', its interval their hull.
+        Score without memory. The estimate is the mean over all scales, the interval their hull.
     by_points : Limits
-        On the scale of accuracies (score - difference in differences).
+        Score without memory on the scale of accuracies: score - difference in differences.
     by_ability, by_guessing : Limits, Limits or None
-        On the scales of ability (`ability_gaps`); by_guessing is None if nobody can guess.
+        Score without memory on the scale of ability, without and with guessing (`ability_gaps`).
+        by_guessing is None if answers cannot be guessed.
     alone : Limits
-        Hull if the references alone tell how models differ, without a prior.
+        Hull of the intervals computed without a prior, from the references alone.
     share : Limits
-        Of the items that it would not know, the share that it answers from memory: (score -
-        without) / (1 - without), not below 0.
+        Estimated share of the items unknown to the model that it answers from memory: (score -
+        without) / (1 - without), at least 0.
     tau : float
-        How much clean models differ, accuracy.
+        Standard deviation between clean models, as an accuracy.
     references : int
         Number of references.
     theirs : Limits
-        The references' own mean gap.
+        Mean over the references of their own gaps between the two sets.
     at_most : bool
-        True if `theirs` is above 0 beyond chance. Either held-out items are harder or the
-        references learnt some of the benchmark, and nothing tells which. `without` then reaches
-        down to what the second would leave, and only its upper limit is to be quoted.
+        True if `theirs` is significantly above 0. Then the held-out items are harder, or the
+        references have learnt part of the benchmark; the data do not show which. The interval of
+        `without` then extends down to the score that the second case implies, and only its upper
+        limit should be quoted.
     """
 
     score: Limits
@@ -70,7 +71,7 @@ class WithoutMemory:
     at_most: bool = False
 
 
-Gap = tuple[float, float, float]  # estimate, low, high of score - score without memory
+Gap = tuple[float, float, float]  # score - score without memory: estimate, lower and upper limit
 
 
 def without_memory(
@@ -82,18 +83,18 @@ def without_memory(
     held: Sequence[Gap] = (),
     chance: tuple[float, float] = (0.0, 0.0),
 ) -> WithoutMemory:
-    """Estimate the score without what the tested model gains on published items beyond its
+    """Estimate the score of the tested model without its gain on published items beyond the
     references.
 
     Parameters
     ----------
     tested, references, clusters, chance : object
-        As in `ability_gaps`.
+        Arguments of `ability_gaps`.
     prior : TauPrior
-        As of the test of a gap, with an error between sets, which a number has and a test against 0
-        does not need.
+        Prior of the differences between models. In addition to the prior used to test a gap, it
+        includes an error between sets, which an estimate needs and a test against 0 does not.
     held : sequence of Gap
-        Gaps with unparsed answers held for and against; they widen the interval.
+        Gaps computed with unparsed answers imputed for and against a gap. They widen the interval.
 
     Returns
     -------
@@ -103,34 +104,37 @@ def without_memory(
     Raises
     ------
     DataError
-        If there are no references, or fewer than two items in a set.
+        If there are no references, or if a set has fewer than two items.
 
     Notes
     -----
-    On the points scale a harder set costs every model as many points; on that of ability as many
-    logits, and its difficulties may be spread differently. If answers can be guessed, the same
-    holds of what is known. Each scale is wrong where another holds
-    (docs/understand/score_without_memory.md), and a few references do not tell which holds. So the
-    interval is the hull of all, which covers where any does, and the estimate the mean, which is
-    never more wrong than the worst of them. Limits are cut at 0 and 1.
+    On the scale of points, a harder set costs every model the same number of points. On the scale
+    of ability, it costs every model the same number of logits, and the spread of difficulties may
+    differ between sets. If answers can be guessed, ability with guessing is a third scale. Each
+    scale is wrong if another one is true (docs/understand/score_without_memory.md), and a few
+    references do not show which is true. So the interval is the hull of the intervals of all
+    scales, and it covers the true value whenever one of them does. The estimate is the mean over
+    scales, which is never further from the truth than the worst scale. Limits are cut at 0 and 1.
     """
     score = score_of(tested[0], None if clusters is None else clusters[0])
     if score is None:
-        raise DataError("No published item was answered, so there is no score.")
+        raise DataError(
+            "The number of published items with an answer is 0. Expected at least 1 for a score."
+        )
     did = set_difference(tested, references, clusters)
     expected = predictive(
         did.difference, did.items_se, did.items_df, did.spread, did.sampling, len(references), prior
     )
 
     def by_ability(given: TauPrior | None) -> list[Gap]:
-        """Return the gap on each scale of ability."""
+        """Return the gap on each scale of ability, with the given prior."""
         gaps = ability_gaps(tested, references, clusters, prior=given, chance=chance)
         return [(gap.gap, gap.gap_low, gap.gap_high) for gap in gaps]
 
     able, alone = by_ability(prior), by_ability(None)
 
     def less(gaps: Sequence[Gap], wider: Sequence[Gap] = ()) -> Limits:
-        """Return the mean of the gaps, and the hull of all, taken from the score."""
+        """Return the score minus the mean of the gaps, with the hull of all intervals as limits."""
         estimate = np.mean([gap[0] for gap in gaps])
         _, lows, highs = zip(*gaps, *wider, strict=True)
         low, high = max(highs), min(lows)
@@ -165,8 +169,10 @@ def without_memory(
 def _own_gap(
     references: Sequence[Sets], clusters: tuple[IntArray, IntArray] | None, tau: float
 ) -> Limits:
-    """Return the references' mean gap between the sets, with its 95 % interval over items and
-    models (tau)."""
+    """Return the references' mean gap between the sets, with its 95 % interval.
+
+    The interval includes sampling of items and differences between models (tau).
+    """
     published = np.mean([np.asarray(reference[0], dtype=float) for reference in references], axis=0)
     fresh = np.mean([np.asarray(reference[1], dtype=float) for reference in references], axis=0)
     gap = set_difference((published, fresh), (), clusters)
@@ -181,7 +187,7 @@ def _share(score: float, without: float) -> float:
 
 
 def score_of(outcomes: ArrayLike, clusters: IntArray | None = None) -> Limits | None:
-    """Return the mean of outcomes with the interval that tables of accuracy show.
+    """Return the mean of outcomes with the same interval as in the tables of accuracy.
 
     Parameters
     ----------
@@ -193,7 +199,7 @@ def score_of(outcomes: ArrayLike, clusters: IntArray | None = None) -> Limits | 
     Returns
     -------
     Limits or None
-        None without outcomes.
+        The mean and its interval; None without outcomes.
     """
     values = np.asarray(outcomes, dtype=float)
     limits = interval(values, np.arange(values.size) if clusters is None else np.asarray(clusters))
@@ -202,19 +208,20 @@ def score_of(outcomes: ArrayLike, clusters: IntArray | None = None) -> Limits | 
 
 @dataclass(frozen=True)
 class FromMemory:
-    """Report each of n published items; NaN if the tested model has no answer.
+    """Report the evidence of memory for each of n published items; NaN if an item has no answer.
 
     Attributes
     ----------
     chance : (n,) array
-        Probability of a right answer at the upper limit of the ability without memory.
+        Probability that the tested model without memory answers the item right, at the upper limit
+        of its ability.
     text : (n,) array or None
-        How much likelier the text is than to the references, in standard deviations of held-out
+        Likelihood of the item's text minus the references' mean, in standard deviations of held-out
         items; None without likelihoods.
     pvalue : (n,) array
-        Share of held-out items that speak for memory as much (conformal).
+        Share of held-out items with at least as much evidence of memory (conformal p-value).
     qvalue : (n,) array
-        p after Benjamini & Hochberg; an item is named if it is at most FDR.
+        p adjusted by Benjamini & Hochberg. An item is named if it is at most FDR.
     """
 
     chance: FloatArray
@@ -224,7 +231,7 @@ class FromMemory:
 
     @property
     def named(self) -> BoolArray:
-        """Return which items are named.
+        """Return which items are named as answered from memory.
 
         Returns
         -------
@@ -235,8 +242,9 @@ class FromMemory:
 
     @property
     def order(self) -> list[int]:
-        """Return the answered items, the likeliest from memory first; right answers that should be
-        rarest break ties.
+        """Return the positions of the answered items, those most likely from memory first.
+
+        Ties are broken in favour of right answers that are least likely without memory.
 
         Returns
         -------
@@ -248,13 +256,13 @@ class FromMemory:
 
 
 def from_memory(tested: Sets, references: Sequence[Sets], texts: Sequence[Sets] = ()) -> FromMemory:
-    """Test which published items were answered from memory, with the false discovery rate
-    controlled.
+    """Test which published items were answered from memory, with control of the false discovery
+    rate.
 
     Parameters
     ----------
     tested, references : Sets
-        As in `rasch_gap`.
+        Outcomes of each model on the published and held-out items, as in `rasch_gap`.
     texts : sequence of Sets
         Log-likelihoods (published (n,), held-out (m,)) of the tested model, then of each reference;
         empty without likelihoods.
@@ -262,7 +270,7 @@ def from_memory(tested: Sets, references: Sequence[Sets], texts: Sequence[Sets] 
     Returns
     -------
     FromMemory
-        p- and q-values of each published item.
+        p- and q-value of each published item.
 
     Raises
     ------
@@ -271,21 +279,24 @@ def from_memory(tested: Sets, references: Sequence[Sets], texts: Sequence[Sets] 
 
     Notes
     -----
-    An item speaks for memory if the tested model is right though it should rarely be, going by the
-    references' answers and its ability without memory, and if the item's text is likelier to it
-    than to the references. One binary answer says little, so what can be named is few items: those
-    of a text that was read, or hard ones if much was learnt.
+    Two observations are evidence that an item was answered from memory. First, the tested model is
+    right although this is unlikely, given the references' answers and its ability without memory.
+    Second, the item's text is likelier to the tested model than to the references. A single binary
+    answer carries little evidence, so few items can be named: items whose text was read, or hard
+    items if many were learnt.
 
-    An item's value is 0 for a wrong answer, else -log(chance) of the right one plus z^2 / 2 of a
-    likelier text (z > 0): a log likelihood ratio. The p-value is (1 + held-out items of at least
-    that value) / (1 + held-out items). It is exact if a published item that was not learnt is
-    exchangeable with the held-out ones, however wrong chances and the normal z are. So Benjamini &
-    Hochberg's procedure controls the false discovery rate (Bates et al. 2023, Annals of Statistics
-    51, 149).
+    The evidence of an item is 0 for a wrong answer. For a right answer it is -log(chance), plus z^2
+    / 2 if its text is likelier (z > 0): a log likelihood ratio. The p-value is (1 + number of
+    held-out items with at least this evidence) / (1 + number of held-out items). It is exact if a
+    published item that was not learnt is exchangeable with the held-out items, even if the chances
+    or the normal z are wrong. So Benjamini & Hochberg's procedure controls the false discovery rate
+    (Bates et al. 2023, Annals of Statistics 51, 149).
 
-    That models suit two sets differently breaks the exchange. So a published item is judged at the
-    highest ability without memory that the interval holds, and its text less two standard
-    deviations of models, in a spread as much wider than the held-out items' as the references' is.
+    Items are not exchangeable if some models find one set easier than other models do. Two
+    corrections allow for this. The chance of a published item is computed at the highest ability
+    without memory in the interval. Its text's z is reduced by two standard deviations between
+    models, and divided by a spread that is as much wider than that of held-out items as the
+    references' is.
     """
     models = (tested, *references)
     gap = rasch_gap(tested, references)
@@ -313,10 +324,10 @@ def from_memory(tested: Sets, references: Sequence[Sets], texts: Sequence[Sets] 
 
 
 def _chance(fit: RaschFit, own: FloatArray, ability: float) -> FloatArray:
-    """Return the probability of a right answer at an ability, (n,), by the references' answers
+    """Return the probability (n,) of a right answer at an ability, from the references' answers
     alone.
 
-    The tested model's own answer is taken out again.
+    The tested model's own answer is removed from the posterior of each item's difficulty.
     """
     at_own = np.clip(scipy.special.expit(fit.ability[0] - fit.difficulty), 1e-12, 1 - 1e-12)
     x = np.nan_to_num(own)[:, None]
@@ -327,18 +338,20 @@ def _chance(fit: RaschFit, own: FloatArray, ability: float) -> FloatArray:
 
 
 def _texts(texts: Sequence[Sets]) -> tuple[FloatArray, FloatArray]:
-    """Return the tested model's likelihood less the references' mean, (n,) and (m,), in standard
-    deviations of held-out items."""
+    """Return the tested model's likelihood minus the references' mean, for both sets (n,) and (m,).
+
+    The unit is the standard deviation of held-out items.
+    """
     scaled = [in_own_spread(text_pair) for text_pair in texts]
     beyond = [side[0] - np.mean(side[1:], axis=0) for side in zip(*scaled, strict=True)]
     try:
         difference = set_difference(scaled[0], scaled[1:])
-    except DataError:  # fewer than two items of a set have the likelihoods of all models
+    except DataError:  # Fewer than two items of a set have the likelihoods of all models.
         return np.full(beyond[0].size, np.nan), np.full(beyond[1].size, np.nan)
     models = len(scaled) - 1
     allowed = _ALLOWED * np.nan_to_num(difference.tau) * np.sqrt(1 + 1 / models)
     known = beyond[1][~np.isnan(beyond[1])]
-    # NaN gives no evidence.
+    # A NaN z counts as no evidence.
     sd = known.std(ddof=1) if known.size > 1 and np.ptp(known) > 0 else float("nan")
     return (beyond[0] - known.mean() - allowed) / (sd * _wider(scaled[1:])), (
         beyond[1] - known.mean()
@@ -346,9 +359,9 @@ def _texts(texts: Sequence[Sets]) -> tuple[FloatArray, FloatArray]:
 
 
 def _wider(references: Sequence[Sets]) -> float:
-    """Return how much wider published texts spread than held-out ones, at least 1.
+    """Return the spread of published texts divided by that of held-out texts, at least 1.
 
-    Each reference is compared with the others: a single one cannot tell.
+    Each reference is compared with the other references. The result is 1 with a single reference.
     """
     if len(references) < 2:
         return 1.0

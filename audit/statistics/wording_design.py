@@ -1,9 +1,10 @@
-"""Compute what a design of n items and N rewordings can see, before it is run.
+"""Compute, before a run, what a design of n items and N rewordings can detect.
 
-The module uses normal approximations. An item's two wordings disagree with probability d ("flip"),
-so one answer has a variance of d / 2 given the item, and the drop of one model a standard error of
-sqrt(d / 2 (1 + 1 / N) / n). R reference models on the same items add 1 / R of that. Memory of some
-items spreads the drop over items and adds a little more, which is not included.
+The module uses normal approximations. Two wordings of an item get different outcomes with
+probability d, the discordance. One answer then has a variance of d / 2 given the item, and the drop
+of one model has a standard error of sqrt(d / 2 (1 + 1 / N) / n). R reference models on the same
+items increase the variance by 1 / R of it. If a model remembers some items, its drop varies more
+between items; this small addition is not included.
 """
 
 import math
@@ -14,8 +15,8 @@ import scipy
 
 from audit.core.errors import DataError
 
-# The article's column "Statistical Confidence", by the number of rewordings of an item. The article
-# counts calls: 1x, 3x, 5x and 10x.
+# Claims of the article's column "Statistical Confidence", by the number of rewordings of an item.
+# The article counts calls instead: 1x, 3x, 5x and 10x.
 ARTICLE_CLAIMS = {
     0: "None (no contamination signal)",
     2: "Moderate (p < 0.10 achievable)",
@@ -23,7 +24,7 @@ ARTICLE_CLAIMS = {
     9: "Very High (p < 0.01 achievable)",
 }
 PLANNED_FLIPS = (
-    0.20  # chance that two wordings of an item disagree; the article's own example of a clean model
+    0.20  # Discordance of two wordings of an item in the article's own example of a clean model.
 )
 
 
@@ -34,13 +35,13 @@ class VolumeRow:
     Attributes
     ----------
     calls : int
-        Calls of the tested model, originals and rewordings.
+        Number of calls of the tested model, for originals and rewordings.
     relative_cost : int
-        Calls as a multiple of those without rewordings.
+        Number of calls divided by that of a run without rewordings.
     article : str
-        The article's claim.
+        Claim of the article.
     valid : str
-        Statement that holds for this design.
+        Statement that is true of this design.
     """
 
     calls: int
@@ -55,16 +56,16 @@ def drop_standard_error(n: int, variants: int, discordance: float, *, references
     Parameters
     ----------
     n, variants : int
-        Number of items, and of rewordings of each.
+        Number of items, and number of rewordings of each item.
     discordance : float
-        Chance that two wordings of an item disagree, 0-1.
+        Probability that two wordings of an item get different outcomes, 0-1.
     references : int
         Number of reference models; 0 for the drop of one model alone.
 
     Returns
     -------
     float
-        Standard error, accuracy 0-1.
+        Standard error, as an accuracy (0-1).
 
     Raises
     ------
@@ -78,8 +79,9 @@ def drop_standard_error(n: int, variants: int, discordance: float, *, references
     """
     if n < 1 or variants < 1 or not 0 <= discordance <= 1 or references < 0:
         raise DataError(
-            "A design needs n >= 1 items, at least one rewording, a discordance in [0, 1] and references >= 0, such as "
-            f"drop_standard_error(500, 3, 0.2); found {n}, {variants}, {discordance}, {references}."
+            f"The design is n={n}, variants={variants}, discordance={discordance}, "
+            f"references={references}. Expected n >= 1, at least one rewording, a discordance in "
+            "[0, 1] and references >= 0. Example: drop_standard_error(500, 3, 0.2)."
         )
     variance = discordance / 2 * (1 + 1 / variants) / n
     return float(np.sqrt(variance * (1 + (1 / references if references else 0))))
@@ -100,17 +102,17 @@ def detectable_drop(
     Parameters
     ----------
     n, variants, discordance, references : int or float
-        As in `drop_standard_error`.
+        The design, as in `drop_standard_error`.
     margin : float
-        Drop that broken variants make, which the drop must exceed.
+        Drop that broken variants can cause. A detected drop must exceed it.
     alpha, power : float
         Level and power of the test.
 
     Returns
     -------
     float
-        The drop. The one-sided test at `alpha` is of a drop above the margin. For one model alone,
-        a two-sided interval above zero is required too, as by a verdict.
+        The drop. It is detected by the one-sided test, at `alpha`, of a drop above the margin. For
+        one model alone, a verdict also requires a two-sided interval above zero.
 
     Raises
     ------
@@ -119,8 +121,8 @@ def detectable_drop(
 
     Notes
     -----
-    From two references on the quantiles are those of t with R - 1 degrees of freedom, as in the
-    test itself (`audit.statistics.references`).
+    With two references or more, the quantiles are those of t with R - 1 degrees of freedom, as in
+    the test itself (`audit.statistics.references`).
 
     Examples
     --------
@@ -144,19 +146,19 @@ def items_needed(
     alpha: float = 0.05,
     power: float = 0.8,
 ) -> int | None:
-    """Return how many items make `detectable_drop` (without references) at most a given effect.
+    """Return how many items are needed to detect a given drop, without references.
 
     Parameters
     ----------
     effect : float
         The drop to detect, 0-1.
     variants, discordance, margin, alpha, power : int or float
-        As in `detectable_drop`.
+        The design, as in `detectable_drop`.
 
     Returns
     -------
     int or None
-        Number of items; None if the margin for broken variants is as large as the effect.
+        Number of items; None if the margin for broken variants is at least as large as the effect.
 
     Examples
     --------
@@ -182,14 +184,14 @@ def volume_table(
     alpha: float = 0.05,
     power: float = 0.8,
 ) -> tuple[VolumeRow, ...]:
-    """Return the article's table 1x / 3x / 5x / 10x with statements that hold for a design.
+    """Return the article's table (1x, 3x, 5x, 10x) with statements that are true of a design.
 
     Parameters
     ----------
     n : int
         Number of items.
     discordance, references, margin, alpha, power : int or float
-        As in `detectable_drop`.
+        The design, as in `detectable_drop`.
 
     Returns
     -------
@@ -202,7 +204,7 @@ def volume_table(
             rows.append(VolumeRow(n, 1, claim, "No statement: nothing was reworded."))
             continue
         seen = detectable_drop(n, variants, discordance, margin=margin, alpha=alpha, power=power)
-        smallest = 1 / (variants + 1)  # the smallest valid p-value of one item
+        smallest = 1 / (variants + 1)  # smallest valid p-value of a single item
         item = (
             f"No item can reach p < {alpha:g}: its p is at least {smallest:.3g}."
             if smallest > alpha
@@ -215,7 +217,7 @@ def volume_table(
             alone = detectable_drop(
                 n, variants, discordance, references=references, alpha=alpha, power=power
             )
-            # A drop that is not seen alone is not seen beyond the references either.
+            # A drop that is not detected alone is not detected beyond the references either.
             beyond = max(seen, alone)
             text += f", one beyond {references} reference models of {100 * beyond:.1f}"
         rows.append(VolumeRow(n * (variants + 1), variants + 1, claim, f"{text}. {item}"))

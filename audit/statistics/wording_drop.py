@@ -1,6 +1,6 @@
-"""Estimate how much accuracy is lost from the original wording to the others.
+"""Estimate how much accuracy a model loses from the original wording to other wordings.
 
-The module holds estimates, intervals, margins and tests of equivalence.
+The module computes estimates with intervals, drops beyond a margin, and tests of equivalence.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from audit.statistics.values import average
 
 @dataclass(frozen=True)
 class WordingDrop:
-    """Report the accuracies (0-1) over the items with an original and a variant answered.
+    """Report the drop in accuracy (0-1) over the items answered under the original and a variant.
 
     Attributes
     ----------
@@ -32,13 +32,13 @@ class WordingDrop:
     cs : Interval
         Contamination score as a ratio of accuracies, drop / original, with a 95 % BCa interval.
     largest : float
-        Largest drop that is still compatible with the data, one-sided 95 %.
+        Largest drop that is compatible with the data: one-sided 95 % upper limit.
     n, units : int
-        Number of items, and of clusters.
+        Number of items, and number of clusters.
 
     Notes
     -----
-    Neither interval is shorter than `audit.statistics.resampling.unseen_change`.
+    Both intervals extend at least `audit.statistics.resampling.unseen_change` to either side.
     """
 
     original: float
@@ -52,18 +52,18 @@ class WordingDrop:
 
 @dataclass(frozen=True)
 class Equivalence:
-    """Report two one-sided tests that the drop lies within -delta to delta.
+    """Report two one-sided tests of the claim that a drop lies within -delta to delta.
 
     Attributes
     ----------
     delta : float
-        Largest drop that counts as none.
+        Smallest drop that matters.
     p_no_larger : float
-        p for drop < delta, which is the claim "no drop larger than delta".
+        p for drop < delta, the claim "no drop larger than delta".
     p_no_smaller : float
         p for drop > -delta.
     pvalue : float
-        The larger of the two.
+        The larger of `p_no_larger` and `p_no_smaller`.
 
     Notes
     -----
@@ -78,22 +78,22 @@ class Equivalence:
 
 @dataclass(frozen=True)
 class RunNoise:
-    """Report how much replicates of one wording differ, which is noise.
+    """Report how much replicates of the same wording differ (noise between runs).
 
     Attributes
     ----------
     replicates : int
         Number of replicates K.
     flipped : float
-        Mean share of items whose outcome differs between two replicates.
+        Share of items whose outcome differs between two replicates, as a mean over pairs.
     sd_difference : float
         Root mean square difference in accuracy between two replicates.
     pvalue : float
-        Cochran's Q over the items that every replicate answered.
+        p of Cochran's Q over the items that every replicate answered.
 
     Notes
     -----
-    The three numbers are NaN with fewer than two replicates.
+    With fewer than two replicates, `flipped`, `sd_difference` and `pvalue` are NaN.
     """
 
     replicates: int
@@ -115,7 +115,8 @@ def item_means(original: FloatArray, variants: FloatArray) -> tuple[FloatArray, 
     Returns
     -------
     tuple of (n,) arrays
-        Means over answered replicates and over answered variants, NaN in both if either is missing.
+        Means over answered replicates and over answered variants. Both are NaN for an item without
+        an answer to the original, or without one to a variant.
     """
     o, v = average(np.atleast_2d(original)), average(np.atleast_2d(variants))
     missing = np.isnan(o) | np.isnan(v)
@@ -158,8 +159,9 @@ def wording_drop(
 
     Notes
     -----
-    CS = (accuracy_original - accuracy_variants) / accuracy_original is a ratio of accuracies.
-    Unlike the mean of item scores it is 0 on average if nothing is special about the original.
+    CS = (accuracy_original - accuracy_variants) / accuracy_original is a ratio of accuracies. If
+    nothing is special about the original, this ratio is 0 on average. The mean of item scores is
+    not.
     """
     o, v = item_means(original, variants)
     compared = ~np.isnan(o)
@@ -196,13 +198,13 @@ def largest_drop(drop: Estimate) -> float:
     Parameters
     ----------
     drop : Estimate
-        The drop over G units.
+            The drop, with its expansion over G units.
 
-    Returns
-    -------
-    float
-        Upper limit by Student's t over the units and one added unit that drops by 1. It is at least
-        the share that none of G units would show with 95 % confidence.
+        Returns
+        -------
+        float
+            Upper limit by Student's t over the units and one added unit with a drop of 1. It is at
+            least the share p of units with a drop for which G units show none with probability 5 %.
     """
     units, drop = drop.units, _with_a_drop(drop)
     unseen = 1 - (1 - 0.95) ** (1 / max(units, 1))
@@ -210,14 +212,14 @@ def largest_drop(drop: Estimate) -> float:
 
 
 def _with_a_drop(drop: Estimate) -> Estimate:
-    """Return the estimate with one more unit, which drops by 1.
+    """Return the estimate with one added unit that has a drop of 1.
 
-    If one item in twenty drops, a sample that shows few of them has a short error too, and t would
-    clear 10 to 12 % of such models with 60 or 100 items.
+    If one item in twenty drops, a sample with few such items also has a small standard error.
+    Without the added unit, the t-test would clear 10 to 12 % of such models with 60 or 100 items.
     """
     g = drop.units
     shift = (1 - drop.value) / (g + 1)
-    # An empty unit has no influence.
+    # Units without a value have no influence.
     kept = drop.influence[np.argsort(np.abs(drop.influence))[drop.empty :]]
     return Estimate(
         drop.value + shift, np.append(kept * g - shift, g * shift) / (g + 1), uneven=drop.uneven
@@ -231,7 +233,7 @@ def above_broken(
     cluster: IntArray,
     broken_share: float,
 ) -> tuple[float, Estimate]:
-    """Test that the drop is larger than a share of broken variants makes it.
+    """Test whether the drop is larger than a share of broken variants could make it.
 
     Parameters
     ----------
@@ -240,18 +242,19 @@ def above_broken(
     variants : (N, n) array
         Answers to N variants, NaN if missing.
     chance : (n,) array
-        Accuracy of guessing each item.
+        Probability that a guess at each item is right.
     cluster : (n,) array
         Cluster of each item, 0..G-1.
     broken_share : float
-        Share of variants whose gold answer is lost, 0-1.
+        Share (0-1) of variants whose gold answer is no longer right.
 
     Returns
     -------
     p : float
-        One-sided p. p <= alpha is the same as a one-sided lower bound of the excess above 0.
+        One-sided p. p <= alpha if and only if the one-sided lower confidence limit of the excess is
+        above 0.
     excess : Estimate
-        drop - broken_share x (accuracy - chance).
+        drop - broken_share * (accuracy - chance).
 
     Raises
     ------
@@ -260,7 +263,8 @@ def above_broken(
 
     Notes
     -----
-    A variant whose gold answer is lost is answered right by luck, so it costs accuracy - chance.
+    A variant whose gold answer is no longer right is answered "right" only by chance. It lowers the
+    accuracy by accuracy - chance.
     """
     o, v = item_means(original, variants)
     excess = mean_of(o - v, cluster).plus(
@@ -275,14 +279,14 @@ def equivalence(drop: Estimate, delta: float) -> Equivalence:
     Parameters
     ----------
     drop : Estimate
-        The drop over G units.
-    delta : float
-        Largest drop that counts as none, between 0 and 1.
+            The drop, with its expansion over G units.
+        delta : float
+            Smallest drop that matters, between 0 and 1.
 
-    Returns
-    -------
-    Equivalence
-        p of both sides, and the larger of them.
+        Returns
+        -------
+        Equivalence
+            The two p-values, and the larger of them.
 
     Raises
     ------
@@ -291,9 +295,9 @@ def equivalence(drop: Estimate, delta: float) -> Equivalence:
 
     Notes
     -----
-    The tests are by Student's t over the units; "no larger" adds one unit that drops by 1. If next
-    to nothing varies, p is at least (1 - delta)^G. That is the probability that none of G units
-    shows a drop that a share delta of them has.
+    The tests are by Student's t over the units. The test of "no larger" adds one unit with a drop
+    of 1. If almost nothing varies, p is at least (1 - delta)^G. This is the probability that none
+    of G units shows a drop if a share delta of all units has one.
 
     Examples
     --------
@@ -302,12 +306,13 @@ def equivalence(drop: Estimate, delta: float) -> Equivalence:
     """
     if not 0 < delta < 1:
         raise DataError(
-            f"The largest drop that counts as none lies between 0 and 1, such as 0.05; found {delta}."
+            f"The smallest drop that matters is {delta}. Expected a value between 0 and 1. "
+            "Example: 0.05."
         )
     unseen = (1 - delta) ** drop.units
     padded = _with_a_drop(drop)
     sides = []
-    # The two tests are -drop > -delta and drop > -delta.
+    # The two tests are of -drop > -delta and of drop > -delta.
     for estimate in (padded.scaled(-1.0), drop):
         p = above_pvalue(estimate, -delta) if estimate.se > 0 else float(estimate.value <= -delta)
         sides.append(max(p, unseen))
@@ -327,7 +332,7 @@ def run_noise(original: FloatArray, cluster: IntArray) -> RunNoise:
     Returns
     -------
     RunNoise
-        Shares and p over the items that every replicate answered.
+            Differences between replicates, over the items that every replicate answered.
     """
     runs = np.atleast_2d(np.asarray(original, dtype=float))
     complete_items = ~np.isnan(runs).any(axis=0)
@@ -346,7 +351,7 @@ def run_noise(original: FloatArray, cluster: IntArray) -> RunNoise:
 
 
 def wording_flips(variants: FloatArray, original: FloatArray) -> float:
-    """Return the chance that two wordings of an item disagree.
+    """Return the probability that two wordings of an item get different outcomes.
 
     Parameters
     ----------
@@ -358,8 +363,9 @@ def wording_flips(variants: FloatArray, original: FloatArray) -> float:
     Returns
     -------
     float
-        Mean over pairs of variants. If no item has two answered variants, it is the mean of
-        original against variant, which contains any effect on the original. NaN without a pair.
+        Mean over pairs of variants. If no item has two answered variants, it is the mean over pairs
+        of an original and a variant, which includes any effect on the original. NaN without such
+        pairs.
     """
     v = np.atleast_2d(np.asarray(variants, dtype=float))
     answered, right = np.sum(~np.isnan(v), axis=0), np.nansum(v, axis=0)

@@ -1,2 +1,5 @@
-"""Suites: which audits are run of which pinned model on which data, by what thresholds, and what
-decides."""
+"""Define and run suites.
+
+A suite states which audits are run of which pinned model on which data, with which thresholds, and
+which rule decides.
+"""

@@ -1,12 +1,12 @@
-"""Simulate how often a whole suite is wrong.
+"""Simulate the error rates of a whole suite.
 
     audit calibrate audit=suite --out audit/data/calibration_suite.json      # the table that ships
 
-Each simulated model goes through all audits of the suite, with their real decisions. The verdicts
-of one model are counted together, so the rates of any suite of these audits follow
+Each simulated model is judged by all audits of the suite, with their real decisions. The verdicts
+of one model are counted together, so the table gives the error rates of any suite of these audits
 (`audit.judging.forms`). The gates look for faults that a simulation does not have. They are
-bypassed, as in the calibration of each audit. The validity audit makes no claim about memory, so
-its errors are simulated apart (`audit calibrate audit=validity`).
+bypassed, as in the calibration of each audit. The validity audit makes no statement about memory,
+so its error rates are simulated separately (`audit calibrate audit=validity`).
 """
 
 from argparse import Namespace
@@ -32,8 +32,8 @@ from audit.sweep.design import SweepThresholds
 from audit.sweep.simulation import Simulated as RoutedModel
 
 SIMULATIONS = 200
-# Each simulated model is judged with these numbers of references; the first three are among the
-# first five.
+# Each simulated model is judged with each of these numbers of references. The references of a
+# smaller number are among those of a larger one.
 REFERENCES = (3, 5, 8)
 RESAMPLES = 199
 SHIPPED = (SuiteDesign(),)
@@ -52,7 +52,7 @@ def judge(
     design : SuiteDesign
         Sizes of the suite.
     world : World
-        What the model knows of the items.
+        Facts about what the model knows of the items.
     rng : numpy.random.Generator
         Source of the answers.
     references : sequence of int
@@ -61,7 +61,7 @@ def judge(
     Returns
     -------
     list of str
-        For each number of references, the letter of each of AUDITS.
+        For each number of references, one letter per audit of AUDITS: the outcome of this audit.
     """
     model = simulate(design, world, rng)
     _, (routed,) = sweep.decided([RoutedModel(model.sweep)], design.routers, rng, RESAMPLES)
@@ -80,7 +80,7 @@ def procedures(
     worlds: Sequence[str] = tuple(WORLDS),
     references: Sequence[int] = REFERENCES,
 ) -> tuple[Procedure, ...]:
-    """Return the procedure that counts the letters of AUDITS, by number of references.
+    """Return the procedure that counts the combinations of outcomes of AUDITS.
 
     Parameters
     ----------
@@ -91,12 +91,12 @@ def procedures(
     worlds : sequence of str
         Names in WORLDS.
     references : sequence of int
-        Numbers of references.
+        Numbers of references; each gives an entry of the table.
 
     Returns
     -------
     tuple of Procedure
-        The procedure.
+        A single procedure.
     """
     simulations = options.simulations or SIMULATIONS
     thresholds = {
@@ -127,9 +127,9 @@ def procedures(
 
 
 def markdown(entries: Entries) -> str:
-    """Return the table of the documentation, in per cent with 95 % intervals.
+    """Return the table for the documentation, in per cent with 95 % intervals.
 
-    It shows what each audit finds, what any of them finds, and what passes.
+    Its columns are the findings of each audit, the findings of any audit, and the models that pass.
     """
     head = ["world", "references", *(f"{audit} finds" for audit in AUDITS), "any finding"]
     head += ["passes perturb", "passes perturb and memory", "passes all three"]

@@ -1,6 +1,6 @@
-"""Build the command of each audit of a suite, and its configuration, and plan its cost.
+"""Build the command and the configuration of each audit of a suite, and plan its cost.
 
-Every configuration is checked before anything runs.
+Every configuration is checked before an audit is run.
 """
 
 import shlex
@@ -20,11 +20,11 @@ from audit.engines.config import WEIGHED, ModelConfig
 from audit.suite.read import commit_of
 from audit.suite.schema import DOMAINS, SCRIPTED, DataPin, DomainThresholds, Suite
 
-# The suite decides these options, so the arguments of an audit may not set them.
+# The suite sets these options, so the arguments of an audit must not set them.
 _DECIDED = {
     "model": "model_config.model_id, or model=NAME of the command",
     "run_dir": "run_dir=DIR of the command, below which each audit has a directory",
-    "report": "nothing: the suite makes one report of all",
+    "report": "nothing: the suite makes one report of all audits",
     "gate": "gate: ours or source of the suite",
     "plan": "plan=true of the command",
     "seed": "dataset_config.sampling_seed",
@@ -41,9 +41,9 @@ class Step:
     audit : str
         Name of the audit.
     words : tuple of str
-        Arguments of its command, without run_dir.
+        Arguments of the audit's command, without run_dir.
     config : RunConfig
-        The configuration that these arguments compose.
+        Configuration composed from these arguments.
     """
 
     audit: str
@@ -57,12 +57,12 @@ def model_name(suite: Suite) -> str:
     Parameters
     ----------
     suite : Suite
-        Pins the model.
+        The suite, which pins the model.
 
     Returns
     -------
     str
-        Name of the configuration.
+        Name of the model's configuration.
 
     Raises
     ------
@@ -77,16 +77,17 @@ def model_name(suite: Suite) -> str:
     if pin.model_id not in (*known_models(), *described_models()):
         unknown = unknown_name("model_config.model_id", pin.model_id, known_models())
         raise ConfigError(
-            f"{unknown} Or a hub id, such as Qwen/Qwen3-8B; "
-            "for an endpoint model_config.endpoint beside it."
+            f"{unknown} Or a hub id, such as Qwen/Qwen3-8B. A model of an endpoint also needs "
+            "model_config.endpoint."
         )
     return pin.model_id
 
 
 def domain_of(suite: Suite) -> str | None:
-    """Return the domain that the suite states, else that of the benchmark, else None.
+    """Return the domain of the suite's benchmark; None if it is unknown.
 
-    Domains of benchmarks are in conf/rewording/policy.yaml.
+    The domain is the one that the suite states, or else that of the benchmark in
+    conf/rewording/policy.yaml.
     """
     data = suite.dataset_config
     policies = load_group("rewording", "policy")["benchmarks"]
@@ -95,17 +96,17 @@ def domain_of(suite: Suite) -> str | None:
 
 
 def domain_thresholds(suite: Suite) -> DomainThresholds:
-    """Return the thresholds of the benchmark's domain.
+    """Return the suite's thresholds for the domain of its benchmark.
 
     Parameters
     ----------
     suite : Suite
-        May set thresholds by domain.
+        The suite, which may set thresholds by domain.
 
     Returns
     -------
     DomainThresholds
-        Empty if the suite sets none for the domain.
+        The thresholds; all None if the suite sets none for the domain.
 
     Raises
     ------
@@ -124,17 +125,18 @@ def domain_thresholds(suite: Suite) -> DomainThresholds:
 
 
 def windows_of(suite: Suite) -> list[tuple[float | None, float | None]]:
-    """Return the distance windows that a library may have.
+    """Return the windows of semantic distance that the suite's library may have.
 
     Parameters
     ----------
     suite : Suite
-        States a window.
+        The suite, which states a window.
 
     Returns
     -------
     list of (float or None, float or None)
-        The suite's window. If that is the general one, also that of the benchmark's domain.
+        Smallest and largest distance of each window: the suite's window and, if that is the general
+        window, also that of the benchmark's domain.
     """
     pin = suite.perturbation_config
     stated = (pin.min_semantic_distance, pin.max_semantic_distance)
@@ -155,17 +157,17 @@ def audit_words(
     more : sequence of str
         Arguments for every command, such as progress=false.
     changed : mapping, optional
-        Further arguments by audit.
+        Further arguments by the name of the audit.
 
     Returns
     -------
     dict of list of str
-        By audit.
+        Arguments by the name of the audit.
 
     Raises
     ------
     ConfigError
-        If an argument sets an option that the suite decides.
+        If an argument sets an option that the suite sets.
     """
     words = {}
     for audit, of_suite in suite.audits.items():
@@ -173,12 +175,12 @@ def audit_words(
         by_key = {key_of(word): word for word in _words(suite, audit)}
         for word in (*of_audit, *more):
             key = key_of(word)
-            # One engine serves all audits, so a change of its configuration applies to all.
+            # All audits use one engine, so a change of its configuration must apply to all of them.
             if key in _DECIDED or (key.startswith("model.") and word in of_audit):
                 instead = _DECIDED.get(
-                    key, f"{word} without an audit's name, which changes it for all"
+                    key, f"{word} without an audit's name, which changes it for all audits"
                 )
-                raise ConfigError(f"{audit}: {word} is decided by the suite. Use {instead}.")
+                raise ConfigError(f"{audit}: {word} is set by the suite. Use {instead}.")
             by_key[key] = word
         words[audit] = list(by_key.values())
     return words
@@ -192,14 +194,14 @@ def steps(suite: Suite, words: Mapping[str, Sequence[str]], run_dir: str) -> lis
     suite : Suite
         The suite.
     words : mapping
-        Arguments by audit, as `audit_words` returns.
+        Arguments by the name of the audit, as returned by `audit_words`.
     run_dir : str
         Directory of the suite.
 
     Returns
     -------
     list of Step
-        In the order of the audits.
+        One step for each audit, in the order of the suite.
 
     Raises
     ------
@@ -221,29 +223,29 @@ def steps(suite: Suite, words: Mapping[str, Sequence[str]], run_dir: str) -> lis
 def check_version(
     suite: Suite, model: ModelConfig, resolve: Callable[[ModelConfig], str]
 ) -> dict[str, Any]:
-    """Compare the stated version of the model with that of the weights.
+    """Check that the model version that the suite states is that of the weights.
 
     Parameters
     ----------
     suite : Suite
-        States the version.
+        The suite, which states the version.
     model : ModelConfig
         The model.
     resolve : callable
-        Returns the revision of its weights.
+        Function from the model to the revision of its weights.
 
     Returns
     -------
     dict
-        The version "stated", the revision "found", and whether it is "claimed" by the operator of
-        an endpoint.
+        "stated": the stated version. "found": the revision of the weights. "claimed": True if the
+        version is known only from the operator of an endpoint.
 
     Raises
     ------
     ConfigError
         If the weights have another version.
     EngineLoadError
-        If there are no weights.
+        If the weights cannot be found.
     """
     stated = suite.model_config.model_version
     if model.engine == "openai":
@@ -251,28 +253,29 @@ def check_version(
     if (stated == SCRIPTED) != (model.engine == "scripted"):
         version = SCRIPTED if model.engine == "scripted" else "VERSION"
         raise ConfigError(
-            f"model_version is {stated[:19]}, which is not a version of {model.name}. "
-            "The suite pins another model. Expected the version of the model that is named. "
+            f"model_version is {stated[:19]}, which is not a version of {model.name}. The suite "
+            "pins the version of another model. Expected a version of the named model. "
             f"Example: model={model.name} model_version={version}"
         )
     revision = resolve(model) if model.engine in WEIGHED else SCRIPTED
     if not revision.startswith(stated):
         raise ConfigError(
-            f"model_config.model_version is {stated}, and the installed weights of {model.name} are "
-            f"{revision}. Expected the version of the weights, or the folder of other weights. "
+            f"model_config.model_version is {stated}, but the installed weights of {model.name} "
+            f"have the version {revision}. Expected the version of the weights, or a path to other "
+            "weights. "
             f"Example: model.{model.name}.path=/weights/folder"
         )
     return {"stated": stated, "found": revision, "claimed": False}
 
 
 def _words(suite: Suite, audit: str) -> list[str]:
-    """Return the arguments that the suite's fields give to one audit."""
+    """Return the arguments for one audit that follow from the fields of the suite."""
     name, data, pin = model_name(suite), suite.dataset_config, suite.model_config
     known = name in (*known_models(), *described_models())
     model = [f"model={name if known else HF + pin.model_id}"]
     if pin.endpoint is not None:
         model = [f"endpoint={pin.endpoint}", f"model_id={pin.model_id}"]
-    # An audit that names its own benchmark does not get the fields of the suite's benchmark.
+    # An audit that names a benchmark itself does not get the fields of the suite's benchmark.
     own_benchmark = "benchmark" in map(key_of, suite.audits[audit])
     words = [
         *model,
@@ -300,7 +303,7 @@ def _words(suite: Suite, audit: str) -> list[str]:
 
 
 def _benchmark_words(data: DataPin) -> list[str]:
-    """Return the arguments that select a benchmark. A file of the user's own may have any name."""
+    """Return the arguments that select a benchmark; a user's own file may have any name."""
     if data.path is not None and data.benchmark_name not in options_of("benchmark"):
         return ["benchmark=mcq_file", f"benchmark.name={quoted(data.benchmark_name)}"]
     return [f"benchmark={data.benchmark_name}"]
@@ -310,20 +313,21 @@ def _check_pinned(suite: Suite, config: RunConfig, audit: str) -> None:
     data = config.benchmark
     if data.hub is not None and data.path is None and commit_of(data.revision) is None:
         raise ConfigError(
-            f"{audit}: benchmark {data.name} is read from the hub at no fixed revision "
-            f"({data.revision}). Expected its commit (40 hexadecimal digits) as "
+            f"{audit}: the revision of benchmark {data.name} on the hub is {data.revision}, which "
+            "may change. Expected a commit (40 hexadecimal digits) as "
             "dataset_config.dataset_version, or as benchmark.revision= of the audit."
         )
     same = data.name == suite.dataset_config.benchmark_name
     if suite.dataset_config.dataset_variant is not None and data.hub is None and same:
         raise ConfigError(
-            f"dataset_config.dataset_variant is {suite.dataset_config.dataset_variant}, and "
-            f"{data.name} is no data set of the hub, so it has no such configuration. Leave it out."
+            f"dataset_config.dataset_variant is {suite.dataset_config.dataset_variant}. "
+            f"{data.name} is not a data set of the hub, so it has no variants. Expected no "
+            "dataset_variant."
         )
 
 
 def key_of(word: str) -> str:
-    """Return the key of an argument `key=value`, which may begin with a plus."""
+    """Return the key of an argument `key=value`; a plus before the key is removed."""
     return word.lstrip("+").partition("=")[0]
 
 
@@ -341,20 +345,19 @@ _HEAD = (
 
 
 def describe(plan: Sequence[Step], run_dir: Path) -> list[str]:
-    """Return the plan of a suite as a table.
+    """Return the plan of a suite as lines of a table.
 
     Parameters
     ----------
     plan : sequence of Step
-        The audits.
+        The audits of the suite.
     run_dir : Path
         Directory of the suite.
 
     Returns
     -------
     list of str
-        A line for each audit and model, their sum, and the sources of the figures.
-
+        A line for each audit and model, a line with the sum, and the sources of the figures.
     Raises
     ------
     AuditError
@@ -373,19 +376,19 @@ def describe(plan: Sequence[Step], run_dir: Path) -> list[str]:
     columns = []
     for k, column in enumerate(zip(*rows, strict=True)):
         width = max(map(len, column))
-        align = str.ljust if k < 3 else str.rjust  # The first three columns hold names.
+        align = str.ljust if k < 3 else str.rjust  # The first three columns contain names.
         columns.append([align(text, width) for text in column])
     for cells in zip(*columns, strict=True):
         lines.append("  ".join(cells).rstrip())
     sources = dict.fromkeys(planned.cost.basis for planned in calls)
     lines += [f"({source})" for source in sources if source]
-    lines += ["", "What each could find: the same command with plan=true, such as"]
+    lines += ["", "To see what each audit could find, add plan=true to its command:"]
     lines += [f"  audit {step.audit} plan=true {shlex.join(step.words)}" for step in plan]
     return lines
 
 
 def _figures(calls: Sequence[PlannedCalls]) -> tuple[str, ...]:
-    """Return sums of the calls; "?" if a summand is unknown."""
+    """Return the totals over the calls as texts; "?" for a total with an unknown summand."""
 
     def total(attribute: str, form: str) -> str:
         values = list(map(attrgetter(attribute), calls))

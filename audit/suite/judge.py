@@ -1,6 +1,6 @@
-"""Judge a suite's runs from its directory alone, so that the verdict can be recomputed.
+"""Judge the runs of a suite from its directory alone, so that anyone can recompute the verdict.
 
-The source's thresholds are applied too, each with its false positives on a clean model.
+The source's thresholds are applied too. Each is reported with its false positives on a clean model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,11 +31,11 @@ from audit.suite.commands import domain_of, domain_thresholds
 from audit.suite.read import suite_of
 from audit.suite.schema import Suite
 
-Verdicts = Mapping[str, AuditVerdict[Any]]  # by the audit's name
+Verdicts = Mapping[str, AuditVerdict[Any]]  # verdict by the name of the audit
 
 
 def source_thresholds(suite: Suite) -> dict[str, float]:
-    """Return the source's thresholds by name; those of the benchmark's domain come first."""
+    """Return the source's thresholds by name; those of the benchmark's domain take precedence."""
     decides = ("review_required_above_cs", "block_deployment_above_contaminated_pct")
     thresholds = {**vars(suite.scoring_config), **attributes(suite.governance, *decides)}
     for name, value in vars(domain_thresholds(suite)).items():
@@ -45,21 +45,22 @@ def source_thresholds(suite: Suite) -> dict[str, float]:
 
 
 def rules_of(thresholds: Mapping[str, float]) -> tuple[Rule, Rule]:
-    """Return two rules of the source.
+    """Return the two rules of the source, which differ in one threshold.
 
-    One has the share of flagged items that scoring allows, the other the share that blocks.
+    The first rule uses the share of flagged items that scoring allows, the second the share that
+    blocks a deployment.
 
     Parameters
     ----------
     thresholds : mapping
-        The thresholds that `source_thresholds` returns.
+        Thresholds by name, as returned by `source_thresholds`.
 
     Returns
     -------
     tuple of Rule
-        For scoring, and for governance.
+        The rule of scoring, and the rule of governance.
     """
-    # Shares are rounded, since 25 of 500 items must not be above 5 %.
+    # Shares are rounded, because 25 of 500 items must not count as above 5 %.
     allowed = round(thresholds["max_allowed_contaminated_items_pct"] / 100, 12)
     blocked = round(thresholds["block_deployment_above_contaminated_pct"] / 100, 12)
     rule = Rule(
@@ -76,21 +77,21 @@ def ruled(
     results: Sequence[ArticleResult],
     alarms: Sequence[FalseAlarms | None],
 ) -> dict[str, Any]:
-    """Apply the source's rule to one model.
+    """Apply the source's two rules to one model.
 
     Parameters
     ----------
     thresholds : mapping
-        The thresholds that `source_thresholds` returns.
+        Thresholds by name, as returned by `source_thresholds`.
     results, alarms : sequence
-        Result and false alarms under each of `rules_of`.
+        Result of the model, and false alarms of clean models, under each rule of `rules_of`.
 
     Returns
     -------
     dict
-        The decision, and each threshold with its figure and its false positives. These are the
-        share (0-1) of clean models of this design, or of their items, that the threshold accuses;
-        None if no such model can be simulated.
+        The decision, and each threshold with its figure and its false positives. A false positive
+        rate is the share (0-1) of clean models of this design, or of their items, that exceed the
+        threshold. It is None if no such model can be simulated.
     """
     allowed, blocking = results
     clean, blocked = alarms
@@ -115,7 +116,7 @@ def ruled(
             False,
             "",
             clean and clean.item_flagged,
-            f"{items}, with the threshold of CS",
+            f"{items}, together with the threshold of CS",
         ),
         (
             "max_allowed_contaminated_items_pct",
@@ -159,16 +160,16 @@ def ruled(
 def sentences(
     suite: Suite, source: Sequence[Mapping[str, Any]], ours: Mapping[tuple[str, str], str]
 ) -> list[str]:
-    """Return sentences that state both rules, and which of them gates.
+    """Return sentences that state the decisions of both rules, and which of them decides.
 
     Parameters
     ----------
     suite : Suite
         The suite.
     source : sequence of mapping
-        The results that `source_ruled` returns.
+        Results by the source's rule, as returned by `source_ruled`.
     ours : mapping
-        The decision of our verdict by (model, benchmark).
+        Decision of our verdict by (model, benchmark).
 
     Returns
     -------
@@ -203,7 +204,7 @@ def sentences(
 
 
 def _sentence(number: Mapping[str, Any]) -> str:
-    """Return the sentence on one threshold."""
+    """Return the sentence on one threshold, with its false positives."""
     text = f"{number['name']} {number['limit']:g}"
     if number["found"] is not None:
         text += f"{' ' if number['exceeded'] else ' not '}exceeded ({number['found']:.3g})"
@@ -222,19 +223,19 @@ def source_ruled(run_dir: Path, thresholds: Mapping[str, float]) -> list[dict[st
     Parameters
     ----------
     run_dir : Path
-        A perturbation run.
+        Directory of a perturbation run.
     thresholds : mapping
-        The thresholds that `source_thresholds` returns.
+        Thresholds by name, as returned by `source_thresholds`.
 
     Returns
     -------
     list of dict
-        One for each model.
+        Result of each model.
 
     Raises
     ------
     DataError
-        If no item can be compared.
+        If a model has no item with an answer to the original and to a variant.
     """
     manifest, rules = Manifest.load(run_dir), rules_of(thresholds)
     cells = perturb_cells(
@@ -261,47 +262,47 @@ def source_ruled(run_dir: Path, thresholds: Mapping[str, float]) -> list[dict[st
 def judge_suite(
     run_dir: Path, out: Path, report_of: Mapping[str, Path] | None = None
 ) -> ReportPaths:
-    """Judge the runs of a suite's directory.
+    """Judge the runs in the directory of a suite, and write their report.
 
     Parameters
     ----------
     run_dir : Path
-        The suite's directory.
+        Directory of the suite.
     out : Path
-        Folder of the report.
+        Directory for the report.
     report_of : mapping, optional
-        Folder of the report of each audit; below `out` if None.
+        Directory for the report of each audit; by default it is below `out`.
 
     Returns
     -------
     ReportPaths
-        The written files.
+        Paths of the written files.
 
     Raises
     ------
     ConfigError
-        If suite.json is not that of these runs.
+        If suite.json does not belong to these runs.
     """
     return joint_report(panel_runs(run_dir) or [], out, {}, section_of(run_dir), report_of)
 
 
 def section_of(run_dir: Path) -> Callable[[Verdicts], dict[str, Any]]:
-    """Return a function that makes the suite's section of verdict.json from the verdicts by audit.
+    """Return a function that makes the suite's section of verdict.json.
 
     Parameters
     ----------
     run_dir : Path
-        The suite's directory.
+        Directory of the suite.
 
     Returns
     -------
     callable
-        Takes the verdicts.
+        Function from the verdicts (by audit) to the section.
 
     Raises
     ------
     ConfigError
-        If suite.json is not that of these runs.
+        If suite.json does not belong to these runs.
     """
     path, dirs = run_dir / SUITE, {audit_of(run).name: run for run in panel_runs(run_dir) or []}
     of_runs = []
@@ -313,13 +314,16 @@ def section_of(run_dir: Path) -> Callable[[Verdicts], dict[str, Any]]:
         suite, model = suite_of(state["suite"]), dict(state["model"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(
-            f"{path} is not the suite of these runs ({error!r}). Restore it."
+            f"{path} is not the suite.json of these runs ({error!r}). Restore the original file."
         ) from error
-    # Each run holds the suite without the model. Limits that were edited in the suite alone differ.
+    # Each run stores the suite without its model. If thresholds were edited in suite.json alone,
+    # the two differ.
     without_model = {**state["suite"]}
     without_model.pop("model_config", None)
     if of_runs.count(without_model) < len(of_runs):
-        raise ConfigError(f"{path} differs from the suite beside its runs. Restore it.")
+        raise ConfigError(
+            f"{path} differs from the suite that its runs store. Restore the original file."
+        )
     return partial(suite_section, suite, run_dir, model, dirs)
 
 
@@ -337,18 +341,18 @@ def suite_section(
     suite : Suite
         The suite.
     run_dir : Path
-        Its directory.
+        Directory of the suite.
     model : mapping
-        The checked model.
+        Name and version of the model, as returned by `check_suite`.
     dirs : mapping
-        Run directory by audit.
+        Run directory by the name of the audit.
     verdicts : mapping
-        Verdict by audit.
+        Verdict by the name of the audit.
 
     Returns
     -------
     dict
-        JSON types.
+        The section as JSON types.
     """
     thresholds = source_thresholds(suite)
     source = source_ruled(dirs["perturb"], thresholds) if "perturb" in dirs else []

@@ -1,4 +1,4 @@
-"""Read and check a suite's file (YAML or JSON); an error states what is expected."""
+"""Read and check the file of a suite (YAML or JSON)."""
 
 import json
 import math
@@ -25,7 +25,7 @@ from audit.suite.schema import VERSION, Suite, schema_text
 
 SUITES = CONF_DIR / "suite"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-# Names whose meaning changes with time, in any repository or registry.
+# Version names whose meaning changes with time, in any repository or registry.
 _MOVING = {
     "latest",
     "main",
@@ -44,17 +44,17 @@ _MAX_BYTES = 1 << 20
 
 
 def known_suites() -> list[str]:
-    """Return the names of the suites that ship."""
+    """Return the names of the suites that ship with the program."""
     return sorted(path.stem for path in SUITES.glob("*.yaml"))
 
 
 def read_suite(name: str, changes: Sequence[str] = ()) -> Suite:
-    """Read a suite.
+    """Read and check a suite.
 
     Parameters
     ----------
     name : str
-        A file, or the name of a suite that ships.
+        Path of a file, or name of a suite that ships with the program.
     changes : sequence of str
         Changes of fields, such as "dataset_config.sample_size=50".
 
@@ -62,7 +62,6 @@ def read_suite(name: str, changes: Sequence[str] = ()) -> Suite:
     -------
     Suite
         The checked suite.
-
     Raises
     ------
     ConfigError
@@ -73,7 +72,7 @@ def read_suite(name: str, changes: Sequence[str] = ()) -> Suite:
         if name not in known_suites():
             raise ConfigError(
                 f"{unknown_name('suite', name, known_suites())} "
-                "Or a file: my_suite.yaml, my_suite.json."
+                "Or the path of a file: my_suite.yaml, my_suite.json."
             )
         path = SUITES / f"{name}.yaml"
     values = _load(path)
@@ -83,12 +82,12 @@ def read_suite(name: str, changes: Sequence[str] = ()) -> Suite:
 
 
 def suite_of(values: Mapping[str, Any]) -> Suite:
-    """Build a suite from plain data.
+    """Build and check a suite from a mapping of its fields.
 
     Parameters
     ----------
     values : mapping
-        The fields.
+        Values of the fields.
 
     Returns
     -------
@@ -98,7 +97,8 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
     Raises
     ------
     ConfigError
-        If a field is unknown, has a wrong type, or is a name that may change its meaning.
+        If a field is unknown or has a wrong type, or if a version is a name whose meaning may
+        change.
     """
     values = {**values}
     values.pop("$schema", None)
@@ -128,21 +128,20 @@ def _check(suite: Suite) -> None:
     version = suite.dataset_config.dataset_version
     if version is not None and version.lower() in _MOVING:
         raise ConfigError(
-            f"dataset_config.dataset_version is {version!r}, which may name other questions later. "
-            "Expected the commit of the data set (40 hexadecimal digits), or a version that never "
-            "changes, such as 1.1.0. The revision that is read is recorded in both cases."
+            f"dataset_config.dataset_version is {version!r}, which may refer to other questions "
+            "later. Expected a commit of the data set (40 hexadecimal digits), or a version that "
+            "never changes, such as 1.1.0. In both cases the revision that is read is recorded."
         )
     for address in suite.governance.notify_on_failure:
         if not _MAIL.fullmatch(address):
             raise ConfigError(
-                f"governance.notify_on_failure is {address[:80]!r}. Expected a mail address, such as "
-                "team@example.org. Addresses of chats and webhooks are secrets; they are given by "
-                "AUDIT_NOTIFY."
+                f"governance.notify_on_failure is {address[:80]!r}. Expected an e-mail address. "
+                "Example: team@example.org. Addresses of chats and webhooks are secrets; set them "
+                "in AUDIT_NOTIFY."
             )
     if suite.gate == "source" and "perturb" not in suite.audits:
         raise ConfigError(
-            "gate is source, and the source's rule needs the perturbation audit. "
-            "Expected perturb among audits."
+            "gate is source, which needs the perturbation audit. Expected perturb among the audits."
         )
     pin = suite.perturbation_config
     low, high = pin.min_semantic_distance, pin.max_semantic_distance
@@ -154,24 +153,24 @@ def _check(suite: Suite) -> None:
 
 
 def _mutable(version: str, model_id: str, endpoint: bool) -> str:
-    """Return the message for a version that may name other weights later."""
-    problem = f"model_config.model_version is {version!r}, which is no immutable reference. "
+    """Return the error message for a version that may refer to other weights later."""
+    problem = f"model_config.model_version is {version!r}, which is not an immutable reference. "
     if endpoint:
         return (
             f"{problem}An endpoint may later serve other weights under the same name. Expected the "
-            "version that its operator states: the weights' commit (40 hexadecimal digits) or "
-            "sha256:<digits>. It is recorded as claimed."
+            "version that its operator states: the commit of the weights (40 hexadecimal digits) "
+            "or sha256:<digits>. The version is recorded as claimed."
         )
     return (
-        f"{problem}A tag or branch may name other weights later. Expected the commit of the hub "
-        "(40 hexadecimal digits, such as "
-        f"`git ls-remote https://huggingface.co/{model_id} main` prints), or sha256:<digits> of a "
-        "folder or package. The manifest of an earlier run has it under models."
+        f"{problem}A tag or branch may refer to other weights later. Expected a commit of the hub "
+        f"(40 hexadecimal digits, such as `git ls-remote https://huggingface.co/{model_id} main` "
+        "prints), or sha256:<digits> of a folder or package. The manifest of an earlier run "
+        "states it under models."
     )
 
 
 def commit_of(version: str | None) -> str | None:
-    """Return the version if it is a commit of the hub, else None."""
+    """Return the version if it is a commit of the hub; otherwise None."""
     return version if version is not None and _COMMIT.fullmatch(version) else None
 
 
@@ -181,14 +180,15 @@ def _load(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         why = f"{error.strerror}, looked from {Path.cwd()}" if isinstance(error, OSError) else error
         raise ConfigError(
-            f"{path} cannot be read as a suite ({why}). Known: {', '.join(known_suites())}."
+            f"{path} cannot be read as a suite ({why}). Expected a file, or one of: "
+            f"{', '.join(known_suites())}."
         ) from error
     try:
         if path.suffix == ".json":
             values = json.loads(text, object_pairs_hook=_once)
         else:
-            # parse_yaml refuses a file that would take too long. OmegaConf reads it again, since
-            # its numbers differ.
+            # parse_yaml refuses a file that would take too long to parse. OmegaConf then reads the
+            # file, because it reads numbers differently.
             parse_yaml(text)
             values = OmegaConf.to_container(OmegaConf.create(text))
     except (ValueError, RecursionError, YAMLError, OmegaConfBaseException) as error:
@@ -201,11 +201,11 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return pairs of a JSON object as a dict; raise ValueError if a name occurs twice."""
+    """Return the pairs of a JSON object as a dict; raise ValueError if a key occurs twice."""
     values = dict(pairs)
     if len(values) < len(pairs):
         name, _ = Counter(name for name, _ in pairs).most_common(1)[0]
-        raise ValueError(f"{name!r} is given twice")
+        raise ValueError(f"the key {name!r} occurs twice")
     return values
 
 
@@ -219,23 +219,25 @@ def _parsed(change: str) -> tuple[list[str], Any]:
     try:
         parsed: Any = OmegaConf.to_container(OmegaConf.create(f"value: {value}"))
     except (YAMLError, OmegaConfBaseException) as error:
-        raise ConfigError(f"{change!r}: the value cannot be read ({error}).") from error
+        raise ConfigError(
+            f"The value of the change {change!r} cannot be read ({error})."
+        ) from error
     return key.split("."), parsed["value"]
 
 
 def _set(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
-    """Set a field, given by its path, in place."""
+    """Set the field at a path in place."""
     *above, last = path
     for name in above:
         below = values.setdefault(name, {})
         if not isinstance(below, dict):
-            raise ConfigError(f"{'.'.join(path)}: {name} holds a value, not fields.")
+            raise ConfigError(f"{'.'.join(path)}: {name} is a value. Expected a group of fields.")
         values = below
     values[last] = value
 
 
 def _build(kind: Any, value: Any) -> Any:
-    """Return checked plain data as dataclasses."""
+    """Convert checked plain data to dataclasses."""
     if is_dataclass(kind) and isinstance(kind, type):
         hints = get_type_hints(kind)
         built = {}

@@ -1,7 +1,7 @@
-"""Run the audits of a suite one after the other on one engine, report and decide.
+"""Run the audits of a suite one after the other on one engine, write its report, and decide.
 
-Each audit has a directory. The same command resumes: a finished audit is not run again, and an
-unfinished one continues.
+Each audit has its own run directory. The same command resumes a suite: a finished audit is not run
+again, and an unfinished audit continues.
 """
 
 import hashlib
@@ -37,8 +37,7 @@ from audit.suite.judge import judge_suite
 from audit.suite.schema import Suite
 from audit.variants.arrow import find_library
 
-# These options change neither a row nor a verdict, so they may differ between two starts of a
-# suite.
+# These options change neither a row nor a verdict, so they may differ when a suite is resumed.
 _VERDICT = ("verdict", "statistics", "references", "allow_convicted")
 _DECIDES_NOTHING = [key for key in NOT_RESULTS if not key.startswith(_VERDICT)]
 
@@ -46,14 +45,14 @@ _DECIDES_NOTHING = [key for key in NOT_RESULTS if not key.startswith(_VERDICT)]
 def run_dir_of(suite: Suite, words: Mapping[str, Sequence[str]]) -> Path:
     """Return the directory of a suite.
 
-    Equal suites and arguments have the same directory, so that the suite resumes.
+    Equal suites with equal arguments have the same directory, so that the suite resumes.
 
     Parameters
     ----------
     suite : Suite
         The suite.
     words : mapping
-        Arguments by audit.
+        Arguments by the name of the audit.
 
     Returns
     -------
@@ -66,24 +65,25 @@ def run_dir_of(suite: Suite, words: Mapping[str, Sequence[str]]) -> Path:
 
 
 def check_suite(suite: Suite, plan: Sequence[Step]) -> dict[str, Any]:
-    """Compare what the suite pins with what is installed.
+    """Check that the model and the data that the suite pins are the installed ones.
 
     Parameters
     ----------
     suite : Suite
         The suite.
     plan : sequence of Step
-        Its audits.
+        Audits of the suite.
 
     Returns
     -------
     dict
-        name, stated, found and claimed of the model.
+        Name of the model, its "stated" version, the "found" version, and "claimed"
+        (`check_version`).
 
     Raises
     ------
     AuditError
-        If they differ.
+        If a version differs from the pinned one.
     """
     name = model_name(suite)
     model = plan[0].config.model[name]
@@ -102,35 +102,38 @@ def _installed_revision(model: ModelConfig) -> str:
 
 
 def _check_items(suite: Suite, plan: Sequence[Step], stated: str) -> None:
-    """Raise ConfigError if the items of the suite's benchmark have another hash than stated."""
+    """Raise ConfigError if the hash of the benchmark's items differs from the stated version."""
     for step in plan:
         config = step.config
         if config.benchmark.name == suite.dataset_config.benchmark_name:
             revision = open_benchmark(config.benchmark, seed=config.seed).revision
             if not revision.startswith(stated):
                 raise ConfigError(
-                    f"dataset_config.dataset_version is {stated}. Expected the version of the "
-                    f"items that are read, which is {revision}."
+                    f"dataset_config.dataset_version is {stated}. Expected {revision}, the version "
+                    "of the items that are read."
                 )
             return
 
 
 def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path, typed: Sequence[str] = ()) -> int:
-    """Run (or resume) all audits, write report and verdict, and print the decision.
+    """Run or resume all audits, write the report and the verdict, and print the decision.
 
     Parameters
     ----------
     suite : Suite
         The suite.
     plan : sequence of Step
-        Its audits.
+        Audits of the suite.
     run_dir : Path
-        Its directory.
+        Directory of the suite.
     typed : sequence of str
-        The suite's name and the arguments after it, for the next command.
+        Name of the suite and the arguments that the user typed after it. The command that is
+        suggested next repeats them.
 
     Returns
     -------
+    int
+        Exit code of the decision.
     int
         The exit code of the decision.
 
@@ -152,14 +155,14 @@ def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path, typed: Sequence
         raise
     if failed:
         problem = (
-            f"{', '.join(failed)} did not finish, so there is no decision. "
-            "The same command continues."
+            f"{', '.join(failed)} did not finish, so there is no decision. Run the same command "
+            "again to continue."
         )
         refused(problem, lines)
         finish.failed(registry, run_dir, problem, to=people)
         return FAILED
     tell("\nreport of all audits")
-    # The suite beside each run does not name the model, so that the runs of two versions of a
+    # The suite that each run stores does not name the model, so that runs of two versions of a
     # model can be compared.
     without_model = asdict(suite)
     del without_model["model_config"]
@@ -188,10 +191,10 @@ def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path, typed: Sequence
 def _run_all(
     plan: Sequence[Step], dirs: Mapping[str, Path], state: dict[str, Any], path: Path
 ) -> list[str]:
-    """Run each audit and return the names of those that did not finish.
+    """Run each audit, and return the names of those that did not finish.
 
-    `state` is the content of suite.json at `path`. Finished audits are recorded in it by their
-    fingerprint.
+    `state` is the content of suite.json at `path`. The fingerprint of each finished audit is
+    recorded in it.
     """
     from audit.runtime.keep import keep_engines
 
@@ -216,20 +219,20 @@ def _run_all(
 
 
 def finished(run_dir: Path, fingerprint: str | None) -> bool:
-    """Return True if the suite recorded a run as finished, and every row is in its shards.
+    """Return whether the suite recorded a run as finished and every row is in its shards.
 
     Parameters
     ----------
     run_dir : Path
-        The run.
+        Directory of the run.
     fingerprint : str or None
-        The recorded fingerprint; None if the suite recorded none.
+        Fingerprint that the suite recorded; None if it recorded none.
 
     Returns
     -------
     bool
-        False for any other run in the directory. The command of the audit then checks whether it
-        is the right one.
+        False also if the directory contains a run with another fingerprint. The audit's command
+        then checks whether it is the right run.
     """
     if fingerprint is None or not (run_dir / MANIFEST).is_file():
         return False
@@ -240,11 +243,11 @@ def finished(run_dir: Path, fingerprint: str | None) -> bool:
         counts = count_rows(run_dir, audit_of(run_dir).schema)
         return all(rows.complete for rows in cell_rows(run_dir, counts))
     except AuditError:
-        return False  # The command of the audit reports the error or mends it.
+        return False  # The command of the audit then reports or repairs the error.
 
 
 def _check_library(suite: Suite, step: Step) -> None:
-    """Raise ConfigError if the library of variants differs from what the suite states."""
+    """Raise ConfigError if the library of variants differs from the one that the suite states."""
     pin, variants = suite.perturbation_config, getattr(step.config, "variants", None)
     header = find_library(variants or step.config.benchmark.name).header
     stated = (pin.min_semantic_distance, pin.max_semantic_distance)
@@ -254,7 +257,7 @@ def _check_library(suite: Suite, step: Step) -> None:
         reworded_by in known_models()
         and load_model_config(str(reworded_by)).path == pin.paraphrase_model
     ):
-        reworded_by = pin.paraphrase_model  # The suite names the model by its hub id.
+        reworded_by = pin.paraphrase_model  # The suite states the hub id of the model.
     for name, value, of_library in (
         ("min_semantic_distance", pin.min_semantic_distance, low),
         ("max_semantic_distance", pin.max_semantic_distance, high),
@@ -263,18 +266,19 @@ def _check_library(suite: Suite, step: Step) -> None:
     ):
         if value is not None and value != of_library:
             raise ConfigError(
-                f"perturbation_config.{name} is {value}, and library {header.name} has {of_library}. "
-                "Change the field, or name another library (audit variants list). "
-                "Example: audits: {perturb: [variants=HASH]}."
+                f"perturbation_config.{name} is {value}, but library {header.name} has "
+                f"{of_library}. Expected equal values: change the field, or name another library "
+                f"(audit variants list). Example: audits: {{perturb: [variants=HASH]}}."
             )
 
 
 def _open(
     suite: Suite, plan: Sequence[Step], run_dir: Path, model: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the content of suite.json; write it, or check that it is of this suite.
+    """Return the content of suite.json, after writing it or checking that it belongs to this suite.
 
-    Raises ConfigError if the directory belongs to another suite, ShardError if the disk refuses.
+    Raises ConfigError if the directory belongs to another suite, and ShardError if the file cannot
+    be written.
     """
     path = run_dir / SUITE
     words = _deciding({step.audit: step.words for step in plan})
@@ -289,21 +293,22 @@ def _open(
         done = {**before.pop("finished")}
     except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
         raise ConfigError(
-            f"{path} cannot be read ({error}). Restore it, or choose another run_dir=."
+            f"{path} cannot be read ({error}). Restore the file, or choose another directory with "
+            "run_dir=."
         ) from error
     if before != now:
         old, new = flatten(before), flatten(now)
         differ = sorted(key for key in {*old, *new} if old.get(key, ...) != new.get(key, ...))
         raise ConfigError(
-            f"{run_dir} belongs to another suite, or to this one before it was changed: "
-            f"{', '.join(differ)}. Choose another directory, such as run_dir={run_dir}_2, "
-            "or undo the changes."
+            f"{run_dir} contains another suite, or an earlier form of this one. They differ in "
+            f"{', '.join(differ)}. Choose another directory, such as run_dir={run_dir}_2, or undo "
+            "the changes."
         )
     return {**now, "finished": done}
 
 
 def _deciding(words: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Return the arguments of each audit that decide its rows or its verdict."""
+    """Return the arguments of each audit that can change its rows or its verdict."""
     deciding: dict[str, list[str]] = {}
     for audit, given in words.items():
         deciding[audit] = []

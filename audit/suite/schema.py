@@ -1,21 +1,21 @@
-"""Define a suite field by field.
+"""Define the fields of a suite.
 
-`suite.schema.json` documents each field and its values. A suite is checked against it, and
-`audit suite --schema` prints it.
+`suite.schema.json` documents each field and its values. Every suite is checked against this schema,
+and `audit suite --schema` prints it.
 
-The fields are those of the source's "audit-ready" test suite ("A Router-Worker Evaluation Harness",
-section "Operationalizing Governance"). The following are ours: dataset_config.path,
-dataset_config.domain, governance.approvals_required, governance.forms_required,
-governance.rotate_every, audits, domains, gate. Fields that only people or a registry read are kept
-beside the results.
+Most fields are those of the source's "audit-ready" test suite ("A Router-Worker Evaluation
+Harness", section "Operationalizing Governance"). The following fields are ours:
+dataset_config.path, dataset_config.domain, governance.approvals_required,
+governance.forms_required, governance.rotate_every, audits, domains, gate. Fields that are read only
+by people or by a registry are stored beside the results.
 """
 
 from dataclasses import dataclass, field
 from importlib.resources import files
 
-# Each domain has a distance window in conf/rewording/policy.yaml.
+# conf/rewording/policy.yaml has a window of semantic distance for each domain.
 DOMAINS = ("general", "factual", "reasoning", "social", "code")
-SCRIPTED = "scripted"  # A scripted model is part of the program, so it has no other version.
+SCRIPTED = "scripted"  # The version of scripted models, which are part of the program.
 VERSION = f"^({SCRIPTED}|[0-9a-f]{{40}}|sha256:[0-9a-f]{{12,64}})$"
 
 
@@ -67,7 +67,8 @@ class Governance:
 
 @dataclass(frozen=True)
 class DomainThresholds:
-    """Replace thresholds of the suite for one domain; null keeps that of the suite."""
+    """Hold thresholds that replace those of the suite for one domain; None keeps the suite's
+    value."""
 
     contamination_threshold: float | None = None
     max_allowed_contaminated_items_pct: float | None = None

@@ -1,9 +1,10 @@
-"""Simulate one model that every audit of a suite judges, for `audit calibrate audit=suite` (pure).
+"""Simulate one model that every audit of a suite judges, for `audit calibrate audit=suite`.
 
-A model has one ability, one taste for every item, and one set of items that it knows. Answers are
-logistic; given the chance of a right answer, each is drawn anew. In no world is a clean model
-exactly equal to its references. The simulations of the single audits make the cells and the
-likelihoods. Likelihoods depend on the answers only through the items that were read.
+A model has one ability, one taste for each item (how easy it finds the item), and one set of known
+items. The log-odds of a right answer follow from these, and each answer is an independent draw. In
+no world is a clean model exactly equal to its references. Cells and likelihoods are built by the
+simulations of the single audits. Likelihoods depend on the answers only through the items whose
+text was read. The module does no I/O.
 """
 
 from __future__ import annotations
@@ -27,20 +28,21 @@ from audit.sweep import simulation as sweep
 from audit.sweep.design import Arm, Draws, make_design
 from audit.sweep.simulation import Luck, answers
 
-# Abilities of the references, as differences from the tested model's, in logits.
+# Abilities of the references minus that of the tested model, in logits.
 REFERENCES = (0.5, -0.5, 0.0, 0.25, -0.25, 0.4, -0.4, 0.1)
 
-# The ability of the tested model in logits. With the spreads below it answers 70 % of items right.
+# Ability of the tested model in logits. With the spreads below, it answers 70 % of the items right.
 _CENTRE = 1.25
-# Standard deviations in logits: of the items' difficulty, and of one model's taste for them.
+# Standard deviations in logits: of the difficulty of items, and of the logits of one model over
+# items.
 _DIFFICULTY, _TASTE = 1.6, 0.7
-# The logits that rewording costs: the mean, and the deviation between models (1.5 points).
+# Cost of rewording in logits: its mean, and its standard deviation between models (1.5 points).
 _REWORDED, _REWORDED_SD = -0.06, 0.09
-_HELD_OUT_SD = 0.12  # Logits by which held-out items suit models differently (2 points).
-_DAMAGE = -0.12  # Logits that a damaged message costs.
-_NESTED = 0.5  # Correlation over r of answers to the first r messages of one set.
+_HELD_OUT_SD = 0.12  # standard deviation in logits of how held-out items suit models (2 points)
+_DAMAGE = -0.12  # change in logits by a damaged message
+_NESTED = 0.5  # correlation of answers at different r that share their first messages
 _SPREAD = float(np.hypot(_DIFFICULTY, _TASTE))
-# The lead of published texts in likelihood, and the deviation of the models' scales.
+# How much likelier published texts are, and the standard deviation of the models' factors on it.
 _POPULAR, _SLOPE_SD = 0.3, 0.1
 
 
@@ -51,13 +53,14 @@ class SuiteDesign:
     Attributes
     ----------
     n, fresh : int
-        Numbers of published and of held-out items.
+        Number of published items and of held-out items.
     references : int
-        Number of references, the first of REFERENCES.
+        Number of references, which are the first ones of REFERENCES.
     variants, checked : int
-        Variants of an item, and variants that a person read.
+        Number of variants of each item, and number of variants that a person has read.
     routers, noisy_replicates, clean_replicates : int
-        Largest number of routers, and replicates of the arms of the sweep.
+        Largest number of routers in the sweep, and number of replicates of its noisy and clean
+        arms.
     """
 
     n: int = 1000
@@ -71,7 +74,8 @@ class SuiteDesign:
 
 
 def _learnt(form: str, dose: float) -> World:
-    """Return the world in which the tested model remembers this share in this form."""
+    """Return the world in which the tested model remembers a share (dose) of the items in one
+    form."""
     shares: dict[str, Any] = {form: dose}
     return World(**shares)
 
@@ -87,21 +91,21 @@ WORLDS: Mapping[str, World] = {
 
 @dataclass(frozen=True)
 class Simulated:
-    """Hold one model and all REFERENCES as the cells of three audits."""
+    """Hold one tested model with all REFERENCES, as the cells of three audits."""
 
     sweep: CellOutcomes
     perturb: PerturbCell
     memory: MemoryCell
 
     def with_references(self, count: int) -> Simulated:
-        """Return the model with the first references alone."""
+        """Return the same tested model with only the first `count` references."""
         perturb = replace(self.perturb, references=self.perturb.references[:count])
         memory = replace(self.memory, references=self.memory.references[:count])
         return replace(self, perturb=perturb, memory=memory)
 
 
 def simulate(design: SuiteDesign, world: World, rng: np.random.Generator) -> Simulated:
-    """Draw a tested model and all REFERENCES."""
+    """Draw a tested model and all REFERENCES, and return their cells."""
     of_references = world.abler + np.array(REFERENCES)
     ability = _CENTRE + np.concatenate([[0.0], of_references])
     published = _logits(ability, design.n, rng)
@@ -117,7 +121,7 @@ def simulate(design: SuiteDesign, world: World, rng: np.random.Generator) -> Sim
 
 
 def _logits(ability: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
-    """Return (models, n) logits of a right answer."""
+    """Return the logits (models, n) of a right answer."""
     return ability[:, None] + _SPREAD * tastes((ability.size, n), (_DIFFICULTY / _SPREAD) ** 2, rng)
 
 
@@ -129,9 +133,9 @@ def _drawn(logits: FloatArray, rng: np.random.Generator, *times: int) -> BoolArr
 def _sweep(
     design: SuiteDesign, logits: FloatArray, known: Known, rng: np.random.Generator
 ) -> CellOutcomes:
-    """Return the answers of the tested model behind a faithful clean router.
+    """Return the answers of the tested model in the sweep, with a faithful clean router.
 
-    Clean messages and the question itself have the published wording.
+    Clean messages and the direct question have the published wording.
     """
     made = make_design(
         range(1, design.routers + 1),

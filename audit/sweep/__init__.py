@@ -1,26 +1,28 @@
 """Measure what a model gains when routers damage its questions: the router-worker sweep (song2026).
 
-Routers rewrite the question, and a worker answers from their messages alone.
+Routers rewrite each question, and a worker answers from their messages only.
 
-design     arms, draws, router sets, thresholds
-config     the options, validated
-audit      the record that the pipeline runs, and the prompts
-replay     answers of another model to the messages of an earlier run
-plan, size  cost of a run, and the gain that it could detect
-messages   effect of the routers on the question (statements)
-texts      the plain sentences, by code
-record     clean and noisy outcomes by item; run variance
-compare    comparison of two arms
-evidence   every statistic of one cell
-contrasts  the comparisons in the table beside a verdict
-gates      checks of the measurement
-self_test  faults that the gates must notice
-decide     evidence and gates -> one of seven verdicts
-analyse    cells -> the verdict of the run
-calibrate  models of known truth, judged by the same procedure; simulation makes them
-paper      the paper's numbers and hypotheses (its published table: audit.papers.song2026)
-vocabulary the verdicts, the results and their names
-report, page, figures, drill: the report
+design      defines the arms, draws, router sets and thresholds
+config      defines and checks the options
+audit       defines the audit for the pipeline, and fills the prompts
+replay      lets another model answer from the messages of an earlier run
+plan, size  compute the cost of a run, and the gain that it could detect
+messages    measures what the routers did to the questions
+record      pairs clean and noisy outcomes, and estimates the run variance
+compare     compares two arms
+evidence    computes every statistic of one cell
+contrasts   makes the table of comparisons
+gates       checks the measurement
+self_test   injects faults that the gates must catch
+decide      makes one of seven verdicts from evidence and gates
+analyse     judges all cells of a run
+simulation  draws models whose true gain is known
+calibrate   measures the error rates on these models
+paper       computes the paper's numbers (its published table is in audit.papers.song2026)
+vocabulary  defines the verdicts, the results and their display texts
+texts       defines all sentences by code
+report      reads the shards and judges a run
+page, figures, drill  build the page
 
 `python -m audit.sweep model=llama3_70b r=1..9`
 """

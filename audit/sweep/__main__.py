@@ -1,7 +1,8 @@
 """Run or resume a router-worker audit: `python -m audit.sweep model=llama3_70b r=1..9`.
 
-Exit codes: 0 the run finished, whatever the verdict; 1 it did not, or a model failed. With
-gate=true also 3 (excess), 4 (gain uncontrolled) and 5 (no decision), see `audit gate`.
+The exit code is 0 if the run finished, whatever the verdict. It is 1 if the run did not finish or a
+model failed. With gate=true it can also be 3 (excess), 4 (gain uncontrolled) and 5 (no decision),
+as in `audit gate`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Judge every cell of a panel. Pure: the caller reads shards and writes files."""
+"""Judge every cell (model and benchmark) of a panel.
+
+The module does no I/O: its caller reads the shards and writes the files.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -52,10 +55,14 @@ TIPPING_RESAMPLES = 999
 
 @dataclass(frozen=True)
 class SweepSettings(Settings[SweepThresholds]):
-    """Settings of a judgement.
+    """Hold the settings with which all cells of a panel are judged.
 
-    shifts: variance of whole runs, estimated over the panel. tests: number of tests of the panel,
-    one for each cell and router count.
+    Attributes
+    ----------
+    shifts : RunShifts
+        The variances of whole runs, estimated over the panel.
+    tests : int
+        The number of tests of the panel, one for each cell and router count.
     """
 
     shifts: RunShifts = field(kw_only=True)
@@ -64,9 +71,20 @@ class SweepSettings(Settings[SweepThresholds]):
 
 @dataclass(frozen=True)
 class CellInputs:
-    """A cell with everything that its judgement reads.
+    """Hold everything that the judgement of one cell reads.
 
-    noise_p: `noise_floor_p` after Holm over the panel.
+    Attributes
+    ----------
+    cell : CellOutcomes
+        The outcomes.
+    texts : TextMeasures or None
+        The measures of its router messages and prompts.
+    control : CellOutcomes or None
+        The same model on the control benchmark.
+    reference : CellOutcomes or None
+        Another model that answered from the same messages.
+    noise_p : float or None
+        The p-value of `noise_floor_p` after Holm over the panel.
     """
 
     cell: CellOutcomes
@@ -77,8 +95,12 @@ class CellInputs:
 
     @property
     def without_leak(self) -> BoolArray | None:
-        """Return (R, n), true where no message at that router count states the answer; None without
-        leaks.
+        """Mark the questions without a message that states the answer.
+
+        Returns
+        -------
+        array (R, n) of bool or None
+            One row for each router count; None if no message states the answer.
         """
         if self.texts is None or not self.texts.leaks:
             return None
@@ -86,16 +108,20 @@ class CellInputs:
 
     @property
     def unaided(self) -> BoolArray | None:
-        """Return (R, n), true where no message of the controls names an answer; None if all are
-        true.
+        """Mark the questions without a message of a control that states an answer.
 
-        The controls are the clean baseline, and the ensemble control at that router count.
+        The controls are the clean baseline, and the ensemble control at the same router count.
+
+        Returns
+        -------
+        array (R, n) of bool or None
+            One row for each router count; None if no message states an answer.
         """
         if self.texts is None or not self.texts.aided:
             return None
         aided = set(self.texts.aided)
         for routers, question in self.texts.aided:
-            if routers == 1:  # the clean baseline is compared with noisy at every r
+            if routers == 1:  # Noisy is compared with the clean baseline at every r.
                 aided.update((r, question) for r in levels_of(self.cell, Arm.NOISY_REWRITE))
         return self._outside(aided)
 
@@ -110,8 +136,10 @@ class CellInputs:
 
 @dataclass(frozen=True)
 class _Measured:
-    """Hold the evidence of a cell, or why there is none; remeasure takes other resamples and
-    gamma."""
+    """Hold the evidence of a cell, or in `why` the reason why the cell has no evidence.
+
+    `remeasure` measures the cell again, with other resamples and another gamma.
+    """
 
     evidence: Evidence | None
     why: str
@@ -139,18 +167,21 @@ def analyse(
     Parameters
     ----------
     cells : sequence of CellOutcomes
-        As `shards.cells` pairs them. If they hold answers too, the self-test can shift the labels.
+        The outcomes, as `shards.cells` pairs them. If they hold the answers too, the self-test can
+        shift the gold labels.
     texts : MeasuredTexts, optional
         Measures of the router messages and worker prompts.
     thresholds : SweepThresholds, optional
-        The defaults if None.
+        The thresholds; the defaults if None.
     seed : int
-        Seed of all resamples. The random numbers of a cell come from the seed and its own name.
+        Seed of all resamples. The random numbers of a cell depend on the seed and the cell's name.
     n_resamples : int
         Size of every bootstrap and permutation test. The tests of a verdict take more permutations
-        if Holm over r and the panel needs smaller p-values than these can give.
-    runs, rows : sequences
-        Models of each run, and the numbers of rows found and expected; copied into the result.
+        if Holm over r and the panel needs smaller p-values than this number can give.
+    runs : sequence of mapping
+        The models of each run, which are copied into the result.
+    rows : sequence of CellRows
+        The numbers of rows stored and expected, which are copied into the result.
     control_benchmark : str, optional
         Name of a benchmark of held-out items of the same models.
     calibration : mapping, optional
@@ -161,7 +192,7 @@ def analyse(
     Returns
     -------
     RunVerdict
-        Equal cells, texts and seed give an equal result, without times and paths.
+        The verdicts of all cells. Equal cells, texts and seed give an equal result.
 
     Raises
     ------
@@ -170,8 +201,8 @@ def analyse(
 
     Notes
     -----
-    Another model in the panel changes the corrections, the run variance and the number of
-    permutations, and nothing else.
+    If a model is added to the panel, the corrections, the run variance and the number of
+    permutations of the other models change. Nothing else of their verdicts changes.
     """
     thresholds = thresholds or SweepThresholds()
     texts = texts or MeasuredTexts()
@@ -184,11 +215,11 @@ def analyse(
     injected: list[Any] = []
     for cell, (cell_noise_p,) in zip(cells, noise_p, strict=True):
         key = (cell.model, cell.benchmark)
-        control, measures = _control_cell(cell, cells, control_benchmark), texts.measures.get(key)
-        inputs.append(
-            CellInputs(cell, measures, control, (references or {}).get(key), cell_noise_p)
-        )
-        rng, sent = cell_rng(seed, *key, "self_test"), texts.clean_sent.get(key)
+        control = _control_cell(cell, cells, control_benchmark)
+        measures, sent = texts.measures.get(key), texts.clean_sent.get(key)
+        reference = (references or {}).get(key)
+        inputs.append(CellInputs(cell, measures, control, reference, cell_noise_p))
+        rng = cell_rng(seed, *key, "self_test")
         injected += self_test(cell, thresholds, rng=rng, texts=measures, clean_sent=sent)
     results = judge_cells(JUDGE, inputs, settings)
     return RunVerdict(
@@ -218,7 +249,7 @@ def _measure(inputs: CellInputs, s: SweepSettings, rng: Generator) -> _Measured:
     permutations = enough_permutations(s.tests, s.thresholds.alpha, s.n_resamples)
     try:
         evidence = remeasure(rng=rng, n_resamples=s.n_resamples, n_permutations=permutations)
-    # An arm was not run or has no answer: the verdict is withheld and says so.
+    # If an arm was not run or has no answer, the verdict is withheld for this reason.
     except DataError as error:
         return _Measured(None, str(error), remeasure)
     return _Measured(evidence, "", remeasure)
@@ -295,9 +326,9 @@ def _decided(case: _CellAnalysis) -> Decision:
 
 
 def _tipping(case: _CellAnalysis, decided: Decision) -> float | None:
-    """Return the largest odds ratio up to which unparsed answers leave the verdict as it is.
+    """Return the largest odds ratio at which unparsed answers leave the verdict unchanged.
 
-    None if the verdict is neither an excess nor a clearance, or if all answers were parsed.
+    It is None if the verdict is neither an excess nor a clearance, or if all answers were parsed.
     """
     e, thresholds = case.evidence.evidence, case.settings.thresholds
     if e is None or e.adverse is None or decided.verdict not in (Verdict.EXCESS, Verdict.NO_EXCESS):
@@ -305,7 +336,7 @@ def _tipping(case: _CellAnalysis, decided: Decision) -> float | None:
     permutations = enough_permutations(case.settings.tests, thresholds.alpha, TIPPING_RESAMPLES)
 
     def holds(gamma: float) -> bool:
-        if gamma <= DECIDE_AT:  # the verdict was reached with this gamma
+        if gamma <= DECIDE_AT:  # The verdict itself was reached with this gamma.
             return True
         rng = _rng(case, "tipping")
         imputed = case.evidence.remeasure(
@@ -333,7 +364,7 @@ def _contrasts(case: _CellAnalysis) -> tuple[Contrast, ...]:
 def _further_reasons(
     case: _CellAnalysis, decision: Decision, contrasts: Sequence[Contrast]
 ) -> tuple[Reason, ...]:
-    """Return the statements that follow the reasons for the verdict."""
+    """Return further reasons about held-out questions and shifts of whole runs."""
     e = case.evidence.evidence
     reasons: tuple[Reason, ...] = ()
     if decision.verdict in (Verdict.EXCESS, Verdict.UNCONTROLLED):
@@ -374,8 +405,10 @@ def _figures(case: _CellAnalysis) -> dict[str, Any]:
 
 
 def _shares(case: _CellAnalysis, verdict: Verdict, contrasts: Sequence[Contrast]) -> dict[str, Any]:
-    """Return the score, and its shares above chance that gains and the gap to held-out questions
-    leave.
+    """Return the score, and the shares of it that remain after two deductions.
+
+    The deductions are the largest compatible gain, and the largest compatible gap to held-out
+    questions.
     """
     e, chance = case.evidence.evidence, chance_level(case.cell.cell.n_options)
     score, beyond = e.score if e else None, None
@@ -423,7 +456,20 @@ def share_left(score: float | None, chance: float, taken: float | None) -> float
 
 
 def category(credibility: float | None, thresholds: SweepThresholds) -> str:
-    """Return "high", "moderate" or "low" by the thresholds; "none" without a credibility."""
+    """Classify a credibility.
+
+    Parameters
+    ----------
+    credibility : float or None
+        The share of the score above chance, 0-1.
+    thresholds : SweepThresholds
+        The limits of the classes.
+
+    Returns
+    -------
+    str
+        "high", "moderate" or "low"; "none" if the credibility is None.
+    """
     if credibility is None:
         return "none"
     if credibility >= thresholds.credibility_high:
@@ -439,7 +485,7 @@ def _slope(case: _CellAnalysis) -> Slope | None:
     slope = paper.sensitivity_slope(
         sweep, rng=_rng(case, "slope"), n_resamples=case.settings.n_resamples
     )
-    # Resamples understate their spread.
+    # Resamples of few groups understate the spread of the slope.
     few_groups = not can_reject(np.unique(sweep.cluster).size, 1 - CONFIDENCE)
     if few_groups:
         trend = "few_groups"
@@ -453,7 +499,7 @@ def _slope(case: _CellAnalysis) -> Slope | None:
 
 
 def _paper(cells: Sequence[CellOutcomes], results: Sequence[SweepResult]) -> dict[str, list[Any]]:
-    """Return the paper's own tables over the compared cells."""
+    """Return the tables of the paper over the compared cells."""
     rows: list[paper.SettingRow] = []
     for cell, result in zip(cells, results, strict=True):
         if result.evidence is not None:
@@ -468,12 +514,12 @@ def _paper(cells: Sequence[CellOutcomes], results: Sequence[SweepResult]) -> dic
 def _hypotheses(
     cells: Sequence[CellOutcomes], results: Sequence[SweepResult], s: SweepSettings
 ) -> tuple[Hypothesis, ...]:
-    """Test H1 to H3 over the judged cells: one that failed a gate says nothing about a hypothesis
-    either.
+    """Test H1 to H3 over the cells whose verdict is not withheld.
+
+    A cell that failed a gate cannot support a hypothesis.
     """
     alpha = s.thresholds.alpha
-    # H1 uses the p-values of the verdicts, a conjunction over controls: other p-values could
-    # contradict them.
+    # H1 uses the p-values of the verdicts, since other p-values could contradict the verdicts.
     pvalues: dict[str, float] = {}
     sweeps = []
     for cell, result in zip(cells, results, strict=True):
@@ -486,7 +532,7 @@ def _hypotheses(
             excess.append(f"{r.model} on {r.benchmark}")
     benchmarks = sorted({sweep.benchmark for sweep in sweeps})
     hypotheses = [_tested("H1", paper.h1_any_excess, pvalues, excess, alpha=alpha)]
-    for benchmark in benchmarks or [""]:  # models are compared on the same questions
+    for benchmark in benchmarks or [""]:  # H2 compares models on the same questions.
         name = f"H2 on {benchmark}" if len(benchmarks) > 1 else "H2"
         same_benchmark = []
         for sweep in sweeps:
@@ -506,7 +552,7 @@ def _tested(
 ) -> Hypothesis:
     try:
         result = test(*data, **options)
-    # With one model or one r the hypothesis cannot be tested, which the report says.
+    # With one model or one r, a hypothesis cannot be tested. The report states the reason.
     except DataError as error:
         return Hypothesis(
             name, None, None, sentence(because("not_tested", name=name, error=error), TEXTS)
@@ -543,7 +589,9 @@ JUDGE = Judge(
 )
 
 
-NEAR = 1.0  # largest distance of a near design; twice the questions with half the discordance reaches about this
+# The largest distance at which the rates of a design are quoted. A design with twice the questions
+# and half the discordance is at about this distance.
+NEAR = 1.0
 
 
 def nearest(
@@ -561,14 +609,14 @@ def nearest(
     run : Design
         The design of the run.
     clusters : int, optional
-        Number of clusters; it takes the place of n if questions are grouped.
+        Number of clusters, which replaces n if questions are grouped.
     thresholds : mapping, optional
-        Thresholds of the run; those that differ from the table's are named.
+        Thresholds of the run. The result names those that differ from the table's.
 
     Returns
     -------
     Calibration or None
-        Without rates if the smallest distance is above NEAR; None without a table.
+        The rates, or no rates if the smallest distance is above NEAR. None without a table.
 
     Notes
     -----
@@ -593,8 +641,8 @@ def nearest(
     size = f"{units} {'questions' if units == run.n else 'groups of questions'}"
     none_near = (
         f"No calibrated design is near: {size}, {run.routers} router counts, {run.draws} draws, clean accuracy "
-        f"{percent(run.clean_accuracy)}, discordance {percent(run.discordance)}, panel of {run.panel}. Measure your "
-        "own: audit calibrate --observed RUN_DIR."
+        f"{percent(run.clean_accuracy)}, discordance {percent(run.discordance)}, panel of {run.panel}. Measure "
+        "the rates of this design: audit calibrate --observed RUN_DIR."
     )
     return nearest_design(
         table, distance, NEAR, sentence=rates_sentence, none_near=none_near, thresholds=thresholds
@@ -602,17 +650,29 @@ def nearest(
 
 
 def rates_sentence(entry: Mapping[str, Any]) -> str:
-    """Return the rates of one calibrated design in words: both error rates, then the power."""
+    """Describe the rates of one calibrated design: both error rates, then the power.
+
+    Parameters
+    ----------
+    entry : mapping
+        An entry of the table, with `design` and `rates`.
+
+    Returns
+    -------
+    str
+        Several sentences.
+    """
     d, r = entry["design"], entry["rates"]
     runs, noisy = d["clean_replicates"], d["noisy_replicates"]
     text = (
         f"Nearest calibrated design: {d['n']} questions, {d['routers']} router counts, {d['draws']} draws, {runs} "
         f"clean and {noisy} noisy {'replicate' if noisy == 1 else 'replicates'}, accuracy "
         f"{percent(d['clean_accuracy'])}, both controls and a hint reference. "
-        f"False positives: of models that noise does nothing for, this procedure calls {rate_text(r, 'clean_excess')} "
-        f"an excess (the paper's rule: {rate_text(r, 'clean_paper_model')}). False negatives: of models that "
-        f"noise lifts by 5 points at one router count, it clears {rate_text(r, 'gain_one_r_cleared')}. It clears "
-        f"{rate_text(r, 'clean_cleared')} of the former"
+        "False positives: of models whose accuracy noise does not change, this procedure calls "
+        f"{rate_text(r, 'clean_excess')} an excess (the paper's rule: {rate_text(r, 'clean_paper_model')}). "
+        "False negatives: of models that gain 5 points from noise at one router count, it clears "
+        f"{rate_text(r, 'gain_one_r_cleared')}. It clears {rate_text(r, 'clean_cleared')} of the models that "
+        "noise does not change"
     )
     powers = []
     for gain, rate in ((5, "gain_5_excess"), (10, "gain_10_excess")):
@@ -623,8 +683,5 @@ def rates_sentence(entry: Mapping[str, Any]) -> str:
     text += "."
     if r.get("clean_coverage_mean") is not None:
         coverage = f"{percent(r['clean_coverage_gain'])} (per r) and {percent(r['clean_coverage_mean'])} (mean over r)"
-        text += f" Its 95 % intervals held the truth in {coverage}."
-    return (
-        text
-        + " None of these models remembers in a way that helps intact and damaged questions alike."
-    )
+        text += f" Its 95 % intervals contained the true gain in {coverage}."
+    return text + " No simulated model has memory that helps intact and damaged questions alike."

@@ -1,4 +1,4 @@
-// One answer in full: the question, what was said, and the words that each router changed.
+// This script shows one answer: the question, the reply, and the words that each router changed.
 const pre = (content, label) => {
   const node = el("pre", "", content);
   node.tabIndex = 0;
@@ -36,7 +36,7 @@ const detail = (i) => {
     if (error) left.append(el("p", "o-none", `Error: ${error}`));
     const response = text(col.refs[start + count]);
     if (response) left.append(pre(response, "What the worker replied"));
-    else if (scores) left.append(el("p", "muted small", "Options were scored by their likelihood; nothing was generated."));
+    else if (scores) left.append(el("p", "muted small", "The options were scored by their likelihood, without a generated reply."));
     else left.append(el("p", "muted small", "The reply was empty."));
   }
   left.append(el("p", "muted small", `Read as ${fact[0]}; ended by ${fact[1]}; model revision ${fact[2] || "unknown"}` +
@@ -61,13 +61,13 @@ const detail = (i) => {
   if (!hasText) {
     right.append(el("p", "muted", "The texts of this question are not on this page; they are in the shards."));
   } else {
-    if (count === 0) right.append(el("p", "muted small", "No router: the worker saw the question itself."));
-    // What a router was asked to pass on: the question, with its options where the worker is to see them.
+    if (count === 0) right.append(el("p", "muted small", "Without a router, the worker saw the question itself."));
+    // The router was asked to pass on this text: the question, with its options if the worker may see them.
     const published = q[2] < 0 ? "" : [text(q[2]), ...(fact[4] && Array.isArray(q[3])
       ? q[3].map((ref, k) => `${letter(k)}. ${text(ref)}`) : [])].join("\n");
-    if (count > 0) right.append(el("p", "muted small", "Against the question as published: marked words are new, struck-out ones are gone."));
+    if (count > 0) right.append(el("p", "muted small", "Compared with the published question, marked words are new and struck-out words are missing."));
     for (let k = 0; k < count; k++) {
-      right.append(el("h4", "", k >= col.routers[i] ? "Their summary"
+      right.append(el("h4", "", k >= col.routers[i] ? "Summary of the messages"
         : col.routers[i] > 1 ? `Router message ${k + 1} of ${col.routers[i]}` : "Router message"));
       const message = text(col.refs[start + k]), nodes = q[2] >= 0 ? wordDiff(published, message) : null;
       const shownMessage = pre(nodes ? "" : message || "(empty)", `Router message ${k + 1}`);

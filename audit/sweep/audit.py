@@ -1,7 +1,7 @@
-"""Build what the routers and the worker are sent in a sweep (song2026, section 4.3).
+"""Build the prompts of the routers and of the worker in a sweep (song2026, section 4.3).
 
-The worker's prompt in a router arm is made from the messages, the number of options and the
-reading. No question is among its arguments, so the prompt cannot hold what the messages do not.
+In a router arm, the worker's prompt is made from the messages, the number of options and the
+reading only. The question is not an argument of that function, so the worker cannot see it.
 """
 
 import random
@@ -41,9 +41,14 @@ NOT_STORED = "the earlier run has no such message, so no question was sent"
 
 @dataclass(frozen=True)
 class SweepState:
-    """State of a sweep behind `Work.own`.
+    """Hold the state of a sweep, which `Work.own` refers to.
 
-    messages: path of the messages of an earlier run, which are answered in place of new ones.
+    Attributes
+    ----------
+    aggregator : Aggregator
+        The way in which the worker reads several messages.
+    messages : str or None
+        The path of the stored messages of an earlier run, which replace new ones.
     """
 
     aggregator: Aggregator = Aggregator.CONCATENATE
@@ -53,7 +58,7 @@ class SweepState:
 def router_requests(
     work: Work, item: Item, part: Part, replies: Sequence[Generation] = ()
 ) -> list[GenerationRequest]:
-    """Return the calls that the routers of one router set need.
+    """Return the requests to the routers of one router set.
 
     Parameters
     ----------
@@ -69,8 +74,8 @@ def router_requests(
     Returns
     -------
     list of GenerationRequest
-        First the messages of the set, then one summary at each r. Empty for `direct`, and if the
-        messages of an earlier run are answered.
+        On the first call the requests for messages, and then those for one summary at each r. Empty
+        for arms without a router, and if the messages of an earlier run are used.
     """
     wanted = n_messages(part)
     if part.arm in WITHOUT_ROUTER or work.own.messages is not None:
@@ -87,12 +92,10 @@ def router_requests(
     if work.own.aggregator != Aggregator.SUMMARY or len(replies) > wanted:
         return []
     template, texts = work.protocol.templates["router_summary"], [m.text for m in replies]
-    prompts = []
-    for r in part.levels:
-        prompts.append(fill(template, {"messages": aggregate(work.protocol, texts[:r])}))
-    keys = [(r, part.replicate, Aggregator.SUMMARY) for r in part.levels]
     requests = []
-    for prompt, key in zip(prompts, keys, strict=True):
+    for r in part.levels:
+        prompt = fill(template, {"messages": aggregate(work.protocol, texts[:r])})
+        key = (r, part.replicate, Aggregator.SUMMARY)
         requests.append(_request(work, item, part, prompt, key))
     return requests
 
@@ -100,12 +103,9 @@ def router_requests(
 def _request(
     work: Work, item: Item, part: Part, prompt: str, key: tuple[Any, ...]
 ) -> GenerationRequest:
-    """Return a call of the router's model; its seed is drawn from question, arm and key."""
-    seed, sampling, role = (
-        work.seed_of(item, part.arm, *key),
-        work.preparing,
-        f"{part.arm}/{ROUTER}",
-    )
+    """Return a request to the router's model, with a seed from question, arm and key."""
+    seed = work.seed_of(item, part.arm, *key)
+    sampling, role = work.preparing, f"{part.arm}/{ROUTER}"
     return GenerationRequest(
         prompt, item.id, role, seed, sampling.max_tokens, sampling.temperature, sampling.top_p
     )
@@ -114,7 +114,7 @@ def _request(
 def present(
     work: Work, item: Item, part: Part, messages: Sequence[Generation]
 ) -> list[Presentation]:
-    """Return what the worker is sent at each r of a router set.
+    """Return the presentation that the worker answers at each r of a router set.
 
     Parameters
     ----------
@@ -130,8 +130,8 @@ def present(
     Returns
     -------
     list of Presentation
-        One for each r: the first r messages, combined as `Aggregator` states. A presentation has an
-        error if one of its messages or its summary failed.
+        One presentation for each r, with the first r messages in the way that `Aggregator` defines.
+        A presentation has an error if one of its messages or its summary failed.
     """
     earlier = work.own.messages
     if earlier is not None and part.arm not in WITHOUT_ROUTER:
@@ -147,14 +147,15 @@ def present(
 def _present(
     work: Work, item: Item, part: Part, routers: int, used: Sequence[Generation]
 ) -> Presentation:
-    """Return the presentation at one r. `used` holds the messages, then their summary if there is
-    one.
+    """Return the presentation at one r.
+
+    `used` holds the messages, and then their summary if the aggregator makes one.
     """
     summary_or_messages = used[routers:] or used
     prompts = _prompts(work, item, part, routers, [m.text for m in summary_or_messages])
     voting = work.own.aggregator == Aggregator.VOTE and part.arm not in WITHOUT_ROUTER
-    # With nested draws, this r is charged for the messages that the next smaller r was not charged
-    # for.
+    # With nested draws, the cost of the first messages is counted at the next smaller r. So this r
+    # counts the further messages only.
     previous_r = max((r for r in part.levels if r < routers), default=0)
     charged = used[previous_r:] if work.own.messages is None else ()
     columns: dict[str, Any] = {
@@ -183,7 +184,7 @@ def _present(
 
 
 def _prompts(work: Work, item: Item, part: Part, routers: int, texts: list[str]) -> list[str]:
-    """Return the worker's prompts: one, or in a vote one for each message."""
+    """Return the worker's prompt; in a vote, one prompt for each message."""
     if part.arm == Arm.DIRECT:
         return [direct_prompt(work.protocol, item, work.reading)]
     if part.arm == DELETED:
@@ -203,15 +204,15 @@ def without_words(text: str, share: float, seed: int) -> str:
     text : str
         The question.
     share : float
-        Share of words to delete, 0-1.
+        The share of words to delete, 0-1.
     seed : int
-        Decides which words are deleted. A larger share deletes the words of a smaller one too.
+        Seed of the random order in which words are deleted. With the same seed, a larger share
+        deletes the words of a smaller share and more.
 
     Returns
     -------
     str
-        The remaining words. The number of deleted words is rounded up or down at random, in the
-        same direction for all shares.
+        The remaining words. The number of deleted words is rounded up or down at random.
     """
     words = re.findall(r"\S+\s*", text)
     rng = random.Random(seed)
@@ -227,19 +228,20 @@ def without_words(text: str, share: float, seed: int) -> str:
 def router_prompt(
     protocol: Protocol, item: Item, arm: str, reading: Reading = Reading.LETTER
 ) -> str:
-    """Return the prompt of every router of an arm; the routers of one question differ in their
-    seeds only.
+    """Return the prompt of the routers of an arm.
+
+    All routers of a question have the same prompt and differ in their seeds only.
 
     Parameters
     ----------
     protocol : Protocol
-        Supplies the template.
+        The prompts.
     item : Item
         The question.
     arm : str
         `forward_full` or `noisy_rewrite`.
     reading : Reading
-        Free-form readings have templates of their own.
+        How the answer is read. Each free-form reading has its own template.
 
     Returns
     -------
@@ -251,20 +253,19 @@ def router_prompt(
 
 
 def aggregate(protocol: Protocol, messages: Sequence[str]) -> str:
-    """Join router messages as the worker reads them: in order, numbered from 1, without their
-    thinking.
+    """Join router messages to the text that the worker reads.
 
     Parameters
     ----------
     protocol : Protocol
-        Supplies the `message` template.
+        The prompts, with the `message` template.
     messages : sequence of str
-        The routers' texts.
+        The texts of the routers.
 
     Returns
     -------
     str
-        The messages, separated by blank lines.
+        The messages in order, numbered from 1, without their reasoning, separated by blank lines.
     """
     template, numbered = protocol.templates["message"], []
     for index, message in enumerate(messages, start=1):
@@ -275,12 +276,12 @@ def aggregate(protocol: Protocol, messages: Sequence[str]) -> str:
 def worker_prompt(
     protocol: Protocol, messages: Sequence[str], n_options: int, reading: Reading
 ) -> str:
-    """Return the worker's prompt in a router arm; the question is not among the arguments.
+    """Return the worker's prompt in a router arm.
 
     Parameters
     ----------
     protocol : Protocol
-        Supplies the template.
+        The prompts.
     messages : sequence of str
         The router messages that the worker reads.
     n_options : int
@@ -291,8 +292,8 @@ def worker_prompt(
     Returns
     -------
     str
-        Prompts for more of the same messages begin alike, for prefix caches, if the template puts
-        its instructions before `{messages}`.
+        The prompt. If the template puts its instructions before `{messages}`, prompts with more of
+        the same messages have the same beginning, which prefix caches use.
     """
     return answering_prompt(
         protocol, "worker", "messages", aggregate(protocol, messages), n_options, reading
@@ -303,28 +304,32 @@ SCHEMA = row_schema(
     "sweep",
     1,
     level="routers",
-    level_doc="number of router messages aggregated; 0 for direct; for deleted the percentage of words deleted",
+    level_doc="number of router messages; 0 for direct; for deleted, the percentage of deleted words",
     own=(
         ("draws", pa.string(), "independent or nested"),
         (
             "router_messages",
             pa.list_(pa.string()),
-            "what the routers wrote, verbatim; hostile text. With aggregator=summary their summary comes last",
+            "the routers' messages, verbatim; hostile text. With aggregator=summary, their summary comes last",
         ),
-        ("router_finish_reasons", pa.list_(pa.string()), "stop, length or error, per message"),
+        ("router_finish_reasons", pa.list_(pa.string()), "stop, length or error, for each message"),
         (
             "router_engine_ids",
             pa.list_(pa.string()),
-            "the engine of each message; one serves both roles",
+            "the engine of each message; one engine serves routers and worker",
         ),
         (
             "router_calls",
             pa.int32(),
-            "calls made for this row: with nested draws, those that a smaller r had not",
+            "router calls made for this row; with nested draws, only calls that no smaller r has made",
         ),
-        ("router_prompt_tokens", pa.int32(), "prompt tokens of these calls"),
-        ("router_cached_tokens", pa.int32(), "of these, served from the prefix cache"),
-        ("router_completion_tokens", pa.int32(), "tokens generated by these calls"),
+        ("router_prompt_tokens", pa.int32(), "prompt tokens of the router calls"),
+        (
+            "router_cached_tokens",
+            pa.int32(),
+            "prompt tokens of the router calls that came from the prefix cache",
+        ),
+        ("router_completion_tokens", pa.int32(), "tokens generated by the router calls"),
     ),
 )
 

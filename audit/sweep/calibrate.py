@@ -1,17 +1,18 @@
-"""How often is the procedure itself wrong, in both directions? Simulated models of known truth, the
-real verdict.
+"""Measure how often the verdict is wrong in both directions, on simulated models.
 
-    audit calibrate                                     designs and worlds that ship (`make calibrate`)
+    audit calibrate                                # the shipped designs and worlds
     audit calibrate --n 300 --routers 1..5 --simulations 500
-    audit calibrate --observed outputs/my_run           difficulties and sizes of a finished run
+    audit calibrate --observed outputs/my_run      # the sizes and difficulties of a finished run
 
-`audit.sweep.simulation` draws the models; they go through the code of the real verdict, panels and
-run variance included, but for the gates, which look at texts and faults that a simulation does not
-have. The table that ships was made with --simulations 300 --worlds 300: an hour and a half on one
-core."""
+`audit.sweep.simulation` draws models whose true gain is known. The code of the real verdict judges
+them, including its corrections over a panel and its run variance. The gates are left out, since
+they check texts and faults that a simulation does not have. The shipped table was made with
+--simulations 300 --worlds 300 in an hour and a half on one core.
+"""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from audit.statistics.paired import FloatArray
 from audit.statistics.permutation import enough_permutations
 from audit.statistics.power import discordance_of
 from audit.statistics.values import replicates_of, settings_values
+from audit.sweep.compare import Comparison
 from audit.sweep.decide import decide, over_panel
 from audit.sweep.design import Arm, SweepThresholds, parse_routers
 from audit.sweep.evidence import Evidence, measure
@@ -48,10 +50,11 @@ from audit.sweep.simulation import (
 )
 from audit.sweep.vocabulary import Decision, Verdict
 
-# Resamples of every bootstrap, and at least of every permutation test; a run has more, so its level
-# is no worse.
+# Every bootstrap has this many resamples, and every permutation test at least as many. A real run
+# has more, so its error rates are no higher.
 RESAMPLES = 499
-SIMULATIONS, FEWEST = 400, 20
+SIMULATIONS = 400  # the default number of models of the clean truth
+FEWEST = 20  # the least number of panels of a case
 _VERDICTS = {
     "excess": Verdict.EXCESS,
     "cleared": Verdict.NO_EXCESS,
@@ -70,13 +73,31 @@ def decided(
     rng: np.random.Generator,
     n_resamples: int = RESAMPLES,
 ) -> tuple[list[Evidence], list[Decision]]:
-    """Return what is measured of each model of a panel, with its decision. Gates are not applied."""
+    """Measure and decide each model of a panel, without gates.
+
+    Parameters
+    ----------
+    models : sequence of Simulated
+        The panel.
+    routers : int
+        The number of router counts.
+    rng : Generator
+        Source of randomness.
+    n_resamples : int
+        Resamples of every bootstrap.
+
+    Returns
+    -------
+    tuple of list of Evidence and list of Decision
+        The evidence and the decision of each model.
+    """
     thresholds = SweepThresholds()
-    shifts = run_shifts([m.cell for m in models], thresholds.run_sd_plausible)
+    cells = [m.cell for m in models]
+    shifts = run_shifts(cells, thresholds.run_sd_plausible)
     permutations = enough_permutations(routers * len(models), thresholds.alpha, n_resamples)
-    found = []
+    evidence = []
     for m in models:
-        evidence = measure(
+        measured = measure(
             m.cell,
             rng=rng,
             n_resamples=n_resamples,
@@ -85,40 +106,69 @@ def decided(
             shifts=cell_shifts(m.cell, shifts),
             reference=m.reference,
         )
-        found.append(evidence)
-    panel = zip(found, over_panel(found), strict=True)
-    return found, [decide(e, (), thresholds, corrected) for e, corrected in panel]
+        evidence.append(measured)
+    decisions = []
+    for e, corrected in zip(evidence, over_panel(evidence), strict=True):
+        decisions.append(decide(e, (), thresholds, corrected))
+    return evidence, decisions
 
 
 def judge(design: Design, world: World, rng: np.random.Generator) -> FloatArray:
-    """Return a number for each of NAMES, for one model or panel.
+    """Simulate and judge one panel.
 
-    Verdicts are shares of the panel's cells, and any_excess is 1 if one cell has an excess. The
-    paper_* numbers are of replicate 0: settings with a gain above zero, and models with any. The
-    coverage_* numbers are shares of intervals that hold the true gain: over r, of the mean over r,
-    and at all r at once. They are NaN if there is no single true gain.
+    Parameters
+    ----------
+    design : Design
+        The simulated sweep.
+    world : World
+        The effects that act.
+    rng : Generator
+        Source of randomness.
+
+    Returns
+    -------
+    array
+        A number for each of NAMES. The verdicts are shares of the panel's models, and any_excess is
+        1 if a model has an excess. The numbers paper_* apply the paper's rule to replicate 0: the
+        share of settings with a gain above zero, and the share of models with such a setting. The
+        numbers coverage_* are shares of intervals that contain the true gain: at single r, of the
+        mean over r, and at all r together. They are NaN if the world has no single true gain.
     """
     models = [simulate(design, world, rng) for _ in range(design.panel)]
-    found, decisions = decided(models, design.routers, rng)
-    verdicts = [one.verdict for one in decisions]
-    first = [sweep_of(m.cell, first_only=True) for m in models]
-    gains = np.stack([np.nanmean(s.noisy - s.clean, axis=1) for s in first])
-    covered = np.full(3, np.nan)
+    evidence, decisions = decided(models, design.routers, rng)
+    verdicts = [decision.verdict for decision in decisions]
+    gains_of_models = []
+    for m in models:
+        first = sweep_of(m.cell, first_only=True)
+        gains_of_models.append(np.nanmean(first.noisy - first.clean, axis=1))
+    gains = np.stack(gains_of_models)
+    coverage = np.full(3, np.nan)
     if world in (World(), World(gain=world.gain)):
-        c, truth = found[0].clean, world.gain
-        held = [i.low - 1e-12 <= truth <= i.high + 1e-12 for i in c.pointwise]
-        together = bool(np.all((c.low - 1e-12 <= truth) & (truth <= c.high + 1e-12)))
-        covered = np.array(
-            [np.mean(held), c.mean.low <= truth <= c.mean.high, together], dtype=float
-        )
-    share = [verdicts.count(verdict) / len(verdicts) for verdict in _VERDICTS.values()]
+        coverage = _coverage(evidence[0].clean, world.gain)
+    shares = []
+    for verdict in _VERDICTS.values():
+        shares.append(verdicts.count(verdict) / len(verdicts))
     paper = np.mean(gains > 0), np.mean(np.any(gains > 0, axis=1))
-    return np.array([*share, Verdict.EXCESS in verdicts, *paper, *covered], dtype=float)
+    return np.array([*shares, Verdict.EXCESS in verdicts, *paper, *coverage], dtype=float)
+
+
+def _coverage(c: Comparison, truth: float) -> FloatArray:
+    """Return how often intervals contain the true gain: at single r, of the mean, at all r."""
+    pointwise = [i.low - 1e-12 <= truth <= i.high + 1e-12 for i in c.pointwise]
+    all_r = bool(np.all((c.low - 1e-12 <= truth) & (truth <= c.high + 1e-12)))
+    return np.array([np.mean(pointwise), c.mean.low <= truth <= c.mean.high, all_r], dtype=float)
 
 
 def add_options(parser: ArgumentParser) -> None:
+    """Add the options of the sweep's calibration to a parser.
+
+    Parameters
+    ----------
+    parser : ArgumentParser
+        The parser of `audit calibrate`.
+    """
     parser.add_argument(
-        "--worlds", type=int, help="models a world (default: half of --simulations)"
+        "--worlds", type=int, help="models of each world (default: half of --simulations)"
     )
     parser.add_argument("--n", help="questions, such as 100 or 100,500")
     parser.add_argument("--routers", default="1..9", help="router counts, such as 1..9 (default)")
@@ -128,8 +178,18 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def procedures(options: Namespace) -> tuple[Procedure, ...]:
-    """Return the section of the designs that the user named. The shipped designs also have their
-    worlds.
+    """Return the two sections of the table: designs and worlds.
+
+    Parameters
+    ----------
+    options : Namespace
+        The options of the command.
+
+    Returns
+    -------
+    tuple of Procedure
+        The designs that the user selected. The section of worlds is empty unless these are the
+        shipped designs.
     """
     designs = _designs(options)
     total = options.simulations
@@ -141,33 +201,54 @@ def procedures(options: Namespace) -> tuple[Procedure, ...]:
 
 
 def of_designs(designs: Sequence[Design], clean: int, other: int, seed: int) -> Procedure:
-    """Return the section of the rates `<truth>_<name>` (0-1) of each of TRUTHS, with their standard
-    errors.
+    """Return the section of designs, each simulated in every world of TRUTHS.
 
-    The rate clean_any_excess is that of false positives. gain_one_r_cleared and gain_5_cleared are
-    rates of false negatives. The paper_* rates apply the paper's rule to clean models. `clean` and
-    `other` are the numbers of models of the clean truth, and of each other truth.
+    Parameters
+    ----------
+    designs : sequence of Design
+        The designs.
+    clean, other : int
+        The number of models in the clean world, and in each other world.
+    seed : int
+        Seed of the simulation.
+
+    Returns
+    -------
+    Procedure
+        The section. Its rates (0-1, with standard errors) are named `<world>_<name>`, with the name
+        from NAMES. clean_any_excess is the rate of false positives. gain_one_r_cleared and
+        gain_5_cleared are rates of false negatives.
     """
-
-    def case(design: Design, truth: str, world: World) -> Case:
-        return _case(design, truth, world, clean if truth == "clean" else other, seed)
-
-    cases = [case(design, *truth) for design in designs for truth in TRUTHS.items()]
+    cases = []
+    for design, (truth, world) in product(designs, TRUTHS.items()):
+        cases.append(_case(design, truth, world, clean if truth == "clean" else other, seed))
     head = {"thresholds": SweepThresholds().to_dict()}
     return Procedure(cases, judge, by_world([f"_{name}" for name in NAMES]), markdown, head=head)
 
 
 def of_worlds(worlds: Sequence[tuple[str, Design, World]], models: int, seed: int) -> Procedure:
-    """Return the section of worlds in which an effect other than memory acts, each with a design of
-    its own.
-    """
+    """Return the section of worlds in which an effect other than memory acts.
 
+    Parameters
+    ----------
+    worlds : sequence of (str, Design, World)
+        The name, the design and the world of each entry.
+    models : int
+        The number of models of each world.
+    seed : int
+        Seed of the simulation.
+
+    Returns
+    -------
+    Procedure
+        The section, with a rate for each of NAMES.
+    """
     cases = [_case(design, name, world, models, seed) for name, design, world in worlds]
     return Procedure(cases, judge, by_name(NAMES), worlds_markdown, section="worlds")
 
 
 def _case(design: Design, name: str, world: World, models: int, seed: int) -> Case:
-    """Return a case of as many panels as the models fill, and at least FEWEST."""
+    """Return a case with as many panels as the models fill, and at least FEWEST panels."""
     panels = max(models // design.panel, FEWEST)
     return Case(design, name, world, streams(seed, design, name, panels))
 
@@ -180,7 +261,7 @@ def _designs(options: Namespace) -> list[Design]:
     routers = parse_routers(options.routers)
     if routers != tuple(range(1, len(routers) + 1)):
         raise ConfigError(
-            f"Invalid --routers {options.routers!r}: a calibration simulates r=1..R, such as 1..9."
+            f"--routers is {options.routers!r}. Expected a range from 1. Example: --routers 1..9."
         )
     return [Design(n=_whole(part), routers=len(routers)) for part in options.n.split(",")]
 
@@ -188,36 +269,44 @@ def _designs(options: Namespace) -> list[Design]:
 def _whole(text: str) -> int:
     if not text.strip().isdigit() or int(text) < 2:
         raise ConfigError(
-            f"Invalid --n {text!r}: expected whole numbers of at least 2, such as 100 or 100,500."
+            f"--n is {text!r}. Expected whole numbers of at least 2. Example: --n 100,500."
         )
     return int(text)
 
 
 def observed_design(run_dir: Path) -> Iterator[Design]:
-    """Return a design for each cell of a finished run, with its sizes and draws, and with accuracy
-    and discordance as observed.
+    """Yield a design for each cell of a finished run.
+
+    Parameters
+    ----------
+    run_dir : Path
+        The run directory.
+
+    Yields
+    ------
+    Design
+        The sizes and draws of the cell, with its observed accuracy and discordance.
     """
-    from audit.shards.read import load_cells  # Arrow is needed for this option only
+    from audit.shards.read import load_cells  # Only this option needs Arrow.
     from audit.sweep.audit import SCHEMA
 
     cells = load_cells(run_dir, SCHEMA)
     for cell in cells:
-        clean = [settings_values(cell, [s]) for s in replicates_of(cell, Arm.FORWARD_FULL, 1)]
+        clean = []
+        for setting in replicates_of(cell, Arm.FORWARD_FULL, 1):
+            clean.append(settings_values(cell, [setting]))
         sweep = sweep_of(cell)
         accuracy = float(np.clip(np.nanmean(sweep.clean), 0.02, 0.98))
         ceiling = 2 * accuracy * (1 - accuracy)
-        # Clean against clean where there are replicates; else against noisy, which a true effect
-        # would inflate.
-        pair = (
-            discordance_of(clean[0], clean[1])
-            if len(clean) > 1
-            else discordance_of(sweep.clean, sweep.noisy)
-        )
-        discordance = round(float(np.clip(pair, 0.02 * ceiling, 0.98 * ceiling)), 4)
+        # Two clean replicates show the discordance without an effect. Without replicates, the noisy
+        # arm is compared with the clean arm, and a true effect makes the discordance larger.
+        pair = clean[:2] if len(clean) > 1 else (sweep.clean, sweep.noisy)
+        observed = discordance_of(*pair)
+        discordance = round(float(np.clip(observed, 0.02 * ceiling, 0.98 * ceiling)), 4)
         yield design_of(cell, round(accuracy, 4), discordance, len(cells))
 
 
-# The columns of the tables: of the design, and of the rates.
+# These are the columns of the printed tables: first those of the design, then those of the rates.
 _OF_DESIGN = {
     "n": "{n}",
     "r": "1..{routers}",
@@ -246,31 +335,54 @@ _OF_WORLDS = ("any_excess", "uncontrolled", "cleared", "explained", "withheld")
 
 
 def markdown(entries: Entries) -> str:
-    """Return the table of designs in per cent, one row for each."""
+    """Return the printed table of designs.
+
+    Parameters
+    ----------
+    entries : sequence of mapping
+        The entries of the section.
+
+    Returns
+    -------
+    str
+        Markdown with one row for each design, and rates in per cent.
+    """
     rows = []
     for e in entries:
-        models = [f"{e['rates'][f'{truth}_simulations']:g}" for truth in ("clean", "gain_5")]
-        rates = (shown(e["rates"], c) for c in _OF_DESIGNS)
-        rows.append([*_shown_design(e, _OF_DESIGN), *models, *rates])
+        row = _shown_design(e, _OF_DESIGN)
+        for truth in ("clean", "gain_5"):
+            row.append(f"{e['rates'][f'{truth}_simulations']:g}")
+        for column in _OF_DESIGNS:
+            row.append(shown(e["rates"], column))
+        rows.append(row)
     return table_text(
         [*_OF_DESIGN, "clean models", "models with a gain", *_OF_DESIGNS.values()], rows
     )
 
 
 def worlds_markdown(entries: Entries) -> str:
-    """Return the table of worlds, one row for each, in per cent of models. The column "any excess"
-    is in per cent of panels.
+    """Return the printed table of worlds.
+
+    Parameters
+    ----------
+    entries : sequence of mapping
+        The entries of the section.
+
+    Returns
+    -------
+    str
+        Markdown with one row for each world, in per cent of models. The column "any excess" is in
+        per cent of panels.
     """
     design = ("n", "r", "clean runs", "noisy runs", "panel")
     rows = []
     for e in entries:
-        rates = (shown(e["rates"], c) for c in _OF_WORLDS)
-        rows.append(
-            [e["name"], *_shown_design(e, design), f"{e['rates']['simulations']:g}", *rates]
-        )
-    return table_text(
-        ["what acts", *design, "models", *(name.replace("_", " ") for name in _OF_WORLDS)], rows
-    )
+        row = [e["name"], *_shown_design(e, design), f"{e['rates']['simulations']:g}"]
+        for column in _OF_WORLDS:
+            row.append(shown(e["rates"], column))
+        rows.append(row)
+    names = [column.replace("_", " ") for column in _OF_WORLDS]
+    return table_text(["effect that acts", *design, "models", *names], rows)
 
 
 def _shown_design(entry: Mapping[str, Any], columns: Iterable[str]) -> list[str]:

@@ -1,6 +1,4 @@
-"""Compare one arm with another over the same questions: gains, simultaneous limits and p-values
-over r.
-"""
+"""Compare one arm with another over the same questions: gains, limits and p-values at each r."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -29,16 +27,37 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Comparison:
-    """One arm minus another at R router counts over the same questions; arrays are (R,), p
-    one-sided.
+    """Hold the gain of one arm over another, at R router counts over the same questions.
 
-    low, high: simultaneous limits, which hold for all r together. pointwise: one BCa interval for
-    each router count, no shorter than `unseen_share`. upper: one-sided 95 % limits of the gain.
-    Each is at least the share of questions that could all improve without a change in the sample.
-    It is 1 at an r without any answered pair, and NaN if no r has a limit. mean: the gain averaged
-    over r. family_p: one p for "a gain at any r". fall_p: p for "the mean over r is below zero".
-    improve, degrade: counts, or fractions if replicates were averaged. n: pairs with both answers.
-    effective: number of independent pairs that carry the same information.
+    Attributes
+    ----------
+    routers : tuple of int
+        The R router counts.
+    n : array (R,)
+        The number of questions with an answer in both arms.
+    gain : array (R,)
+        The accuracy of the first arm minus that of the other.
+    low, high : array (R,)
+        Simultaneous limits of the gain, which hold for all r together.
+    pointwise : tuple of Interval
+        A BCa interval for each r, which is at least as long as `unseen_share` requires.
+    upper : array (R,)
+        One-sided 95 % upper limits of the gain. A limit is at least the share of questions that
+        could all improve while the sample shows no change. It is 1 at an r without an answered
+        pair, and NaN if no r has a limit.
+    mean : Interval
+        The mean gain over r.
+    family_p : float
+        The p-value of "a gain at any r".
+    fall_p : float
+        The p-value of "the mean over r is below zero".
+    pvalues, adjusted : array (R,)
+        One-sided p-values of a gain at each r, without and with step-down adjustment over r.
+    improve, degrade : array (R,)
+        The number of questions that only the first arm, or only the other arm, answers right. They
+        are fractions if replicates were averaged.
+    effective : array (R,)
+        The number of independent questions that have the same information.
     """
 
     routers: tuple[int, ...]
@@ -63,7 +82,18 @@ class Comparison:
         return int(np.nanargmax(self.gain))
 
     def beats(self, alpha: float) -> frozenset[int]:
-        """Return the router counts whose step-down adjusted p is at most alpha."""
+        """Return the router counts at which the test finds a gain.
+
+        Parameters
+        ----------
+        alpha : float
+            The level of the test.
+
+        Returns
+        -------
+        frozenset of int
+            The router counts whose adjusted p-value is at most alpha.
+        """
         tested = zip(self.routers, self.adjusted, strict=True)
         return frozenset(r for r, p in tested if p <= alpha + 1e-12)
 
@@ -76,14 +106,31 @@ class Comparison:
     def largest_compatible(self) -> float:
         """Return a one-sided 95 % upper limit of the largest gain over r.
 
-        It is the largest of the limits per r. Their number needs no correction (an
-        intersection-union argument; Berger & Hsu 1996, Statistical Science 11).
+        Returns
+        -------
+        float
+            The largest of the limits at each r.
+
+        Notes
+        -----
+        The number of router counts needs no correction, by the intersection-union principle (Berger
+        & Hsu 1996, Statistical Science 11).
         """
         return float(self.upper.max())
 
     def highest(self, routers: Iterable[int]) -> float:
-        """Return the largest upper limit at these router counts; 1 if one of them was not
-        compared."""
+        """Return the largest upper limit at some router counts.
+
+        Parameters
+        ----------
+        routers : iterable of int
+            The router counts.
+
+        Returns
+        -------
+        float
+            The limit; 1 if one of the router counts was not compared.
+        """
         limits = dict(zip(self.routers, np.nan_to_num(self.upper, nan=1.0).tolist(), strict=True))
         return max(limits.get(r, 1.0) for r in routers)
 
@@ -98,7 +145,6 @@ def compare(
     n_resamples: int,
     n_permutations: int | None = None,
     shifts: RunShifts | None = None,
-    confidence: float = CONFIDENCE,
 ) -> Comparison:
     """Compare runs of one arm with runs of another, paired by question.
 
@@ -120,22 +166,19 @@ def compare(
         Permutations of the test; n_resamples if None.
     shifts : RunShifts, optional
         Variances of whole runs; zero if None.
-    confidence : float
-        Coverage of the intervals.
 
     Returns
     -------
     Comparison
-        With the limits -1 and 1 if there are fewer than five clusters: resampling so few
-        understates their spread.
+        The comparison. With fewer than five clusters its limits are -1 and 1, since resamples of so
+        few clusters understate the spread.
 
     Notes
     -----
-    A run that repeats another answer for answer counts once. The bootstrap takes one shared
-    baseline. A separate baseline for each r is the same problem in the differences (1/2 + d/2
-    against 1/2 has half the interval). Shifts of whole runs lengthen every interval by the ratio of
-    the standard error with them to that of the items alone. The test assumes the plausible shift
-    for a side that was run once.
+    Runs with exactly the same answers count once. The bootstrap function expects one baseline for
+    all r. So a difference d is passed as 1/2 + d/2 against 1/2, which halves the interval. Shifts of
+    whole runs lengthen every interval by a ratio of two standard errors: with the shifts, and
+    without them. For a side that was run once, the test assumes the largest plausible shift.
     """
     runs, other = distinct(runs), distinct(other)
     noisy, base = average(runs), average(other)
@@ -144,20 +187,21 @@ def compare(
     test = max_statistic_exchange(
         runs, other, cluster, n_permutations=drawn, shifts=tested, rng=rng
     )
-    d = noisy - base  # after the test: of a million questions each such array is 8 MB an r
+    # The difference is computed after the test to save memory (8 MB for each r and a million
+    # questions).
+    d = noisy - base
     counted = _counted(noisy, base, d, cluster)
     gain = counted["gain"]
-    over_all = resampling.unseen_change(average(d), cluster, confidence)  # `d` is overwritten below
+    # `_bootstrapped` overwrites d, so this value is computed first.
+    over_all = resampling.unseen_change(average(d), cluster, CONFIDENCE)
     answered_clusters = cluster[np.any(~np.isnan(d), axis=0)]
     clusters, units = np.unique(answered_clusters).size, 1 + cluster_df(answered_clusters)
-    limits = _unlimited(gain, confidence)
-    if can_reject(clusters, 1 - confidence):
+    limits = _unlimited(gain)
+    if can_reject(clusters, 1 - CONFIDENCE):
         has_answers = np.any(~np.isnan(runs), axis=2)
         run_counts = np.maximum(np.sum(has_answers, axis=0), 1), len(other)
-        limits = _bootstrapped(
-            d, gain, cluster, units, shifts, run_counts, n_resamples, rng, confidence
-        )
-        unseen = resampling.unseen_share(counted["effective"], confidence).tolist()
+        limits = _bootstrapped(d, gain, cluster, units, shifts, run_counts, n_resamples, rng)
+        unseen = resampling.unseen_share(counted["effective"], CONFIDENCE).tolist()
         pointwise = []
         for interval, bound in zip(limits["pointwise"], unseen, strict=True):
             pointwise.append(interval.at_least(bound))
@@ -166,7 +210,7 @@ def compare(
         limits["high"] = np.minimum(np.maximum(limits["high"], gain + unseen), 1.0)
         limits["mean"] = limits["mean"].at_least(over_all)
         limits["upper"] = _at_least_unseen(
-            limits["upper"], gain, counted["effective"], 2 * confidence - 1
+            limits["upper"], gain, counted["effective"], 2 * CONFIDENCE - 1
         )
     return Comparison(
         routers=routers,
@@ -181,35 +225,34 @@ def compare(
 def _at_least_unseen(
     high: FloatArray, gain: FloatArray, effective: FloatArray, confidence: float
 ) -> FloatArray:
-    """Raise upper limits (R,) to the share that could all improve unseen; see `Comparison.upper`.
+    """Raise upper limits (R,) to the share of questions that could improve unseen.
 
-    If a share 1 - 0.05^(1/m) of questions improves, a sample of m independent ones shows no
-    improvement with probability 5 %. A bootstrap of few or no changes does not account for this.
+    If a share 1 - 0.05^(1/m) of all questions improves, a sample of m independent questions shows
+    no improvement with probability 5 %. A bootstrap of few or no changes does not account for this.
+    See `Comparison.upper`.
     """
     if np.isnan(high).all():
         return high
     unseen = resampling.unseen_share(effective, confidence)
-    return np.where(
-        np.isnan(high), 1.0, np.minimum(np.maximum(np.maximum(high, gain + unseen), unseen), 1.0)
-    )
+    raised = np.maximum(np.maximum(high, gain + unseen), unseen)
+    return np.where(np.isnan(high), 1.0, np.minimum(raised, 1.0))
 
 
 def _counted(
     noisy: FloatArray, base: FloatArray, d: FloatArray, cluster: IntArray
 ) -> dict[str, Any]:
-    """Return the statistics that need no resampling, from d = noisy - base (R, n).
+    """Return the fields of a `Comparison` that need no resampling, from d = noisy - base (R, n).
 
-    They are pairs, gains, sums of questions that became right and wrong, and independent pairs. The
-    function works row by row to save memory.
+    The function works row by row to save memory.
     """
     n = np.sum(~np.isnan(d), axis=1).astype(np.int64)
     with np.errstate(invalid="ignore"):
         gain = np.array([np.nansum(row) for row in d]) / np.where(n > 0, n, np.nan)
     improve, degrade = [], []
     for a, b in zip(noisy, np.broadcast_to(base, noisy.shape), strict=True):
-        both = ~np.isnan(a - b)
-        improve.append(np.sum(np.where(both, a * (1 - b), 0)))
-        degrade.append(np.sum(np.where(both, b * (1 - a), 0)))
+        answered = ~np.isnan(a - b)
+        improve.append(np.sum(np.where(answered, a * (1 - b), 0)))
+        degrade.append(np.sum(np.where(answered, b * (1 - a), 0)))
     return {
         "n": n,
         "gain": gain,
@@ -219,12 +262,12 @@ def _counted(
     }
 
 
-def _unlimited(gain: FloatArray, confidence: float) -> dict[str, Any]:
+def _unlimited(gain: FloatArray) -> dict[str, Any]:
     """Return the limits -1 and 1 for gains (R,) that cannot be bounded."""
     pointwise = []
     for estimate in gain.tolist():
-        pointwise.append(Interval(estimate, -1.0, 1.0, confidence, "bca", float("nan")))
-    mean = Interval(float(np.nanmean(gain)), -1.0, 1.0, confidence, "bca", float("nan"))
+        pointwise.append(Interval(estimate, -1.0, 1.0, CONFIDENCE, "bca", float("nan")))
+    mean = Interval(float(np.nanmean(gain)), -1.0, 1.0, CONFIDENCE, "bca", float("nan"))
     ones = np.ones_like(gain)
     return {
         "pointwise": pointwise,
@@ -245,36 +288,37 @@ def _bootstrapped(
     run_counts: tuple[IntArray, int],
     n_resamples: int,
     rng: Generator,
-    confidence: float,
 ) -> dict[str, Any]:
-    """Return limits of the means (R,) of differences (R, n), which are overwritten.
+    """Return the limits of the mean differences (R,) by a bootstrap.
 
-    run_counts: runs of the one arm (R,), and of the other.
+    `d` holds the differences (R, n) and is overwritten. `run_counts` holds the runs of the first
+    arm (R,) and of the other arm.
     """
     half = np.full(d.shape[1], 0.5)
     d /= 2
     d += half
     draws = bootstrap_sweep(half, d, cluster, n_resamples=n_resamples, rng=rng)
-    two_sided = draws.gain.intervals(confidence, units=units)
-    one_sided = draws.gain.intervals(2 * confidence - 1, units=units)
-    (of_mean,) = draws.mean_gain.intervals(confidence, units=units)
+    two_sided = draws.gain.intervals(CONFIDENCE, units=units)
+    one_sided = draws.gain.intervals(2 * CONFIDENCE - 1, units=units)
+    (of_mean,) = draws.mean_gain.intervals(CONFIDENCE, units=units)
     (arm_variance, other_variance), (arm_runs, other_runs) = shifts.used, run_counts
     variance = arm_variance / arm_runs + other_variance / other_runs
     longer = _longer(np.array([2 * interval.se for interval in two_sided]), variance)
     mean_variance = np.array([arm_variance / arm_runs.sum() + other_variance / other_runs])
     mean_longer = _longer(np.array([2 * of_mean.se]), mean_variance)
     mean, fall_p = _doubled(of_mean, float(mean_longer[0])), float("nan")
-    se = (mean.high - mean.low) / (2 * scipy.stats.norm.ppf((1 + confidence) / 2))
+    se = (mean.high - mean.low) / (2 * scipy.stats.norm.ppf((1 + CONFIDENCE) / 2))
     if se > 0:
         fall_p = float(scipy.stats.norm.cdf(mean.estimate / se))
-    # An r without a pair has no mean: it has no test, and Holm does not count it.
+    # With a standard error of 0, this is the p-value of a sign test. Without an answered pair, the
+    # p-value remains NaN.
     elif np.isfinite(mean.estimate):
         fall_p = 1.0 if mean.estimate >= 0 else 2.0**-units
-    low, high = simultaneous(draws.gain, units, confidence)
+    low, high = simultaneous(draws.gain, units)
     pointwise, upper_limits = [], []
-    for two, one, factor in zip(two_sided, one_sided, longer.tolist(), strict=True):
-        pointwise.append(_doubled(two, factor))
-        upper_limits.append(_doubled(one, factor).high)
+    for factor, interval, limit in zip(longer.tolist(), two_sided, one_sided, strict=True):
+        pointwise.append(_doubled(interval, factor))
+        upper_limits.append(_doubled(limit, factor).high)
     return {
         "pointwise": tuple(pointwise),
         "upper": np.array(upper_limits),
@@ -286,16 +330,28 @@ def _bootstrapped(
 
 
 def _longer(se: FloatArray, variance: FloatArray) -> FloatArray:
-    """Return factors (R,) that lengthen intervals of standard errors `se` by the shifts' variance
-    (R,).
+    """Return the factors (R,) by which the variance of shifts lengthens intervals.
+
+    `se` holds the standard errors without shifts (R,).
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(se > 0, np.sqrt(se**2 + variance) / se, 1.0)
 
 
 def distinct(runs: FloatArray) -> FloatArray:
-    """Drop the runs (axis 0) that equal an earlier one everywhere, as those of a deterministic
-    worker do.
+    """Drop runs with exactly the answers of an earlier run.
+
+    A deterministic worker gives such runs.
+
+    Parameters
+    ----------
+    runs : array (K, R, n)
+        The values of K runs.
+
+    Returns
+    -------
+    array
+        The distinct runs, along the first axis.
     """
     kept: list[FloatArray] = []
     for run in runs:
@@ -304,29 +360,25 @@ def distinct(runs: FloatArray) -> FloatArray:
     return runs if len(kept) == len(runs) else np.stack(kept)
 
 
-def simultaneous(
-    gain: Resamples, units: float | None = None, confidence: float = CONFIDENCE
-) -> tuple[FloatArray, FloatArray]:
+def simultaneous(gain: Resamples, units: float) -> tuple[FloatArray, FloatArray]:
     """Return limits that hold for all R gains together: estimate +- c * se.
 
     Parameters
     ----------
     gain : Resamples
         Estimates (R,) and resamples (B, R).
-    units : float, optional
+    units : float
         Number of independent units; few widen the limits (`expansion`).
-    confidence : float
-        Simultaneous coverage.
 
     Returns
     -------
     low, high : array (R,)
-        Equal to the estimate for a gain whose resamples never move.
+        The limits. They equal the estimate for a gain that is the same in all resamples.
 
     Notes
     -----
-    c is the quantile over resamples of the largest |resample - estimate| / se (a bootstrap max-t
-    interval; Romano & Wolf 2005, Econometrica 73).
+    c is the quantile over resamples of the largest |resample - estimate| / se. This is a bootstrap
+    max-t interval (Romano & Wolf 2005, Econometrica 73).
     """
     has_pairs = np.sum(np.isfinite(gain.draws), axis=0) > 1
     se = np.full(gain.estimate.size, np.nan)
@@ -335,13 +387,13 @@ def simultaneous(
         t = np.abs(gain.draws - gain.estimate) / np.where(se > 0, se, np.nan)
     finite = np.where(np.isnan(t), -np.inf, t).max(axis=1)
     moved = finite[np.isfinite(finite)]
-    c = float(np.quantile(moved, confidence)) if moved.size else 0.0
-    c *= expansion(confidence, units)
+    c = float(np.quantile(moved, CONFIDENCE)) if moved.size else 0.0
+    c *= expansion(CONFIDENCE, units)
     return gain.estimate - c * se, gain.estimate + c * se
 
 
 def _doubled(i: Interval, longer: float) -> Interval:
-    """Return twice the interval, with its arms lengthened by a factor and cut to -1 and 1."""
+    """Return twice the interval, lengthened by a factor and limited to -1 and 1."""
     ends = 2 * (i.estimate + longer * (np.array([i.low, i.high]) - i.estimate))
     low, high = np.clip(ends, -1, 1).tolist()
     return Interval(2 * i.estimate, low, high, i.confidence, i.method, 2 * i.se)

@@ -24,26 +24,26 @@ from audit.sweep.design import (
     parse_routers,
 )
 
+# These are the placeholders of the templates that the sweep adds to the shared ones.
 TEMPLATES: dict[str, tuple[str, ...]] = {
     "router_forward_full": ("question",),
     "router_noisy_rewrite": ("question",),
-    "router_summary": ("messages",),  # with aggregator=summary
-    "message": ("index", "text"),  # one router message in the worker's prompt; index counts from 1
+    "router_summary": ("messages",),  # used with aggregator=summary
+    "message": ("index", "text"),  # one router message in the worker's prompt; index starts at 1
     "worker_letter": ("letters", "messages"),
     "worker_option_text": ("messages",),
-    # For free-form answers, these templates replace those without the name of the reading.
-    **{
-        f"router_{arm}_{reading}": ("question",)
-        for arm in ("forward_full", "noisy_rewrite")
-        for reading in OF_READING
-    },
-    **{f"worker_{reading}": ("messages",) for reading in OF_READING},
 }
-"""Placeholders of each template that the sweep adds to the shared ones."""
+# For free-form answers, these templates replace those without the name of the reading.
+for _reading in OF_READING:
+    TEMPLATES[f"router_forward_full_{_reading}"] = ("question",)
+    TEMPLATES[f"router_noisy_rewrite_{_reading}"] = ("question",)
+    TEMPLATES[f"worker_{_reading}"] = ("messages",)
 
 
 @dataclass
 class SweepConfig(RunConfig):
+    """Hold the options of a sweep, with their defaults."""
+
     worker: ModelConfig | None = None  # another model that answers in place of the router's model
     r: Any = "1..9"
     arms: list[str] = field(default_factory=lambda: [str(a) for a in Arm])
@@ -53,11 +53,9 @@ class SweepConfig(RunConfig):
     replicates: int = 1
     clean_replicates: int = 3
     noisy_replicates: int = 2
-    messages_from: str | None = (
-        None  # a run whose stored router messages are used, without router calls
-    )
-    messages_of: str | None = None  # the model of that run, if the run has several
-    hint_reference: Any = None  # runs of other models with messages_from=this run
+    messages_from: str | None = None  # a run whose stored router messages are used
+    messages_of: str | None = None  # the model of that run, if the run has several models
+    hint_reference: Any = None  # runs of other models with messages_from set to this run
     ensemble_control: bool = True
     dose: Any = None
 
@@ -68,7 +66,20 @@ ConfigStore.instance().store(name="sweep_schema", node=SweepConfig)
 def from_hydra(cfg: DictConfig) -> SweepConfig:
     """Convert and validate a composed configuration.
 
-    Raises ConfigError for the first invalid option.
+    Parameters
+    ----------
+    cfg : DictConfig
+        The configuration as Hydra composed it.
+
+    Returns
+    -------
+    SweepConfig
+        The options.
+
+    Raises
+    ------
+    ConfigError
+        For the first option that is invalid.
     """
     config: SweepConfig = from_composed(cfg, SweepConfig)
     validate(config)
@@ -92,8 +103,8 @@ def validate(config: SweepConfig) -> None:
     plain = (config.aggregator, config.dose) == ("concatenate", None)
     if format_of(config.benchmark.format).reading is not None and not plain:
         raise ConfigError(
-            f"The benchmark {config.benchmark.name} has free-form answers. Expected neither aggregator nor dose: "
-            "summary, vote and dose need questions with options. Example: benchmark=arc_easy."
+            f"The benchmark {config.benchmark.name} has free-form answers. Expected a benchmark with options, since "
+            "aggregator=summary, aggregator=vote and dose need options. Example: benchmark=arc_easy."
         )
     design_of(config)
     # Scripted accuracies may name arms of any audit.
@@ -106,7 +117,18 @@ def validate(config: SweepConfig) -> None:
 
 
 def hint_references(config: SweepConfig) -> list[str]:
-    """Return the run directories of `hint_reference` as absolute paths."""
+    """Return the run directories of `hint_reference`.
+
+    Parameters
+    ----------
+    config : SweepConfig
+        The options.
+
+    Returns
+    -------
+    list of str
+        Absolute paths; empty if the option is not set.
+    """
     run_dirs = config.hint_reference or []
     if isinstance(run_dirs, str):
         run_dirs = [run_dirs]
@@ -164,6 +186,6 @@ def design_of(config: SweepConfig) -> Design:
         noisy_replicates=config.noisy_replicates,
         ensemble_control=config.ensemble_control,
         doses=parse_doses(config.dose),
-        # A greedy worker gives the same answer again, so a repetition would count an item twice.
+        # At temperature 0 a worker repeats its answer, so a second run would count an item twice.
         direct_replicates=config.replicates if stochastic else 1,
     )

@@ -1,8 +1,9 @@
 """Compare two conditions of a cell, or two benchmarks, and make the report's table of comparisons.
 
-The `noisy_against_*` comparisons answer two questions that the paper's gain leaves open. First,
-whether noisy beats the original question (`direct`), or only a lossy clean router. Second, whether
-noisy beats as many routers that delete nothing (the ensemble control), or the gain is repetition.
+The `noisy_vs_*` comparisons answer two questions that the paper's gain leaves open. The first is
+whether the noisy arm beats the original question (`direct`), or only a clean router that loses part
+of it. The second is whether the noisy arm beats as many routers that delete nothing (the ensemble
+control), or whether repetition causes the gain.
 """
 
 import math
@@ -52,68 +53,73 @@ def contrast(
     unparsed: Unparsed = "left_out",
     n_resamples: int,
 ) -> Contrast:
-    """Estimate the accuracy under settings `a` minus that under settings `b`, over pairs with both
-    answers.
+    """Estimate the accuracy under settings `a` minus the accuracy under settings `b`.
+
+    Only questions with an answer on both sides count.
 
     Parameters
     ----------
     cell : CellOutcomes
         The outcomes.
     a, b : sequence of Setting
-        Settings of each side, averaged within the item.
+        The settings of each side, which are averaged within a question.
     name, label : str
-        Name and words of the comparison in the table.
+        The name of the comparison and its label in the table.
     rng : Generator
         Source of randomness.
     items : array (n,) of bool, optional
         The questions to keep; all if None.
     unparsed : str
-        Value of unparsed answers, see `to_values`.
+        The value of unparsed answers, see `to_values`.
     n_resamples : int
-        Resamples and permutations.
+        The number of resamples and of permutations.
 
     Returns
     -------
     Contrast
-        With fewer than five clusters the interval is -1 to 1, and the p of a mean is NaN.
+        The difference with its interval and p-value. With fewer than five clusters, the interval is
+        -1 to 1 and the p-value of a mean is NaN.
 
     Raises
     ------
     DataError
-        If no pair has both answers.
+        If no question has an answer on both sides.
 
     Notes
     -----
-    p is that of `paired_test` for replicates of one setting each, and for outcomes of 0 and 1. For
-    means over settings it is the larger of the p of a bootstrap-t and that of sign flips. The
-    interval is no shorter than `unseen_change`. At an accuracy of 0.1 or less, with one clean run,
-    the p of a mean is too small: read the interval.
+    `paired_test` gives the p-value if each side is one setting, or if all values are 0 or 1. For
+    means over several settings, it is the larger of the p-values of a bootstrap-t and of sign
+    flips. The interval is at least as long as `unseen_change` requires. At an accuracy of 0.1 or
+    less with one clean run, the p-value of a mean is too small, so the interval should be used.
     """
     keep = np.ones(cell.n, dtype=bool) if items is None else items
     runs_a = _values_of(cell, a, unparsed)[:, keep]
     runs_b = _values_of(cell, b, unparsed)[:, keep]
     x, y, groups = average(runs_a), average(runs_b), cell.cluster[keep]
-    both = ~np.isnan(x - y)
-    if not both.any():
-        raise DataError(f"{label}: none of {x.size} items has an answer under both conditions.")
-    x, y = x[both], y[both]
-    enough = _enough(groups[both])
+    answered = ~np.isnan(x - y)
+    if not answered.any():
+        raise DataError(
+            f"{label}: the number of questions with both answers is 0 of {x.size}. Expected at least one."
+        )
+    x, y, clusters = x[answered], y[answered], groups[answered]
+    enough = _enough(clusters)
     pvalue, low, high = float("nan"), -1.0, 1.0
     if _is_one_setting(a) and _is_one_setting(b):
         pvalue = paired_test(runs_a, runs_b, groups, n_permutations=n_resamples, rng=rng)
     elif is_binary(x, y):
-        pvalue = paired_test(x[None], y[None], groups[both], n_permutations=n_resamples, rng=rng)
+        pvalue = paired_test(x[None], y[None], clusters, n_permutations=n_resamples, rng=rng)
     elif enough:
-        # Sign flips reject skewed differences too often, and a bootstrap-t those of few items
-        # (accuracy near 0 or 1). So both must reject.
-        bootstrap_p = studentised_pvalue(x - y, groups[both], n_resamples=n_resamples, rng=rng)
-        flip_p = sign_flip_pvalue(x - y, groups[both], n_permutations=n_resamples, rng=rng)
+        # Sign flips reject too often if the differences are skewed. A bootstrap-t does so if few
+        # questions differ (an accuracy near 0 or 1). So both tests must reject.
+        bootstrap_p = studentised_pvalue(x - y, clusters, n_resamples=n_resamples, rng=rng)
+        flip_p = sign_flip_pvalue(x - y, clusters, n_permutations=n_resamples, rng=rng)
         pvalue = max(bootstrap_p, flip_p)
     if enough:
-        drawn = bootstrap_sweep(y, x[None], groups[both], n_resamples=n_resamples, rng=rng)
-        (interval,) = drawn.gain.intervals(CONFIDENCE, units=1 + cluster_df(groups[both]))
-        if math.isfinite(interval.low):  # few large clusters are too few units to correct skewness
-            interval = interval.at_least(unseen_change(x - y, groups[both]))
+        drawn = bootstrap_sweep(y, x[None], clusters, n_resamples=n_resamples, rng=rng)
+        (interval,) = drawn.gain.intervals(CONFIDENCE, units=1 + cluster_df(clusters))
+        # With a few large clusters, skewness cannot be corrected and the interval is not finite.
+        if math.isfinite(interval.low):
+            interval = interval.at_least(unseen_change(x - y, clusters))
             low, high = interval.low, interval.high
     improve, degrade = float((x * (1 - y)).sum()), float(((1 - x) * y).sum())
     difference = (improve - degrade) / x.size
@@ -132,6 +138,7 @@ def contrast(
 
 
 def _values_of(cell: CellOutcomes, settings: Sequence[Setting], unparsed: Unparsed) -> FloatArray:
+    """Return the values of settings, one row each."""
     return to_values(np.stack([cell.row(setting) for setting in settings]), unparsed)
 
 
@@ -146,7 +153,18 @@ def _enough(*groups: IntArray) -> bool:
 
 
 def count(value: float) -> float:
-    """Return a whole number as int, and a fraction from averaged replicates as float."""
+    """Convert a whole number to int.
+
+    Parameters
+    ----------
+    value : float
+        A number of questions, which is a fraction if replicates were averaged.
+
+    Returns
+    -------
+    float
+        An int for a whole number, else the value.
+    """
     return int(value) if float(value).is_integer() else float(value)
 
 
@@ -171,7 +189,7 @@ def difference_in_differences(
     n_resamples : int
         Resamples of each benchmark.
     shifts : tuple of float
-        The variances of shifts of whole noisy and whole clean runs, on each benchmark.
+        The variances of the shifts of whole noisy runs and of whole clean runs.
 
     Returns
     -------
@@ -192,39 +210,39 @@ def difference_in_differences(
     -----
     If the baselines differ, the scale decides which of two gains is larger. For example, noise may
     repair one wrong answer in five on both benchmarks. Then the gain is ten points from a baseline
-    of .50, and three from .85. So a gain counts as larger only if it is larger on all three scales
-    (an intersection-union test).
+    of .50, and three points from .85. So a gain counts as larger only if it is larger on all three
+    scales (an intersection-union test).
 
-    The two benchmarks share no items, so each is resampled separately. Intervals are percentile
-    intervals. p comes from clustered bootstrap standard errors (t distribution). Accuracies are
-    limited to half an item from 0 and 1. A gain is the mean over r.
+    The gain of a benchmark is the mean over r. The two benchmarks share no items, so each is
+    resampled separately. The intervals are percentile intervals. The p-value uses clustered
+    bootstrap standard errors and a t distribution. Accuracies are kept half an item away from 0 and
+    1.
     """
     changes, groups = [], []
     for cell in (cell_a, cell_b):
-        noisy_settings, clean_settings = (
-            cell.settings_of(Arm.NOISY_REWRITE),
-            replicates_of(cell, Arm.FORWARD_FULL, 1),
-        )
+        noisy_settings = cell.settings_of(Arm.NOISY_REWRITE)
+        clean_settings = replicates_of(cell, Arm.FORWARD_FULL, 1)
         a, b = settings_values(cell, noisy_settings), settings_values(cell, clean_settings)
-        both = ~np.isnan(a - b)
-        if not both.any():
+        answered = ~np.isnan(a - b)
+        if not answered.any():
             raise DataError(
-                f"On {cell.benchmark}, no item has an answer under both clean and noisy."
+                f"The number of questions of {cell.benchmark} with a clean and a noisy answer is 0. "
+                "Expected at least one."
             )
+        cluster = cell.cluster[answered]
         drawn = bootstrap_sweep(
-            b[both], a[both][None], cell.cluster[both], n_resamples=n_resamples, rng=rng
+            b[answered], a[answered][None], cluster, n_resamples=n_resamples, rng=rng
         )
-        groups.append(cell.cluster[both])
-        n = int(both.sum())
+        groups.append(cluster)
+        n = int(answered.sum())
         noisy_shift = rng.normal(0, (shifts[0] / len(noisy_settings)) ** 0.5, n_resamples)
         clean_shift = rng.normal(0, (shifts[1] / len(clean_settings)) ** 0.5, n_resamples)
         noisy, clean = _shifted(drawn.noisy, noisy_shift, n), _shifted(drawn.clean, clean_shift, n)
         log_odds = scipy.special.logit(noisy) - scipy.special.logit(clean)
         log_wrong = np.log1p(-clean) - np.log1p(-noisy)
         changes.append(np.stack([noisy - clean, log_odds, log_wrong], axis=1))
-    difference = (
-        changes[0] - changes[1]
-    )  # shape (1 + B, scales): the estimates in the first row, then the resamples
+    # The shape is (1 + B, scales). The first row has the estimates, the others the resamples.
+    difference = changes[0] - changes[1]
     df = max(min(map(cluster_df, groups)), 1.0)
     resamples = Resamples(difference[0], difference[1:], np.zeros((0, 3)), np.zeros(0))
     intervals = resamples.intervals(CONFIDENCE, "percentile", units=1 + df)
@@ -235,26 +253,22 @@ def difference_in_differences(
                 Interval(i.estimate, -np.inf, np.inf, CONFIDENCE, "percentile", np.nan)
             )
         return tuple(unbounded), float("nan"), groups[0].size
-    # The variance of a resample of G clusters is too small by the factor (G - 1) / G.
+    # Over resamples of G clusters, the variance is too small by the factor (G - 1) / G.
     correction = np.sqrt(df / (1 + df))
     pvalues = []
-    # With a standard error of 0, neither gain varies over resamples.
     for interval in intervals:
-        one_sided = (
-            scipy.stats.t.sf(interval.estimate / interval.se * correction, df)
-            if interval.se > 0
-            else 1.0
-        )
-        pvalues.append(float(one_sided))
+        one_sided = 1.0  # This remains if neither gain varies over the resamples.
+        if interval.se > 0:
+            t = interval.estimate / interval.se * correction
+            one_sided = float(scipy.stats.t.sf(t, df))
+        pvalues.append(one_sided)
     return intervals, max(pvalues), groups[0].size
 
 
 def _shifted(resamples: Resamples, shift: FloatArray, n: int) -> FloatArray:
-    """Return the estimate and the shifted resamples (1 + B,), half an item from 0 and 1 at
-    least."""
-    return np.concatenate([resamples.estimate, resamples.draws[:, 0] + shift]).clip(
-        0.5 / n, 1 - 0.5 / n
-    )
+    """Return the estimate and the shifted resamples (1 + B,), kept half an item from 0 and 1."""
+    values = np.concatenate([resamples.estimate, resamples.draws[:, 0] + shift])
+    return values.clip(0.5 / n, 1 - 0.5 / n)
 
 
 def score_gap(
@@ -265,7 +279,7 @@ def score_gap(
     shift: float = 0.0,
     n_resamples: int,
 ) -> Interval:
-    """Estimate the accuracy on a benchmark minus that on held-out items, 0-1.
+    """Estimate the accuracy on a benchmark minus the accuracy on held-out items, 0-1.
 
     Parameters
     ----------
@@ -276,14 +290,15 @@ def score_gap(
     rng : Generator
         Source of randomness.
     shift : float
-        The variance of shifts of a whole run. It counts once for each benchmark.
+        The variance of the shift of a whole run, which each benchmark adds.
     n_resamples : int
         Resamples of each benchmark.
 
     Returns
     -------
     Interval
-        The interval of the gap, by `direct` if both benchmarks have it, else by the clean arm.
+        The gap with its interval. The accuracies are those of `direct` if both benchmarks have it,
+        else those of the clean baseline.
 
     Raises
     ------
@@ -292,9 +307,9 @@ def score_gap(
 
     Notes
     -----
-    Each benchmark is resampled separately (percentile interval). Even if all answers of a set are
-    equal, the interval has a width. The meaning of the gap depends on how well the held-out items
-    match the benchmark in difficulty.
+    Each benchmark is resampled separately, and the interval is a percentile interval. It has a
+    width even if all answers of a benchmark are equal. What a gap means depends on how well the
+    held-out items match the benchmark in difficulty.
     """
     arm, routers = Arm.DIRECT, 0
     if not all(replicates_of(c, arm, routers) for c in (cell_a, cell_b)):
@@ -306,7 +321,7 @@ def score_gap(
         answered = ~np.isnan(values)
         if not answered.any():
             raise DataError(
-                f"The {arm} questions of {cell.benchmark} have no answer, so the score is unknown."
+                f"The number of {arm} answers on {cell.benchmark} is 0. Expected at least one for a score."
             )
         drawn = bootstrap_sweep(
             values[answered],
@@ -354,7 +369,7 @@ def contrast_rows(
     evidence : Evidence
         The comparisons of the cell with the controls.
     keep : array (n,) of bool or None
-        Whether a question has no answer leak; None without leaks.
+        True for a question without a message that states the answer. None if no message does.
     control : CellOutcomes or None
         The same model on the control benchmark.
     rng : Generator
@@ -365,7 +380,7 @@ def contrast_rows(
     Returns
     -------
     tuple of Contrast
-        The rows. If a comparison could not be made, its note states the reason.
+        The rows. The note of a comparison that could not be made states the reason.
     """
     out = [
         *_reading_rows(evidence.plain, "", ""),
@@ -404,7 +419,10 @@ def contrast_rows(
 
 
 def _reading_rows(reading: Reading | None, suffix: str, words: str) -> list[Contrast]:
-    """Return the rows of noisy against each control that was run; empty without the reading."""
+    """Return rows that compare the noisy arm with each control that was run.
+
+    There are no rows if the reading is None.
+    """
     if reading is None:
         return []
     comparisons = {
@@ -422,6 +440,7 @@ def _reading_rows(reading: Reading | None, suffix: str, words: str) -> list[Cont
 
 
 def _rows(name: str, text: str, c: Comparison) -> list[Contrast]:
+    """Return a row for each router count of a comparison, and a last row for the mean over r."""
     rows = []
     for k, r in enumerate(c.routers):
         rows.append(
@@ -455,7 +474,7 @@ def _rows(name: str, text: str, c: Comparison) -> list[Contrast]:
 
 
 def _tried(name: str, text: str, rows: Callable[[], list[Contrast]]) -> list[Contrast]:
-    """Return the rows of a comparison, or a row with the reason why it cannot be made."""
+    """Return the rows of a comparison, or one row that states why it cannot be made."""
     try:
         return rows()
     except DataError as error:

@@ -1,6 +1,6 @@
-"""Decide a cell from its evidence and gates: a grade, its code and its reasons.
+"""Decide the verdict of a cell from its evidence and gates.
 
-The ladder of grades is in `audit.judging`.
+A decision has a grade, a verdict and reasons. The ladder of grades is in `audit.judging.ladder`.
 """
 
 from collections.abc import Collection, Sequence
@@ -9,33 +9,31 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from audit.judge.record import holm_rows
-from audit.judging.ladder import NO_ROOM, Bound, Contrast, Grade, Guard, grade
+from audit.judging.ladder import NO_ROOM, Bound, Contrast, Guard, grade
 from audit.judging.result import Gate, Reason, Status, advice_of, because, failed
-from audit.judging.vocabulary import gate_reasons
+from audit.judging.vocabulary import gate_reasons, verdict_of
 from audit.statistics.run_variance import RunShifts
 from audit.statistics.unparsed import DECIDE_AT
 from audit.sweep.design import SweepThresholds
 from audit.sweep.evidence import Evidence, Reading
-from audit.sweep.vocabulary import GATES, Decision, Verdict
+from audit.sweep.vocabulary import GATES, VERDICTS, Decision, Verdict
 from audit.sweep.vocabulary import Contrast as Row
 
 CONTROLS = ("clean", "direct", "ensemble")
-_VERDICTS = {
-    Grade.CHECK_FAILED: Verdict.WITHHELD,
-    Grade.NOT_IDENTIFIED: Verdict.NOT_IDENTIFIED,
-    Grade.FOUND_STRONG: Verdict.EXCESS,
-    Grade.CAUSE_UNKNOWN: Verdict.UNCONTROLLED,
-    Grade.UNDECIDED: Verdict.UNDERPOWERED,
-    Grade.CLEARED: Verdict.NO_EXCESS,
-}
 
 
 @dataclass(frozen=True)
 class Corrected:
-    """Hold the p-values of a cell after Holm over the testable cells of the panel.
+    """Hold the p-values of a cell after Holm over the panel.
 
-    excess: from `Evidence.p_value`. fall: from the test of "noisy is below clean". The number of
-    testable cells is beside them.
+    Attributes
+    ----------
+    excess : float or None
+        The corrected `Evidence.p_value`; None if the cell could not be compared.
+    fall : float or None
+        The corrected p-value of "the noisy arm is below the clean baseline".
+    cells : int
+        The number of cells of the panel that could be compared.
     """
 
     excess: float | None
@@ -56,18 +54,35 @@ def over_panel(evidence: Sequence[Evidence | None]) -> list[Corrected]:
     list of Corrected
         The result of each cell; its p-values are None if the cell could not be compared.
     """
-    excess = holm_rows([[e.p_value if e else None] for e in evidence])
-    fall = holm_rows([[e.clean.fall_p if e else None] for e in evidence])
-    cells = max(sum(e is not None for e in evidence), 1)
-    return [Corrected(p, f, cells) for (p,), (f,) in zip(excess, fall, strict=True)]
+    excess_rows: list[list[float | None]] = []
+    fall_rows: list[list[float | None]] = []
+    compared = 0
+    for e in evidence:
+        compared += e is not None
+        excess_rows.append([e.p_value if e else None])
+        fall_rows.append([e.clean.fall_p if e else None])
+    corrected = []
+    for (p,), (f,) in zip(holm_rows(excess_rows), holm_rows(fall_rows), strict=True):
+        corrected.append(Corrected(p, f, max(compared, 1)))
+    return corrected
 
 
 @dataclass(frozen=True)
 class Claim:
     """Hold a contrast, with the reasons and the advice for a verdict that rests on it.
 
-    check: a check of the whole measurement that failed for this contrast. explained: whether a
-    clearance by this contrast means that repetition explains the gain.
+    Attributes
+    ----------
+    contrast : Contrast
+        The contrast, as the ladder grades it.
+    reasons, advice : tuple of Reason
+        The reasons and the advice of the verdict.
+    routers : tuple of int
+        The router counts that the contrast concerns.
+    check : str
+        The name of a gate that failed for this contrast; empty if none failed.
+    explained : bool
+        Whether a clearance by this contrast means that repetition explains the gain.
     """
 
     contrast: Contrast
@@ -104,35 +119,28 @@ def decide(
 
     Notes
     -----
-    Suppose that in every cell noisy does not beat one of the controls. Then the chance that any
-    cell of the panel is called an excess is at most alpha. Statements about one control are tested
-    at alpha / cells. Noisy beats a control if the test rejects. For the clean control, the
-    simultaneous interval must be above zero too.
+    Suppose that no model of the panel truly gains over every control. Then the probability that any
+    cell is called an excess is at most alpha. Statements about one control are tested at alpha /
+    cells. The noisy arm beats a control if the test rejects. Against the clean baseline, the
+    simultaneous interval must also be above zero.
 
     A cell is cleared if the upper limit of the gain is at most the smallest effect that matters
-    (Schuirmann 1987, J Pharmacokinet Biopharm 15). A fall under noise is expected, and decides
-    nothing.
+    (Schuirmann 1987, J Pharmacokinet Biopharm 15). A fall of accuracy under noise is expected and
+    does not affect the verdict.
     """
     if blocking := failed(gates):
-        graded = grade((), [g.name for g in blocking])
-        return Decision(
-            _VERDICTS[graded.grade],
-            graded.grade,
-            gate_reasons(blocking, GATES),
-            advice_of(blocking),
-        )
+        return Decision.withheld(Verdict.WITHHELD, blocking, GATES)
     claims = _claims(evidence, gates, thresholds, corrected or over_panel([evidence])[0])
-    checks = []
+    checks, contrasts = [], []
     for claim in claims:
+        contrasts.append(claim.contrast)
         if claim.check:
             checks.append(claim.check)
-    graded = grade([claim.contrast for claim in claims], checks)
-    basis = next(
-        (c for c in claims if c.check or (not checks and c.contrast.name in graded.by)), claims[-1]
-    )
-    verdict = _VERDICTS[graded.grade]
-    if verdict == Verdict.NO_EXCESS and basis.explained:
-        verdict = Verdict.EXCESS_EXPLAINED
+    graded = grade(contrasts, checks)
+    basis = _basis(claims, graded.by, checks)
+    verdict = verdict_of(VERDICTS, graded.grade)
+    if verdict == Verdict.EXCESS_EXPLAINED and not basis.explained:
+        verdict = Verdict.NO_EXCESS
     reasons, advice = basis.reasons, basis.advice
     if graded.codes == (NO_ROOM,):
         room = because(NO_ROOM, score=evidence.clean_accuracy, effect=thresholds.effect_of_interest)
@@ -142,15 +150,22 @@ def decide(
     return Decision(verdict, graded.grade, reasons, advice, basis.routers, basis.check)
 
 
+def _basis(claims: Sequence[Claim], by: Collection[str], checks: Sequence[str]) -> Claim:
+    """Return the claim on which a verdict rests: the failed check, else the deciding contrast."""
+    for claim in claims:
+        if claim.check or (not checks and claim.contrast.name in by):
+            return claim
+    return claims[-1]
+
+
 def _claims(
     e: Evidence, gates: Sequence[Gate], t: SweepThresholds, corrected: Corrected
 ) -> list[Claim]:
-    """Return three claims: a gain over every control, a gain in one run, and a bound on the
-    gain."""
+    """Return up to three claims: a gain over every control, a gain in one run, a bounded gain."""
     alpha, cell_alpha = t.alpha, t.alpha / corrected.cells
     overall = e.p_value if corrected.excess is None else corrected.excess
-    # Holm's correction over the panel multiplies the p-value of this cell by a factor. The level of
-    # the tests at single router counts is divided by this factor.
+    # Holm's correction over the panel multiplies the p-value of this cell by a factor. So the level
+    # of the tests at single router counts is divided by the same factor.
     level = alpha / max(overall / e.p_value, 1.0)
     n, least = int(e.clean.n.min()), t.finding_questions_min
     above, steady = _beaten(e.plain, e, level), _above_zero(e.plain, e.clean.above_zero)
@@ -179,31 +194,31 @@ def _claims(
 def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: float) -> Claim:
     """Return the claim of a gain over every control at these r.
 
-    Its guards are the controls, leaked answers, unparsed replies and hints.
+    Its guards are the controls, messages that state the answer, unparsed replies and hints.
     """
     why = [_beats_controls(e, routers, CONTROLS)]
     silent = Contrast("gain_over_controls")
     if e.without_leak is not None:
-        # A few leaks pass the gate. But at a high r, a few in a hundred messages affect many
-        # questions, so the gain must remain without these questions.
+        # The gate passes a small share of messages that state the answer. At a high r, such a share
+        # affects many questions, so the gain must remain without these questions.
         routers &= _beaten(e.without_leak, e, level)
         if not routers:
             leaks = []
             for g in gates:
                 if g.name == "answer_leak":
                     leaks.append(g)
-            gone = (because("gone_without_leaks"), *gate_reasons(leaks, GATES))
-            return Claim(silent, gone, advice_of(leaks), check="answer_leak")
+            vanished = (because("gone_without_leaks"), *gate_reasons(leaks, GATES))
+            return Claim(silent, vanished, advice_of(leaks), check="answer_leak")
         why.append(because("stands_without_leaks"))
     if e.adverse is not None:
         routers &= _beaten(e.adverse, e, level)
         if not routers:
-            gone = (because("gone_if_unparsed", odds_ratio=DECIDE_AT),)
-            return Claim(silent, gone, (because("mend_unparsed"),), check="parseability")
+            vanished = (because("gone_if_unparsed", odds_ratio=DECIDE_AT),)
+            return Claim(silent, vanished, (because("mend_unparsed"),), check="parseability")
         why.append(because("stands_if_unparsed", odds_ratio=DECIDE_AT))
     controlled = frozenset(filter(e.controlled, routers))
     beyond = controlled & (e.hints.beyond(level) if e.hints is not None else frozenset())
-    # A gain of NaN means that the reference showed no gain.
+    # A p-value of NaN also means that the reference showed no gain.
     alone = e.hints is not None and not e.hints.reference_p <= level
     guards = (
         Guard("controls", bool(controlled)),
@@ -228,7 +243,7 @@ def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: fl
 def _doubt(
     e: Evidence, routers: frozenset[int], controlled: frozenset[int], beyond: bool
 ) -> tuple[Reason, Reason]:
-    """Return the first explanation that is not excluded, and the advice to exclude it."""
+    """Return the first explanation of a gain that is not excluded, and advice on it."""
     if not controlled:
         return _not_compared(e, routers), because("run_controls")
     if e.hints is None:
@@ -242,16 +257,14 @@ def _doubt(
 def _bounded(
     e: Evidence, gates: Sequence[Gate], t: SweepThresholds, cell_alpha: float, overall: float
 ) -> Claim:
-    """Return the claim that the gain is bounded.
+    """Return the claim that the gain is at most the smallest effect that matters.
 
-    The bound is on the gain over the clean baseline. If noisy beats the other controls, it is on
-    the gain over the ensemble control or the original question.
+    The limit is usually that of the gain over the clean baseline. If the noisy arm beats the clean
+    baseline, the limit may be of the gain over the ensemble control or over the original question.
     """
-    over_base = (
-        _beaten(e.plain, e, cell_alpha, ensemble=False)
-        if e.plain.ensemble is not None
-        else frozenset()
-    )
+    over_base: frozenset[int] = frozenset()
+    if e.plain.ensemble is not None:
+        over_base = _beaten(e.plain, e, cell_alpha, ensemble=False)
     tested = e.clean.beats(cell_alpha)
     over_clean = tested & e.clean.above_zero
     at = tuple(sorted(over_base or over_clean or tested))
@@ -260,31 +273,22 @@ def _bounded(
         limit, why = _over_ensemble(e, over_base, cell_alpha)
         explained = limit <= t.effect_of_interest
         last = because("ensemble_bounds", limit=limit, effect=t.effect_of_interest)
-        open_, ask, done = (
-            because("may_beat_ensemble", limit=limit),
-            "ask_more_of_ensemble",
-            "is_repetition",
-        )
+        open_ = because("may_beat_ensemble", limit=limit)
+        ask, done = "ask_more_of_ensemble", "is_repetition"
     elif over_clean and e.plain.direct is not None:
         limit, why = e.plain.direct.highest(over_clean), [because("not_above_direct", routers=at)]
-        last, open_, ask, done = (
-            None,
-            because("may_beat_direct", limit=limit),
-            "ask_more_of_direct",
-            "",
-        )
+        last, open_ = None, because("may_beat_direct", limit=limit)
+        ask, done = "ask_more_of_direct", ""
     else:
         limit, done, ask = e.largest_compatible, "", ""
-        why = [
-            because("interval_holds_zero", routers=at)
-            if tested
-            else because("beats_no_control", p=overall)
-        ]
+        why = [because("beats_no_control", p=overall)]
+        if tested:
+            why = [because("interval_holds_zero", routers=at)]
         imputed = e.favourable is not None and limit > e.clean.largest_compatible
         numbers = {"imputed": imputed, "aided": e.unaided is not None}
         why.append(because("bound", limit=limit, effect=t.effect_of_interest, **numbers))
         last, open_ = because("blind"), None
-    excluded = limit <= t.effect_of_interest  # With a limit of NaN, no model is cleared.
+    excluded = limit <= t.effect_of_interest  # This is False for a limit of NaN.
     contrast = Contrast("gain", bound=Bound(excluded, room))
     closing = last if excluded else open_
     code = done if excluded else ask
@@ -304,7 +308,7 @@ def _bounded(
 def _over_ensemble(
     e: Evidence, routers: frozenset[int], level: float
 ) -> tuple[float, list[Reason]]:
-    """Return the upper limit of noisy less the ensemble control, and the reasons about both."""
+    """Return the upper limit of the gain over the ensemble control, with the reasons."""
     control, gain = e.plain.ensemble, e.ensemble_gain
     assert control is not None  # noqa: S101 - the caller compared with it
     mean = control.mean
@@ -312,38 +316,40 @@ def _over_ensemble(
         _beats_controls(e, routers, CONTROLS[:2]),
         because("not_above_ensemble", mean=mean.estimate, low=mean.low, high=mean.high),
     ]
-    if also := (gain.beats(level) & gain.above_zero & routers) if gain else frozenset():
-        why.append(because("ensemble_gains", routers=sorted(also)))
+    ensemble_gains = gain.beats(level) & gain.above_zero & routers if gain else frozenset()
+    if ensemble_gains:
+        why.append(because("ensemble_gains", routers=sorted(ensemble_gains)))
     readings = (e.unaided,) if e.unaided else (e.plain, e.favourable)
-    bounds = []
+    limits = []
     for reading in readings:
         if reading is not None:
-            bounds.append(reading.ensemble)
-    return max(c.highest(routers) if c else 1.0 for c in bounds), why
+            limits.append(reading.ensemble.highest(routers) if reading.ensemble else 1.0)
+    return max(limits), why
 
 
 def _fallen(e: Evidence, t: SweepThresholds, corrected: Corrected | None) -> Reason | None:
-    """Return the note on a large mean fall under noise, which is expected; else None."""
+    """Return a note if the mean accuracy falls much under noise, which is expected; else None."""
     mean = e.clean.mean
     fall_p = e.clean.fall_p if corrected is None or corrected.fall is None else corrected.fall
-    # This comparison is true for NaN too.
+    # The negation covers values of NaN, for which every comparison is False.
     if not (fall_p <= t.alpha / 2 and mean.high < 0 and mean.estimate <= -t.fall_noted):
         return None
     return because("falls", drop=-mean.estimate, low=-mean.high, high=-mean.low, p=fall_p)
 
 
 def _beats_controls(e: Evidence, routers: Collection[int], names: Sequence[str]) -> Reason:
-    run = []
+    """Return the reason that the noisy arm beats those of the named controls that were run."""
+    controls = []
     for name in names:
         if getattr(e.plain, name) is not None:
-            run.append(name)
-    return because("beats_controls", routers=sorted(routers), controls=run)
+            controls.append(name)
+    return because("beats_controls", routers=sorted(routers), controls=controls)
 
 
 def _not_compared(e: Evidence, routers: frozenset[int]) -> Reason:
-    """Name the controls that were not run at these r.
+    """Return the reason that names the controls that were not run at these r.
 
-    The ensemble control may have been run at other r.
+    The ensemble control may have been run at other router counts.
     """
     missing = ["direct"] if e.plain.direct is None else []
     if e.plain.ensemble is None and any(r > 1 for r in routers):
@@ -358,8 +364,9 @@ def _not_compared(e: Evidence, routers: frozenset[int]) -> Reason:
 def _beaten(
     reading: Reading, e: Evidence, alpha: float, *, ensemble: bool = True
 ) -> frozenset[int]:
-    """Return the r at which noisy beats every control, and its interval against clean is above
-    zero.
+    """Return the router counts at which the noisy arm beats every control.
+
+    At these counts, the simultaneous interval of the gain over the clean baseline is also above zero.
     """
     if reading.clean is None:
         return frozenset()
@@ -369,14 +376,14 @@ def _beaten(
 
 
 def _above_zero(reading: Reading, routers: frozenset[int]) -> frozenset[int]:
-    """Return the r at which the lower limit of every comparison is above zero."""
+    """Return the router counts at which the lower limit of every comparison is above zero."""
     for c in reading.comparisons():
         routers -= set(c.routers) - c.above_zero
     return routers
 
 
 def asked_enough(gates: Sequence[Gate], verdict: Verdict) -> tuple[Gate, ...]:
-    """Mark `enough_data` as not applicable if the verdict is an effect.
+    """Mark the gate `enough_data` as not applicable if the verdict is an effect.
 
     Parameters
     ----------
@@ -404,31 +411,33 @@ def asked_enough(gates: Sequence[Gate], verdict: Verdict) -> tuple[Gate, ...]:
 def headline(
     model: str, benchmark: str, decision: Decision, e: Evidence | None, failing: Sequence[str]
 ) -> Reason:
-    """Return the headline of a cell.
+    """Return the headline of a cell as a code with numbers.
 
     Parameters
     ----------
     model, benchmark : str
         The cell.
     decision : Decision
-        Its verdict and reasons.
+        The verdict and its reasons.
     e : Evidence or None
-        Its evidence; None if it could not be compared.
+        The evidence; None if the cell could not be compared.
     failing : sequence of str
         Names of the gates that withhold the verdict.
 
     Returns
     -------
     Reason
-        A code with the numbers of the sentence.
+        A code of `audit.sweep.texts`, with the numbers of its sentence.
     """
     if decision.verdict == Verdict.WITHHELD or e is None:
-        why = [GATES[name].because if name in GATES else name for name in failing]
+        why = []
+        for name in failing:
+            why.append(GATES[name].because if name in GATES else name)
         code = "headline_withheld" if why else "headline_not_comparable"
         return because(code, model=model, benchmark=benchmark, why=why)
     c, reasons = e.clean, [reason for reason in decision.reasons if reason.code != "falls"]
     about = reasons[0 if decision.verdict == Verdict.NO_EXCESS else -1]
-    # Every comparison passed at these r.
+    # The headline quotes the largest gain at the router counts of the decision.
     passed = []
     for k, r in enumerate(c.routers):
         if r in decision.routers:
@@ -458,19 +467,19 @@ def held_out(contrasts: Sequence[Row]) -> tuple[Reason, ...]:
     Returns
     -------
     tuple of Reason
-        Whether the gain is larger than on held-out items on every scale, on one, or on no scale.
+        A reason that states whether the gain is larger than on held-out items: on every scale, in
+        points only, or on no scale.
     """
-    scales = []
+    scales: dict[str, Row] = {}
+    above = []
     for c in contrasts:
         if c.name.startswith("difference_in_differences") and c.ci_low is not None:
-            scales.append(c)
-    points = next((c for c in scales if c.name == "difference_in_differences"), None)
+            scales[c.name] = c
+            if c.ci_low > 0:
+                above.append(c.name)
+    points = scales.get("difference_in_differences")
     if points is None:
         return ()
-    above = []
-    for c in scales:
-        if c.ci_low is not None and c.ci_low > 0:
-            above.append(c.name)
     if len(above) == len(scales):
         code = "larger_on_every_scale"
     else:
@@ -491,7 +500,8 @@ def shift_reasons(shifts: RunShifts, *, repeated: bool) -> tuple[Reason, ...]:
     Returns
     -------
     tuple of Reason
-        A reason for each side, and another if the test assumes a larger shift.
+        A reason for the noisy and for the clean runs, and a third if the test assumes a larger
+        shift.
     """
     measured = dict(zip(("noisy", "clean"), (shifts.noisy, shifts.controls), strict=True))
     used = dict(zip(measured, shifts.used, strict=True))
@@ -515,9 +525,9 @@ def unparsed(e: Evidence | None, gamma: float | None) -> tuple[Reason, ...]:
     Parameters
     ----------
     e : Evidence or None
-        Evidence of the cell.
+        The evidence of the cell.
     gamma : float or None
-        The largest odds ratio at which the verdict stands; None if no ratio is to be stated.
+        The largest odds ratio at which the verdict remains; None if the ratio is not stated.
 
     Returns
     -------

@@ -1,9 +1,9 @@
-"""Define the arms of the sweep, its design and its thresholds (pure).
+"""Define the arms of the sweep, its design and its thresholds, without I/O.
 
 The level of a setting is its number of routers. A *router set* is a part of the design: one set of
-router messages for a question. With independent draws, each setting has its own router set
-(song2026, section 3.2). With nested draws, r uses the first r messages of one set. All rows of a
-router set are computed and stored together.
+router messages for each question. With independent draws, each setting has its own router set
+(song2026, section 3.2). With nested draws, all r of an arm share one set, and r uses its first r
+messages. All rows of a router set are computed and stored together.
 """
 
 import re
@@ -28,7 +28,9 @@ class Arm(StrEnum):
     NOISY_REWRITE = "noisy_rewrite"  # routers delete, rewrite and add noise
 
 
-DELETED = "deleted"  # words are deleted without routers (the level, in percent); never judged
+# In this arm, words are deleted without routers. Its level is the percentage of deleted words. No
+# verdict uses it.
+DELETED = "deleted"
 WITHOUT_ROUTER = (Arm.DIRECT, DELETED)
 
 
@@ -43,7 +45,7 @@ class Aggregator(StrEnum):
     """Name the ways in which the worker reads r messages (A_m of song2026, eq. 7)."""
 
     CONCATENATE = "concatenate"  # the worker reads all messages, in order
-    SUMMARY = "summary"  # the worker reads a summary by the router's model, also at r=1
+    SUMMARY = "summary"  # the worker reads a summary that the router's model writes, also at r=1
     VOTE = "vote"  # the worker answers each message; the most frequent answer counts
 
 
@@ -85,7 +87,7 @@ def parse_routers(value: object) -> tuple[int, ...]:
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
         if not 1 <= first <= last:
             raise ConfigError(f"Invalid r: {value!r}. {_EXAMPLE}")
-        if last > MAX_ROUTERS:  # This check comes before a range of that length is built.
+        if last > MAX_ROUTERS:  # This check must come before a range of that length is built.
             raise ConfigError(f"Invalid r: {value!r}. Expected at most {MAX_ROUTERS} routers.")
         counts.update(range(first, last + 1))
     return tuple(sorted(counts))
@@ -129,7 +131,18 @@ def parse_doses(value: object) -> tuple[int, ...]:
 
 
 def n_messages(part: Part) -> int:
-    """Return the number of router messages of a router set, whose levels read the first of them."""
+    """Return the number of router messages of a router set.
+
+    Parameters
+    ----------
+    part : Part
+        The router set.
+
+    Returns
+    -------
+    int
+        The largest level, since each level r reads the first r messages.
+    """
     return max(part.levels)
 
 
@@ -149,12 +162,13 @@ def not_run(settings: Sequence[Setting], *, referred: bool) -> list[Reason]:
         A reason for each missing control.
     """
     runs = Counter((s.arm, s.level) for s in settings)
-    noisy = sorted(r for arm, r in runs if arm == Arm.NOISY_REWRITE)
-    ensemble = {r for arm, r in runs if arm == Arm.FORWARD_FULL} - {1}
-    absent = []
-    for r in noisy:
-        if r > 1 and r not in ensemble:
-            absent.append(r)
+    noisy, ensemble = set(), set()
+    for arm, r in runs:
+        if arm == Arm.NOISY_REWRITE:
+            noisy.add(r)
+        elif arm == Arm.FORWARD_FULL and r > 1:
+            ensemble.add(r)
+    absent = sorted(noisy - ensemble - {1})
     clean = runs[Arm.FORWARD_FULL, 1]
     repeated = any(runs[Arm.NOISY_REWRITE, r] > 1 for r in noisy)
     controls = (
@@ -180,10 +194,10 @@ def missing_controls(design: Design) -> tuple[str, ...]:
     tuple of str
         The sentences; empty without a noisy arm.
     """
-    noisy = any(s.arm == Arm.NOISY_REWRITE for s in design.settings)
-    missing = not_run(design.settings, referred=True) if noisy else ()
+    if all(s.arm != Arm.NOISY_REWRITE for s in design.settings):
+        return ()
     notes = []
-    for reason in missing:
+    for reason in not_run(design.settings, referred=True):
         if reason.code in PRE_RUN_NOTES:
             notes.append(reason)
     return sentences(notes, PRE_RUN_NOTES)
@@ -201,7 +215,7 @@ def make_design(
     noisy_replicates: int = 1,
     doses: Sequence[int] = (),
 ) -> Design:
-    """Make the design of one audit (song2026, sections 4.1-4.3).
+    """Make the design of one sweep (song2026, sections 4.1-4.3).
 
     Parameters
     ----------
@@ -257,7 +271,7 @@ def make_design(
         sets.append(Part(DELETED, tuple(doses)))
     if not sets:
         raise ConfigError(
-            f"arms is empty. Expected some of: {', '.join(Arm)}. Example: 'arms=[direct,forward_full]'."
+            f"arms is empty. Expected one or more of: {', '.join(Arm)}. Example: 'arms=[direct,forward_full]'."
         )
     return Design(tuple(sets), kind=draws.value)
 
@@ -266,12 +280,11 @@ def make_design(
 class SweepThresholds(Thresholds):
     """Define the thresholds of the sweep.
 
-    `conf/verdict/default.yaml` sets them and names their sources. A test keeps its values equal to
-    these defaults.
+    `conf/verdict/default.yaml` sets them and names their sources. A test checks that its values are
+    equal to these defaults.
     """
 
     above_chance_standard_errors: float = 2.0
-    answered_share_min: float = 0.95
     clean_loss_max: float = 0.05
     lossy_share_max: float = 0.20
     noop_share_max: float = 0.20

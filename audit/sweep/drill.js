@@ -1,5 +1,5 @@
-// What the drill-down shows, unpacked: the columns of every answer, and texts that are parsed when they are first needed.
-// Everything that a model, a router or a benchmark wrote reaches the page through textContent only.
+// This script unpacks the columns of all answers, and parses texts when they are first needed.
+// All text of a model, a router or a benchmark is shown through textContent only, so it cannot run as code.
 const head = JSON.parse(byId("drill-head").textContent);
 const typed = (name, Type) => {
   const bytes = atob(head.columns[name]);
@@ -41,13 +41,13 @@ const run = (i) => (col.replicate[i] ? ` #${col.replicate[i] + 1}` : "");
 const setting = (i) => head.arm_words[col.arm[i]] + (col.routers[i] ? ` ${head.arms[col.arm[i]] === "deleted" ? `${col.routers[i]} %` : `r=${col.routers[i]}`}` : "") + run(i);
 const GLYPHS = ["✓", "✗", "?", "…", "!"];
 const stateClass = (code) => (code === 0 ? "o-correct" : code === 1 ? "o-wrong" : "o-none");
-const change = (i) => { // in words, with the clean runs that it is not true of
+const change = (i) => { // the change in words, with the share of clean runs if it holds for some only
   const word = head.transitions[col.transition[i]], w = col.weight[i];
   return w && w < 100 ? `${word} (against ${w} % of the clean runs)` : word;
 };
 const transitionClass = (code) => (code === 0 ? "x-improve" : code === 1 ? "x-degrade" : "x-same");
 
-// A line of the grid is a question as one model answered it: rows that stand together, as the rows are sorted.
+// A line of the grid has the answers of one model to one question. The rows are sorted, so these are adjacent.
 const first = [];
 for (let i = 0; i < n; i++) {
   const q = head.questions[col.question[i]], p = i && head.questions[col.question[i - 1]];
@@ -55,7 +55,7 @@ for (let i = 0; i < n; i++) {
 }
 const lines = first.length, gained = new Uint32Array(lines), lost = new Uint32Array(lines), lineOf = new Uint32Array(n);
 const code = (i) => (col.arm[i] * 1000 + col.routers[i]) * 1000 + col.replicate[i];
-const places = new Map(); // of a setting: its column in the grid, and a row that has it
+const places = new Map(); // from a setting to its column in the grid (first, to a row with this setting)
 for (let i = 0, k = 0; i < n; i++) {
   if (i === first[k + 1]) k++;
   lineOf[i] = k;
@@ -68,5 +68,6 @@ for (let i = 0, k = 0; i < n; i++) {
 first.push(n);
 const settings = [...places].sort((x, y) => x[0] - y[0]).map(([, row]) => row);
 settings.forEach((row, k) => places.set(code(row), k));
-// Wrong in clean and right under noise first: there memory would show. Then right in clean and wrong under noise.
+// Questions that are wrong in clean and right under noise come first, since memory would cause such changes. Questions
+// with the reverse change follow.
 const worst = Uint32Array.from({ length: lines }, (_, k) => k).sort((x, y) => gained[y] - gained[x] || lost[y] - lost[x] || x - y);

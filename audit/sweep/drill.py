@@ -1,8 +1,9 @@
-"""Pack every outcome for the page's per-question view (pure: Arrow rows in, JSON-ready blocks out).
+"""Pack every outcome for the list of answers on the page.
 
-100,000 outcomes repeat most of their text. So every distinct text is stored once, in chunks that
-the page parses only when it needs them. A worker prompt is a list of pieces, of which some are the
-messages. The columns that filters read are typed arrays.
+The module does no I/O: it converts Arrow rows to blocks that are ready for JSON. Outcomes repeat
+most of their text, so each distinct text is stored once. The texts are in chunks that the page
+parses only when it needs them. A worker prompt is stored as a list of pieces, and its messages are
+pieces that it shares with other rows. The columns that filters read are typed arrays.
 """
 
 import base64
@@ -23,17 +24,16 @@ from audit.shards.cells import states_of
 from audit.shards.schema import shared_values
 from audit.sweep.design import DELETED, Arm
 
-# Bytes of distinct texts and their positions; with MAX_ROWS_ON_PAGE and the figures, a page has
-# about 10 MB.
-MAX_TEXT_BYTES = 5_000_000  # beyond this limit the texts of whole questions are left out
-CHUNK_CHARACTERS = 1_000_000  # characters in one block that the page parses at a time
-SHORT_MESSAGE = (
-    16  # a shorter message is not searched in the worker prompt, as it could match by chance
-)
+# This limits the bytes of the distinct texts and of their numbers. Beyond it, the texts of whole
+# questions are left out. With MAX_ROWS_ON_PAGE and the figures, a page then has about 10 MB.
+MAX_TEXT_BYTES = 5_000_000
+CHUNK_CHARACTERS = 1_000_000  # the characters in one chunk, which the page parses as a whole
+# A shorter message is not searched for in the worker prompt, since it could match by chance.
+SHORT_MESSAGE = 16
 
-# Change of a row against the clean runs of the same question. "improve" is right here and wrong in
-# some clean runs; its weight is their share. So the weights of a setting add up to the counts of
-# Table 2, which a majority would not.
+# These name the change of a row against the clean runs of the same question. "improve" means right
+# in this row and wrong in some clean runs, and the share of these runs is its weight. So the
+# weights of a setting add up to the counts of Table 2.
 TRANSITIONS = (
     "improve",
     "degrade",
@@ -42,7 +42,7 @@ TRANSITIONS = (
     "not comparable",
     "clean baseline",
 )
-# The index is 1 minus the number in `State`.
+# The index of a state is 1 minus its number in `State`.
 STATES = (
     "correct",
     "wrong",
@@ -51,7 +51,7 @@ STATES = (
     "error",
 )
 ARMS = (*(arm.value for arm in Arm), DELETED)
-_REF_BYTES = 16 / 3  # size of a text number, 4 bytes in base64
+_REF_BYTES = 16 / 3  # the size of a text number, which has 4 bytes before base64
 
 COLUMNS = (
     "model",
@@ -85,10 +85,16 @@ _AS_STORED = tuple(name for name in COLUMNS if name not in _NOT_AS_STORED)
 
 @dataclass(frozen=True)
 class DrillDown:
-    """Content of the page: `head` (names, questions, columns) and `chunks` (texts), ready for
-    `script_json`.
+    """Hold the list of answers as the page stores it.
 
-    rows: outcomes. rows_with_text: outcomes whose texts are on the page.
+    Attributes
+    ----------
+    head : dict
+        The names, questions and columns, ready for `script_json`.
+    chunks : list of list of str
+        The texts.
+    rows, rows_with_text : int
+        The outcomes on the page, and those of them whose texts are on the page.
     """
 
     head: dict[str, Any]
@@ -100,25 +106,39 @@ class DrillDown:
 def _chunks(texts: Sequence[str]) -> tuple[list[list[str]], list[int]]:
     """Return the chunks, and the number of the first text of each.
 
-    A chunk begins when the characters before a text pass a multiple of CHUNK_CHARACTERS.
+    A chunk begins where the characters before a text pass a multiple of CHUNK_CHARACTERS.
     """
-    before = accumulate((len(text) + 1 for text in texts[:-1]), initial=0)
-    chunk_numbers = [size // CHUNK_CHARACTERS for size in before][: len(texts)]
-    starts = [chunk_numbers.index(number) for number in dict.fromkeys(chunk_numbers)]
+    starts: list[int] = []
+    before, chunk = 0, -1
+    for number, text in enumerate(texts):
+        if before // CHUNK_CHARACTERS != chunk:
+            chunk = before // CHUNK_CHARACTERS
+            starts.append(number)
+        before += len(text) + 1
     return [list(texts[start:end]) for start, end in pairwise([*starts, len(texts)])], starts
 
 
 def script_json(value: Any) -> str:
-    """Return JSON for a <script> element: no character in it can end the element or start
-    another."""
+    """Return JSON for a <script> element.
+
+    Parameters
+    ----------
+    value : object
+        The value.
+
+    Returns
+    -------
+    str
+        JSON in which no character can end the element or begin another.
+    """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.translate({ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 
 
 class DrillRows:
-    """Collect rows of the drill-down as columns, in which equal texts are one object.
+    """Collect the rows of the list of answers as columns.
 
-    `pieces` replaces `prompt`.
+    Equal texts are one object. The column `pieces` replaces `prompt`.
     """
 
     def __init__(self) -> None:
@@ -138,12 +158,11 @@ class DrillRows:
                 messages = [message or "" for message in row_messages or []]
                 self._columns["router_messages"].append(messages)
                 cut = pieces(prompt or "", messages)
-                self._columns["pieces"].append(
-                    [self._shared.setdefault(piece, piece) for piece in cut]
-                )
+                shared = [self._shared.setdefault(piece, piece) for piece in cut]
+                self._columns["pieces"].append(shared)
 
     def in_order(self) -> dict[str, list[Any]]:
-        """Return the columns in the canonical order of the rows."""
+        """Return the columns with the rows sorted by question, model and setting."""
         key_columns = ("benchmark", "question_id", "model", "arm", "routers", "replicate")
         keys = list(zip(*map(self._columns.get, key_columns), strict=True))
         order = sorted(range(len(keys)), key=keys.__getitem__)
@@ -159,11 +178,11 @@ def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
     Parameters
     ----------
     rows : DrillRows
-        Their order does not matter.
+        The rows, in any order.
     seed : int
-        Decides which questions lose their texts.
+        Seed of the selection of questions whose texts are kept.
     max_text_bytes : int
-        If the distinct texts are larger, whole questions lose theirs.
+        Limit of the distinct texts. Beyond it, the texts of whole questions are left out.
 
     Returns
     -------
@@ -240,10 +259,10 @@ def _numbered(
     kept: Set[Any],
     benchmarks: Sequence[str],
 ) -> tuple[dict[str, int], list[list[Any]], list[list[int]]]:
-    """Return all texts with their numbers, each question with its text numbers, and the text
-    numbers of each row.
+    """Number all texts, and replace the texts of questions and rows by their numbers.
 
-    A row has the texts of its messages, reply, error and prompt.
+    Returns the texts with their numbers, the questions, and the numbers of each row. The texts of a
+    row are its messages, its reply, its error and the pieces of its prompt.
     """
     texts, questions, refs = dict[str, int](), list[list[Any]](), list[list[int]]()
 
@@ -253,10 +272,10 @@ def _numbered(
     for i, k in enumerate(question_of):
         benchmark, id_, text, options, gold = distinct_questions[k]
         has_text = (benchmark, id_) in kept
-        if k == len(questions):  # this is the first row of the question
-            text_numbers = (
-                [add(text), [add(o) for o in options]] if has_text else [-1, len(options)]
-            )
+        if k == len(questions):  # This is the first row of the question.
+            text_numbers: list[Any] = [-1, len(options)]
+            if has_text:
+                text_numbers = [add(text), list(map(add, options))]
             questions.append(
                 [benchmarks.index(benchmark), id_, *text_numbers, gold, col["group"][i]]
             )
@@ -271,9 +290,7 @@ def _numbered(
 
 
 def _encoded(values: Iterable[Any]) -> tuple[list[Any], list[int]]:
-    """Return the distinct values in the order of their first use, and the number of each value
-    among them.
-    """
+    """Return the distinct values in order of first use, and for each value its number in them."""
     index: dict[Any, int] = {}
     codes = [index.setdefault(value, len(index)) for value in values]
     return list(index), codes
@@ -292,7 +309,7 @@ def pieces(prompt: str, messages: Sequence[str]) -> list[str]:
     Returns
     -------
     list of str
-        The pieces; joined, they are the prompt.
+        The pieces, which together are the prompt. Each message that was found is a piece.
 
     Examples
     --------
@@ -310,7 +327,7 @@ def pieces(prompt: str, messages: Sequence[str]) -> list[str]:
 
 
 def _questions_with_text(col: dict[str, list[Any]], seed: int, limit: int) -> set[tuple[str, str]]:
-    """Return the (benchmark, question_id) whose texts fit into `limit` bytes, in a random order."""
+    """Return the (benchmark, question_id) whose texts fit into `limit` bytes, drawn by seed."""
     seen: dict[tuple[str, str], set[str]] = {}
     refs: Counter[tuple[str, str]] = Counter()
     for i, key in enumerate(zip(col["benchmark"], col["question_id"], strict=True)):
@@ -321,7 +338,9 @@ def _questions_with_text(col: dict[str, list[Any]], seed: int, limit: int) -> se
     sizes = {}
     for key, texts in seen.items():
         sizes[key] = sum(len(text.encode()) for text in texts) + _REF_BYTES * refs[key]
-    return set(sizes) if sum(sizes.values()) <= limit else set(that_fit(sizes, limit, seed))
+    if sum(sizes.values()) <= limit:
+        return set(sizes)
+    return set(that_fit(sizes, limit, seed))
 
 
 def that_fit(
@@ -336,25 +355,29 @@ def that_fit(
     limit : float
         Largest sum of sizes.
     seed : int
-        Orders the questions, together with each key alone.
+        Seed of the random order. The rank of a question depends on the seed and its own key only,
+        so other questions do not change it.
 
     Returns
     -------
     list of (benchmark, question_id)
-        In the random order.
+        The first questions of the random order that fit together.
     """
-    drawn = sorted(
-        sizes, key=lambda key: hashlib.sha256(f"{seed}\0{key[0]}\0{key[1]}".encode()).digest()
-    )
-    return drawn[: bisect_right(list(accumulate(sizes[key] for key in drawn)), limit)]
+
+    def rank(key: tuple[str, str]) -> bytes:
+        return hashlib.sha256(f"{seed}\0{key[0]}\0{key[1]}".encode()).digest()
+
+    drawn = sorted(sizes, key=rank)
+    sums = list(accumulate(map(sizes.__getitem__, drawn)))
+    return drawn[: bisect_right(sums, limit)]
 
 
 def _transitions(
     col: dict[str, list[Any]], state: list[int]
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return codes into TRANSITIONS, and the weight of each change in per cent.
+    """Return the index into TRANSITIONS of each row, and the weight of each change in per cent.
 
-    Only answers can be compared: unparsed, truncated and failed rows are not wrong.
+    Only rows with an answer are compared, since an unparsed, truncated or failed row is not wrong.
     """
     n = len(state)
     keys = list(zip(col["model"], col["benchmark"], col["question_id"], strict=True))
@@ -370,24 +393,24 @@ def _transitions(
         if baseline[i]:
             out[i] = 5
         elif keys[i] in runs and state[i] < 2:
-            other = np.mean([before != state[i] for before in runs[keys[i]]])
-            out[i] = (2 if other == 0 else 0) if state[i] == 0 else (3 if other == 0 else 1)
-            weight[i] = round(100 * other)
+            clean = runs[keys[i]]
+            changed = (len(clean) - clean.count(state[i])) / len(clean)
+            if state[i] == 0:
+                out[i] = 0 if changed else 2
+            else:
+                out[i] = 1 if changed else 3
+            weight[i] = round(100 * changed)
     return out, weight
 
 
 def _tally(reasons: Sequence[str] | None) -> str:
-    """Return finish reasons other than "stop", such as '2 length' if two router messages were cut
-    off.
-    """
-    counts = Counter(reason for reason in reasons or [] if reason != "stop")
+    """Count the finish reasons other than "stop": '2 length' if two messages were cut off."""
+    counts = Counter(reasons or ())
+    del counts["stop"]
     return ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
 
 
 def _b64(array: NDArray[Any]) -> str:
-    """Return little-endian bytes in base64, which the page reads as a typed array without parsing
-    numbers.
-    """
-    return base64.b64encode(
-        array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
-    ).decode("ascii")
+    """Return little-endian bytes in base64, which the page reads as a typed array."""
+    little_endian = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    return base64.b64encode(little_endian.tobytes()).decode("ascii")

@@ -1,14 +1,15 @@
-"""Measure the statistics that a verdict on one cell rests on; analysis and calibration call
-`measure`.
+"""Measure the statistics on which the verdict of one cell rests.
 
-Noisy is compared with each control over all r at once (`compare`). The controls are the clean
-baseline, `direct` (the original question) and the ensemble control at the same r. The comparison is
-made under several readings of the replies (`Evidence`).
+The noisy arm is compared with each control over all r at once (`compare`). The controls are the
+clean baseline, `direct` (the original question) and the ensemble control at the same r. The
+comparisons are repeated under several readings of the replies (`Evidence`).
 
-Does a gain belong to the router messages? A noisy message that hints at the answer without stating
-it helps every reader. So the model's gain is compared with that of a reference that read the same
-messages (`HintTest`). Three scales are used (points, log-odds, log share of wrong answers
-repaired), as the two models need not be equally able.
+A noisy message may hint at the answer without stating it, which helps every model that reads it. So
+the model's gain is compared with that of a reference model that read the same messages
+(`HintTest`). The two models need not be equally able. Therefore three scales are used: points,
+log-odds and the log share of wrong answers repaired.
+
+The judgement of a run and the calibration both call `measure`.
 """
 
 from collections.abc import Callable
@@ -27,20 +28,37 @@ from audit.statistics.power import discordance_of
 from audit.statistics.run_variance import RunShifts
 from audit.statistics.unparsed import DECIDE_AT, imputed, predict_right
 from audit.statistics.values import average, levels_of, mean_of, replicates_of, runs_of, to_values
-from audit.sweep.compare import CONFIDENCE, Comparison, compare, distinct
+from audit.sweep.compare import Comparison, compare, distinct
 from audit.sweep.design import Arm
 from audit.sweep.record import run_shifts
 
-WEAKER_MAX = 0.03  # largest deficit of the reference's accuracy from clean messages against the tested model's
+# The reference's accuracy on clean messages may be below the tested model's by at most this much.
+WEAKER_MAX = 0.03
 
 
 @dataclass(frozen=True)
 class HintTest:
-    """The tested model's gain minus the reference's gain.
+    """Hold the comparison of the tested model's gain with the reference's gain.
 
-    pvalues: (R,) one-sided, the largest over the scales. mean_p: the same for the mean over r.
-    difference: (R,) in points (0-1). reference_gain: mean over r. reads_as_well: the reference is
-    not weaker than WEAKER_MAX allows, so it does not miss hints.
+    Attributes
+    ----------
+    reference : str
+        The name of the reference model.
+    routers : tuple of int
+        The R router counts that both models have.
+    difference : array (R,)
+        The tested model's gain minus the reference's gain (0-1).
+    reference_gain : float
+        The mean of the reference's gain over r.
+    pvalues : array (R,)
+        One-sided p-values of a larger gain of the tested model. Each is the largest over the three
+        scales.
+    mean_p : float
+        The same p-value for the mean over r.
+    reads_as_well : bool
+        Whether the reference is accurate enough by WEAKER_MAX. A weaker model could miss hints.
+    reference_p : float
+        The one-sided p-value of a gain of the reference itself.
     """
 
     reference: str
@@ -50,22 +68,22 @@ class HintTest:
     pvalues: FloatArray
     mean_p: float
     reads_as_well: bool
-    reference_p: float = float("nan")  # one-sided, for a gain of the reference itself
+    reference_p: float = float("nan")
 
     def beyond(self, alpha: float) -> frozenset[int]:
-        """Return the router counts at which the gain exceeds the reference's gain from the same
-        messages.
+        """Return the router counts at which the tested model gains more than the reference.
 
         Parameters
         ----------
         alpha : float
-            Level; the mean over r and the single router counts have half of it each.
+            The level of the test. One half is for the mean over r, and one half for the single
+            router counts.
 
         Returns
         -------
         frozenset of int
-            All router counts if the mean over r rejects, else those that reject after Holm. Empty
-            if the reference is too weak.
+            All router counts if the test of the mean over r rejects. Otherwise those whose own test
+            rejects after Holm. Empty if the reference is too weak.
         """
         if not self.reads_as_well:
             return frozenset()
@@ -87,7 +105,7 @@ def hint_test(
     reference : CellOutcomes
         The other model.
     shifts, of_reference : RunShifts
-        Variances of whole runs of each.
+        The variances of whole runs of the tested model and of the reference.
 
     Returns
     -------
@@ -113,10 +131,8 @@ def hint_test(
     routers = tuple(shared_counts)
     if not routers or not shared.any() or not replicates_of(reference, Arm.FORWARD_FULL, 1):
         return None
-    tested, other = (
-        _side(cell, shared, shifts, routers),
-        _side(reference, matching, of_reference, routers),
-    )
+    tested = _side(cell, shared, shifts, routers)
+    other = _side(reference, matching, of_reference, routers)
     groups = cell.cluster[shared]
 
     def test(noisy: FloatArray, other_noisy: FloatArray, runs: int) -> tuple[float, float, float]:
@@ -146,7 +162,7 @@ def hint_test(
 
 @dataclass(frozen=True)
 class _Side:
-    """Noisy (R, n) and clean (n,) values of one model, with the variances of whole runs."""
+    """Hold noisy (R, n) and clean (n,) values of one model, with the variances of whole runs."""
 
     noisy: FloatArray
     clean: FloatArray
@@ -165,13 +181,15 @@ def _side(
     )
 
 
-# Signs of tested noisy and clean, reference noisy and clean.
+# The signs of four means in a difference of gains: noisy and clean of the tested model, then noisy
+# and clean of the reference.
 _SIGN = np.array([1.0, -1.0, -1.0, 1.0])
 
 
 def _gain_p(gains: FloatArray, cluster: IntArray, shift: float) -> float:
-    """Return the one-sided p for a mean gain above zero, over clusters. `shift` is the variance of
-    whole runs.
+    """Return the one-sided p of a mean gain above zero, by a t-test over clusters.
+
+    `shift` is the variance of whole runs.
     """
     answered = ~np.isnan(gains)
     x = gains[answered]
@@ -187,10 +205,10 @@ def _gain_p(gains: FloatArray, cluster: IntArray, shift: float) -> float:
 def _larger(
     values: tuple[FloatArray, ...], cluster: IntArray, variances: tuple[float, ...]
 ) -> tuple[float, float, float]:
-    """Return the difference of gains in points, the reference's gain, and p.
+    """Return the difference of gains (0-1), the reference's gain, and the largest p over scales.
 
-    values: tested noisy and clean, reference noisy and clean, each (n,). variances: of the shift of
-    each one's runs.
+    `values` are arrays (n,): noisy and clean of the tested model, then of the reference.
+    `variances` are those of the shifts of their runs, in the same order.
     """
     x = np.stack(values)
     complete = ~np.isnan(x).any(axis=0)
@@ -220,7 +238,7 @@ def _larger(
 
 @dataclass(frozen=True)
 class Reading:
-    """Noisy against each control under one reading of the replies.
+    """Hold the comparisons of the noisy arm with each control, under one reading of the replies.
 
     A comparison is None if its control was not run, or if no question is left to compare.
     """
@@ -230,29 +248,31 @@ class Reading:
     ensemble: Comparison | None
 
     def comparisons(self) -> tuple[Comparison, ...]:
-        """Return the comparisons that were made."""
+        """Return the comparisons that could be made."""
         return tuple(c for c in (self.clean, self.direct, self.ensemble) if c is not None)
 
     def adjusted(self, routers: tuple[int, ...], *, ensemble: bool = True) -> FloatArray:
-        """Return (R,) p-values of "noisy beats every control at this r".
+        """Return the p-values of "the noisy arm beats every control" at each r.
 
         Parameters
         ----------
         routers : tuple of int
             The R router counts.
         ensemble : bool
-            False leaves the ensemble control out.
+            Whether the ensemble control counts as a control.
 
         Returns
         -------
         array (R,)
-            NaN if clean could not be compared.
+            The p-values after Holm over r; NaN if the noisy arm could not be compared with clean.
 
         Notes
         -----
-        p is the largest over the controls (an intersection-union test; Berger 1982, Technometrics
-        24), then Holm over r. In the other order each control would spend alpha on router counts of
-        its own. A control that was not run at an r is left out there.
+        The p-value at one r is the largest over the controls (an intersection-union test; Berger
+        1982, Technometrics 24). Holm's correction over r follows. In the reverse
+        order, each control would have its own error rate alpha. These rates would add up if
+        different controls are decisive at different r. A control that was not run at an r is left
+        out at that r.
         """
         if self.clean is None:
             return np.full(len(routers), np.nan)
@@ -267,18 +287,44 @@ class Reading:
 class Evidence:
     """Hold everything that `decide` reads, apart from the gates. Accuracies are 0-1.
 
-    plain: replies as read. without_leak: each r without the questions of which a noisy message at
-    that r states the answer; None without leaks.
+    Attributes
+    ----------
+    plain : Reading
+        The comparisons of the replies as they were read.
+    without_leak : Reading or None
+        The comparisons without the questions for which, at the same r, a noisy message states the
+        answer. None if no message states the answer.
+    adverse : Reading or None
+        The comparisons of `without_leak`, or else of `plain`, with every missing reply imputed
+        against an excess. None if all replies were read.
+    favourable : Reading or None
+        The comparisons of `plain` with every missing reply imputed in favour of a gain. None if all
+        replies were read.
+    unaided : Reading or None
+        The comparisons of `favourable` without the questions for which a message of a control
+        states an answer, since these cannot show a gain. None if no message states an answer.
+    ensemble_gain : Comparison or None
+        The ensemble control against the clean baseline.
+    shifts : RunShifts
+        The variances of whole runs, which enter every test and interval.
+    clean_accuracy, direct_accuracy : float
+        The accuracies of the clean baseline and of `direct`, which is None if it was not run.
+    discordance : float
+        The share of questions whose answer differs between the clean and the noisy arm.
+    repeated : bool
+        Whether the noisy arm was run more than once with different answers.
+    worst_case : float or None
+        The largest gain over r if every unparsed noisy answer is right and every other unparsed
+        answer is wrong. None if all replies were read.
+    hints : HintTest or None
+        The comparison with another model that read the same messages.
 
-    adverse: the same, with every missing reply imputed against an excess. The odds of noisy replies
-    are those predicted from the question's other answers, divided by root `gamma`; those of every
-    control are multiplied by root gamma. So the two sides of a pair differ by gamma (Rosenbaum's
-    parameter; infinite: noisy replies wrong, the controls' right). favourable: as read, with
-    missing replies imputed for a gain. Both are None if all replies were read.
-
-    unaided: the same as favourable, without the questions of which a message of a control names an
-    answer, as these questions cannot show a gain; None without such messages. ensemble_gain: the
-    ensemble control against clean. shifts: variances of whole runs, in every test and interval.
+    Notes
+    -----
+    A missing reply is imputed by odds that are predicted from the other answers to its question.
+    For `adverse`, the odds are divided by root gamma in the noisy arm and multiplied by root gamma
+    in every control. So the two sides of a pair differ by gamma, which is Rosenbaum's parameter.
+    With an infinite gamma, missing noisy replies are wrong and the controls' missing replies right.
     """
 
     plain: Reading
@@ -291,18 +337,15 @@ class Evidence:
     clean_accuracy: float
     direct_accuracy: float | None
     discordance: float
-    repeated: bool = True  # whether the noisy arm was run again and gave other answers
-    worst_case: float | None = (
-        None  # largest gain over r, unparsed noisy answers right, all others wrong
-    )
-    hints: HintTest | None = (
-        None  # comparison with another model on the same messages; None without one
-    )
+    repeated: bool = True
+    worst_case: float | None = None
+    hints: HintTest | None = None
 
     @property
     def clean(self) -> Comparison:
-        """Return noisy against the clean baseline, as read."""
-        assert self.plain.clean is not None  # noqa: S101 - `measure` raises where it could not be made
+        """Return the comparison of the noisy arm with the clean baseline, without imputation."""
+        # `measure` raises if this comparison cannot be made.
+        assert self.plain.clean is not None  # noqa: S101
         return self.plain.clean
 
     @property
@@ -312,23 +355,23 @@ class Evidence:
 
     @property
     def p_value(self) -> float:
-        """Return the cell's p of an excess: the smallest over r of `Reading.adjusted` (as read)."""
+        """Return the p-value of an excess: the smallest over r of `Reading.adjusted`."""
         return float(np.nanmin(self.plain.adjusted(self.clean.routers)))
 
     @property
     def largest_compatible(self) -> float:
-        """Return the upper limit of the gain over clean, with missing replies imputed for a gain.
+        """Return the upper limit of the gain over clean.
 
-        Questions with a message that names an answer are left out; the limit is 1 if all questions
-        are.
+        Missing replies are imputed in favour of a gain. Questions with a control message that
+        states an answer are left out; if no question remains, the limit is 1.
         """
         reading = self.unaided or self.favourable or self.plain
         return reading.clean.largest_compatible if reading.clean else 1.0
 
     def controlled(self, routers: int) -> bool:
-        """Return whether both `direct` and the ensemble control were run for this r.
+        """Return whether both `direct` and the ensemble control were run at this r.
 
-        With r=1 the clean baseline is its own ensemble control.
+        At r=1, the clean baseline also serves as the ensemble control.
         """
         ensemble = self.plain.ensemble
         repeated = routers == 1 or (ensemble is not None and routers in ensemble.routers)
@@ -345,7 +388,6 @@ def measure(
     unaided: BoolArray | None = None,
     shifts: RunShifts | None = None,
     reference: CellOutcomes | None = None,
-    confidence: float = CONFIDENCE,
     gamma: float = DECIDE_AT,
 ) -> Evidence:
     """Make all comparisons of one cell.
@@ -361,13 +403,11 @@ def measure(
     n_permutations : int, optional
         Permutations of every test; n_resamples if None.
     without_leak, unaided : array (R, n) of bool, optional
-        True for the questions of that reading.
+        True for the questions that these readings keep; see `Evidence`.
     shifts : RunShifts, optional
         Variances of whole runs; zero if None.
     reference : CellOutcomes, optional
         Outcomes of another model from the same router messages.
-    confidence : float
-        Coverage of every interval.
     gamma : float
         Odds ratio of the imputation, see `Evidence`.
 
@@ -390,7 +430,6 @@ def measure(
         rng=rng,
         n_resamples=n_resamples,
         n_permutations=n_permutations,
-        confidence=confidence,
     )
     missing = np.isin(cell.state, UNANSWERED)
     unread = bool(missing.any())
@@ -403,7 +442,7 @@ def measure(
     ensemble = tuple(r for r in shared if r > 1)
     noisy, base = runs_of(cell, Arm.NOISY_REWRITE, routers), runs_of(cell, Arm.FORWARD_FULL, (1,))
     clean_values = average(base)[0]
-    # The ensemble control is compared with another control.
+    # The ensemble control is compared with clean. Both sides have the variance of controls.
     controls = replace(shifts, noisy=shifts.controls)
     # Every comparison draws from rng, so their order is part of the result.
     readings = {
@@ -434,7 +473,7 @@ def measure(
 
 
 def _direct_accuracy(cell: CellOutcomes) -> float | None:
-    """Return the accuracy on the original questions; None if none of them has an answer."""
+    """Return the accuracy on the original questions; None if no question has an answer."""
     if not replicates_of(cell, Arm.DIRECT, 0):
         return None
     original = runs_of(cell, Arm.DIRECT, (0,))
@@ -448,21 +487,19 @@ def _against(
     routers: tuple[int, ...],
     **options: Any,
 ) -> Comparison | None:
-    """Compare the runs of two arms; None if no question has an answer in both."""
+    """Compare the runs of two arms. Return None if no question has an answer in both arms."""
     if not np.any(~np.isnan(average(runs) - average(other))):
         return None
     return compare(runs, other, routers, cell.cluster, **options)
 
 
 def _imputed(cell: CellOutcomes, missing: BoolArray, gamma: float) -> tuple[FloatArray, FloatArray]:
-    """Return all answers as values 0-1 twice: the missing ones imputed towards wrong, and towards
-    right.
-    """
+    """Return all answers as values 0-1, with missing replies imputed: towards wrong, then right."""
     read = to_values(cell.state)
     predicted = predict_right(read)
-    return imputed(read, missing, predicted, gamma, False), imputed(
-        read, missing, predicted, gamma, True
-    )
+    worse = imputed(read, missing, predicted, gamma, False)
+    better = imputed(read, missing, predicted, gamma, True)
+    return worse, better
 
 
 def _reading(
@@ -474,8 +511,9 @@ def _reading(
     noisy_values: FloatArray | None,
     control_values: FloatArray | None,
 ) -> Reading:
-    """Compare noisy with each control. `noisy_values` and `control_values` are imputed values that
-    replace the replies.
+    """Compare the noisy arm with each control.
+
+    `noisy_values` and `control_values` are imputed values that replace the replies.
     """
     noisy = runs_of(cell, Arm.NOISY_REWRITE, routers, noisy_values)
     noisy = noisy if keep is None else np.where(keep, noisy, np.nan)
@@ -484,7 +522,8 @@ def _reading(
         direct = against(noisy, runs_of(cell, Arm.DIRECT, (0,), control_values), routers)
     if any(r > 1 for r in shared):
         control = runs_of(cell, Arm.FORWARD_FULL, shared, control_values)
-        ensemble = against(noisy[:, [routers.index(r) for r in shared]], control, shared)
+        rows = [routers.index(r) for r in shared]
+        ensemble = against(noisy[:, rows], control, shared)
     return Reading(
         against(noisy, runs_of(cell, Arm.FORWARD_FULL, (1,), control_values), routers),
         direct,
@@ -493,12 +532,16 @@ def _reading(
 
 
 def _worst_case(cell: CellOutcomes, routers: tuple[int, ...]) -> float:
+    """Return the largest gain over r in the worst case.
+
+    Unparsed answers then are right in the noisy arm and wrong in the clean arm.
+    """
     noisy = average(runs_of(cell, Arm.NOISY_REWRITE, routers, to_values(cell.state, "right")))
     gains = noisy - average(runs_of(cell, Arm.FORWARD_FULL, (1,), to_values(cell.state, "wrong")))
     return float(np.nanmax(np.nanmean(gains, axis=1)))
 
 
 def _at(c: Comparison, values: FloatArray, routers: tuple[int, ...]) -> FloatArray:
-    """Return the values of a comparison at these router counts; NaN if it was not made there."""
+    """Return the values of a comparison at these router counts; NaN where it was not made."""
     known = dict(zip(c.routers, values, strict=True))
     return np.array([known.get(r, np.nan) for r in routers])

@@ -1,5 +1,6 @@
-"""Draw figures 2-5 of song2026 and each model's gain under noise from plain numbers (accuracies
-0-1).
+"""Draw figures 2-5 of song2026, and each model's gain under noise.
+
+The functions take plain numbers. Accuracies are 0-1.
 """
 
 import math
@@ -20,7 +21,7 @@ from audit.sweep.vocabulary import VERDICTS, Effect, Verdict, severity
 
 @dataclass(frozen=True)
 class Score:
-    """An accuracy with its interval at one number of routers."""
+    """Hold an accuracy with its interval at one router count."""
 
     routers: int
     value: float
@@ -30,7 +31,7 @@ class Score:
 
 @dataclass(frozen=True)
 class ModelScores:
-    """Accuracies of one cell: noisy, the clean line, and the two controls if they were run."""
+    """Hold the accuracies of one cell: of both arms, and of the two controls if they were run."""
 
     label: str
     clean: Score | None
@@ -47,24 +48,27 @@ def violation_pattern(points: Sequence[RouterSummary]) -> Figure:
     Parameters
     ----------
     points : sequence of RouterSummary
-        One for each router count.
+        One entry for each router count.
 
     Returns
     -------
     Figure
-        Two panels.
+        Two panels: the numbers of models on the left, and the mean excess on the right.
     """
     figure, left, right, r = _two_panels(points)
-    bars = left.bar(r, [p.violating_models for p in points], color=canvas.BLUE, width=0.62)
-    left.bar_label(
-        bars, [f"{p.violating_models}/{p.models}" for p in points], padding=2, fontsize=8
-    )
-    left.set_ylim(0, max(p.models for p in points) * 1.12 + 0.2)
+    violating, models, labels, excess = [], [], [], []
+    for p in points:
+        violating.append(p.violating_models)
+        models.append(p.models)
+        labels.append(f"{p.violating_models}/{p.models}")
+        excess.append(100 * p.mean_positive_excess)
+    bars = left.bar(r, violating, color=canvas.BLUE, width=0.62)
+    left.bar_label(bars, labels, padding=2, fontsize=8)
+    left.set_ylim(0, max(models) * 1.12 + 0.2)
     left.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     left.set(title="Models above their clean baseline", ylabel="Models")
-    excess = [100 * p.mean_positive_excess for p in points]
     right.plot(r, excess, color=canvas.VERMILLION, marker="D", markersize=5, linewidth=1.6)
-    right.set_ylim(0, max([*(e for e in excess if math.isfinite(e)), 1.0]) * 1.15)
+    right.set_ylim(0, max([*filter(math.isfinite, excess), 1.0]) * 1.15)
     right.set(title="Mean positive excess of those models", ylabel="Percentage points")
     return figure
 
@@ -76,15 +80,15 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
     Parameters
     ----------
     models : sequence of ModelScores
-        One panel for each.
+        The accuracies of each model.
 
     Returns
     -------
     Figure
-        Panels that share both axes.
+        One panel for each model. All panels share both axes.
     """
     n = len(models)
-    columns = 1 if n <= 2 else min(n, 4)  # One or two models fit the width of a telephone.
+    columns = 1 if n <= 2 else min(n, 4)  # A figure of one or two models fits a phone's width.
     rows = math.ceil(n / columns)
     width = {1: canvas.PHONE, 3: 9.4}.get(columns, 10.4)
     height = 3.4 if n == 1 else 2.05 * rows + 0.55
@@ -121,24 +125,27 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
 
 @canvas.styled()
 def transitions(points: Sequence[RouterSummary]) -> Figure:
-    """Draw figure 4: questions that became right (improve) and wrong (degrade) over r, and their
-    balance.
+    """Draw figure 4: the questions that noise turned right (improve) and wrong (degrade), over r.
 
     Parameters
     ----------
     points : sequence of RouterSummary
-        One for each router count.
+        One entry for each router count.
 
     Returns
     -------
     Figure
-        Two panels.
+        Two panels: both counts on the left, and their difference on the right.
     """
     figure, left, right, r = _two_panels(points)
-    up, down = [], []
+    up, down, net, colours, hatches = [], [], [], [], []
     for point in points:
+        difference = point.improve - point.degrade
         up.append(point.improve)
         down.append(point.degrade)
+        net.append(difference)
+        colours.append(canvas.GREEN if difference >= 0 else canvas.VERMILLION)
+        hatches.append("" if difference >= 0 else "///")
     left.plot(r, up, color=canvas.GREEN, marker="o", linewidth=1.6, label="improve: wrong → right")
     left.plot(
         r, down, "s--", color=canvas.VERMILLION, linewidth=1.6, label="degrade: right → wrong"
@@ -146,15 +153,12 @@ def transitions(points: Sequence[RouterSummary]) -> Figure:
     left.set_ylim(0, max([*up, *down, 1]) * 1.32)
     left.set(title="Questions that changed, all models together", ylabel="Questions")
     left.legend(loc="upper left", fontsize=8.5, ncols=1)
-    net = [p.improve - p.degrade for p in points]
-    colours = [canvas.GREEN if v >= 0 else canvas.VERMILLION for v in net]
-    hatches = ["" if v >= 0 else "///" for v in net]
     bars = right.bar(r, net, width=0.62, color=colours, hatch=hatches, edgecolor=canvas.PAPER)
     right.bar_label(bars, list(map(_signed, net)), padding=2, fontsize=8)
-    span = max([abs(v) for v in net] + [1])
-    right.set_ylim(
-        -span * 1.25 if min(net) < 0 else 0, span * 1.25 if max(net) > 0 else span * 0.25
-    )
+    span = max(*map(abs, net), 1)
+    lower = -span * 1.25 if min(net) < 0 else 0
+    upper = span * 1.25 if max(net) > 0 else span * 0.25
+    right.set_ylim(lower, upper)
     right.axhline(0, color=canvas.MUTED, linewidth=0.8)
     right.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     left.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
@@ -164,27 +168,32 @@ def transitions(points: Sequence[RouterSummary]) -> Figure:
 
 @canvas.styled()
 def breadth(bars: Sequence[tuple[str, int, int]]) -> Figure:
-    """Draw figure 5: each model's share of noisy settings above its clean baseline (violation
-    breadth).
+    """Draw figure 5: the share of each model's noisy settings that are above its clean baseline.
+
+    The paper calls this share the violation breadth.
 
     Parameters
     ----------
     bars : sequence of (str, int, int)
-        Label, settings above the baseline, and settings.
+        For each model its label, its settings above the baseline, and all its settings.
 
     Returns
     -------
     Figure
-        Bars, the largest share first.
+        One bar for each model, the largest share first.
     """
     ranked = sorted(bars, key=lambda b: (-b[1] / b[2], b[0]))
     figure = Figure(figsize=(8.6, 0.9 + 0.27 * len(ranked)), layout="constrained")
     axes = figure.subplots()
-    rate = [100 * above / of for _, above, of in ranked]
+    rates, labels, names = [], [], []
+    for name, above, settings in ranked:
+        rates.append(100 * above / settings)
+        labels.append(f"{above}/{settings}")
+        names.append(canvas.plain(name))
     y = range(len(ranked))
-    bars = axes.barh(y, rate, color=canvas.BLUE, height=0.62)
-    axes.bar_label(bars, [f"{above}/{of}" for _, above, of in ranked], padding=4, fontsize=8)
-    axes.set_yticks(list(y), [canvas.plain(label) for label, _, _ in ranked])
+    drawn = axes.barh(y, rates, color=canvas.BLUE, height=0.62)
+    axes.bar_label(drawn, labels, padding=4, fontsize=8)
+    axes.set_yticks(list(y), names)
     axes.set_ylim(len(ranked) - 0.4, -0.6)
     axes.set_xlim(0, 112)
     axes.set_xticks([0, 25, 50, 75, 100], ["0 %", "25 %", "50 %", "75 %", "100 %"])
@@ -194,7 +203,7 @@ def breadth(bars: Sequence[tuple[str, int, int]]) -> Figure:
 
 
 def _two_panels(points: Sequence[RouterSummary]) -> tuple[Figure, Axes, Axes, list[int]]:
-    """Return a figure of two charts over r, and every r."""
+    """Return a figure of two charts over r, with their axes, and the router counts."""
     figure = Figure(figsize=(8.6, 3.1), layout="constrained")
     left, right = figure.subplots(1, 2)
     r = [p.routers for p in points]
@@ -204,15 +213,15 @@ def _two_panels(points: Sequence[RouterSummary]) -> tuple[Figure, Axes, Axes, li
 
 
 def _signed(value: float) -> str:
-    """Return a balance of questions: whole numbers as such, averaged replicates with one
-    decimal."""
+    """Return a number of questions with its sign, and one decimal if it is not a whole number."""
     text = f"{value:+,.0f}" if float(value).is_integer() else f"{value:+,.1f}"
     return "0" if not text.strip("+-0.") else text
 
 
 def _router_axis(axes: Axes, routers: Sequence[int], *, label: bool = True) -> None:
+    """Set the horizontal axis, with at most 12 tick labels."""
     shown = list(routers) if len(routers) <= 12 else list(routers)[:: math.ceil(len(routers) / 12)]
-    axes.set_xticks(shown, [str(r) for r in shown])
+    axes.set_xticks(shown, list(map(str, shown)))
     axes.set_xlim(min(routers) - 0.6, max(routers) + 0.6)
     axes.grid(visible=False, axis="x")
     if label:
@@ -220,6 +229,7 @@ def _router_axis(axes: Axes, routers: Sequence[int], *, label: bool = True) -> N
 
 
 def _one_model(axes: Axes, model: ModelScores) -> None:
+    """Draw one panel of figure 3."""
     if model.clean is not None:
         axes.axhspan(model.clean.low, model.clean.high, color=canvas.BLUE, alpha=0.13, linewidth=0)
         axes.axhline(
@@ -270,12 +280,14 @@ def _points(
     )
 
 
-_ROW = 0.62  # inches for each model
+_ROW = 0.62  # the height of a model's row in inches
 
 
 class GainRow(NamedTuple):
-    """One model; noise is the mean gain between two runs of the clean arm (0-1), None if it was run
-    once.
+    """Hold the gain of one model.
+
+    `noise` is the mean absolute difference between two runs of the clean arm (0-1). It is None if
+    the arm was run once.
     """
 
     label: str
@@ -286,25 +298,27 @@ class GainRow(NamedTuple):
 
 @canvas.styled()
 def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
-    """Draw each model's gain in points, with zero, the smallest effect that matters and run-to-run
-    noise.
+    """Draw the gain of each model with its interval, in points.
+
+    Lines mark zero and the smallest effect that matters. Grey marks the noise between clean runs.
 
     Parameters
     ----------
     rows : sequence of GainRow
-        One for each model.
+        One entry for each model.
     effect_of_interest : float
-        The smallest effect that matters, 0-1; drawn on both sides of zero.
+        The smallest effect that matters, 0-1, which is drawn on both sides of zero.
 
     Returns
     -------
     Figure
-        The worst verdict first.
+        One row for each model, the worst verdict first.
     """
     ranked = sorted(rows, key=lambda r: severity(r.verdict, r.effect.gain, r.label))
+    verdicts = {row.verdict for row in ranked}
     present = []
     for v, word in VERDICTS.items():
-        if any(r.verdict == v for r in ranked):
+        if v in verdicts:
             present.append(word)
     legend = 0.12 + 0.21 * len(present)
     height = 0.65 + legend + _ROW * len(ranked)
@@ -352,11 +366,11 @@ def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
         FuncFormatter(lambda v, _: f"{100 * v:+.4g}".replace("-", "−") if v else "0")
     )
     axes.set_xlabel("Accuracy under noise minus clean accuracy, points")
-    handles = []
+    handles, names = [], []
     for w in present:
         handles.append(
             Line2D([], [], color=w.colour, marker=w.marker, linestyle="none", markersize=7)
         )
-    names = [w.name for w in present]
+        names.append(w.name)
     figure.legend(handles, names, loc="upper left", frameon=False)
     return figure

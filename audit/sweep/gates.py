@@ -1,7 +1,8 @@
-"""Check the measurement. Each gate is a function of one cell's outcomes or texts.
+"""Check whether a measurement can support a verdict.
 
-A failed gate states its number, its threshold, its questions and what to do. `withholds` is whether
-a failure alone withholds the verdict. `enough_data` and `answer_leak` do not (see `decide`).
+Each gate is a function of the outcomes or texts of one cell. A failed gate states its number, its
+threshold, its questions and advice. A failed gate withholds the verdict, except for `enough_data`
+and `answer_leak` (see `decide`).
 """
 
 from __future__ import annotations
@@ -49,45 +50,45 @@ def pairing(cell: CellOutcomes, texts: TextMeasures | None, limits: SweepThresho
     -------
     Gate
         Its number is z = correlation * sqrt(n - 1) of the comparison that is furthest below its
-        expectation.
+        limit.
 
     Notes
     -----
     The stored text, options and gold must be equal in all rows. If right and wrong answers agree
-    well within an arm, they must also agree between arms. So each arm's accuracy per question is
-    correlated with that of all other arms. Each single setting is tested too if there are ten times
-    `pairing_questions_min` questions, and three or more settings in the other arms. This finds a
-    single shuffled r. Settings that are not above chance have no signal and are left out.
+    well within an arm, they must also agree between arms. So the accuracy of each arm on a question
+    is correlated with that of all other arms. Single settings are tested too if there are at least
+    ten times `pairing_questions_min` questions, and three settings in the other arms. This detects
+    a single r with shuffled questions. Settings that are not above chance cannot show an agreement
+    and are left out.
 
-    The agreement within the two sides predicts the correlation: it is the root of the product of
-    their reliabilities (Spearman 1904, American Journal of Psychology 15). A correlation is judged
-    only if the predicted one can be told from zero.
+    The agreement within each of the two sides predicts the correlation between them. It is the root
+    of the product of their reliabilities (Spearman 1904, American Journal of Psychology 15). A
+    comparison is judged only if the predicted correlation is clearly above zero.
     """
     rule = Rule("pairing", limits.pairing_z_min, "ours; conf/verdict: pairing_z_min")
     if texts is not None and texts.mixed_ids:
         count = len(texts.mixed_ids)
-        detail = f"The question, options or right answer of {count} question {'id' if count == 1 else 'ids'} differ "
-        advice = (
-            "These ids belong to several questions. Run the audit again from one benchmark file."
-        )
-        failed = rule.checked(False, 0, f"{detail}between rows.", advice, items=texts.mixed_ids)
+        ids = f"{count} question {'id' if count == 1 else 'ids'}"
+        detail = f"The question, options or right answer of {ids} differ between rows."
+        advice = "Each of these ids names several questions. Run the audit again from one benchmark file."
+        failed = rule.checked(False, 0, detail, advice, items=texts.mixed_ids)
         return replace(failed, number=None)
     agreements = _agreements(cell, limits)
     if not agreements:
         return rule.absent(
-            "Nothing can be checked beyond the texts: answers must agree well enough within the arms (several settings "
-            f"above chance, with right and wrong answers to {limits.pairing_questions_min} questions or more)."
+            "Only the texts can be checked, since the answers agree too little within the arms. Expected several "
+            f"settings above chance, with answers to {limits.pairing_questions_min} questions or more."
         )
     name, _, worst = min(agreements, key=lambda compared: compared[2].z - compared[2].limit)
     noisy_compared = any(noisy for _, noisy, _ in agreements)
     return replace(rule, threshold=worst.limit).checked(
         passed=worst.z >= worst.limit,
         number=worst.z,
-        detail=f"Right and wrong answers under {name} agree with the other arms {worst.z:.1f} standard errors "
-        f"better than shuffled questions would; {worst.expected:.0f} are expected from the agreement within the arms "
+        detail=f"Right and wrong answers under {name} agree with the other arms {worst.z:.1f} standard errors better "
+        f"than with shuffled questions. Expected {worst.expected:.0f} from the agreement within the arms "
         f"(the lowest of {len(agreements)} comparisons).",
-        advice="Answers of one arm seem to belong to other questions. Compare the rows of one id "
-        "across arms.",
+        advice="The answers of an arm may belong to other questions. Compare the rows of one "
+        "question id between arms.",
         numbers={"comparisons": float(len(agreements)), "noisy_compared": float(noisy_compared)},
     )
 
@@ -95,7 +96,7 @@ def pairing(cell: CellOutcomes, texts: TextMeasures | None, limits: SweepThresho
 def _agreements(
     cell: CellOutcomes, limits: SweepThresholds
 ) -> list[tuple[str, bool, shared.Agreement]]:
-    """Return the side of every informative comparison, whether it is noisy, and the agreement."""
+    """Return the name of each compared side, whether it is noisy, and its agreement."""
     within = _Within(cell, limits)
     agreements = []
     for arm, settings in within.arms().items():
@@ -105,7 +106,8 @@ def _agreements(
                 others.append(s)
         sides = {arm: settings}
         if len(others) >= 3 and cell.n >= 10 * limits.pairing_questions_min and len(settings) > 1:
-            sides |= {label(s): [s] for s in settings}
+            for setting in settings:
+                sides[label(setting)] = [setting]
         for name, side in sides.items():
             compared = within.compared(side, others)
             if compared is not None:
@@ -114,10 +116,10 @@ def _agreements(
 
 
 class _Within:
-    """Hold the informative settings of a cell, and measure how well they agree with each other.
+    """Measure how well the informative settings of a cell agree with each other.
 
-    Nested draws of one arm and replicate share messages, and agree for that reason. So together
-    they count as one setting.
+    Nested draws of one arm and replicate agree because they share messages. So together they count
+    as one setting.
     """
 
     def __init__(self, cell: CellOutcomes, limits: SweepThresholds) -> None:
@@ -134,30 +136,41 @@ class _Within:
                 self.pairs[(s, t)] = _correlation(self.usable[s], self.usable[t])
 
     def arms(self) -> dict[str, list[Setting]]:
-        """Return the informative settings by the name of the arm."""
+        """Return the informative settings by the name of their arm."""
         arms: dict[str, list[Setting]] = {}
         for setting in self.usable:
-            ensemble = setting.arm == Arm.FORWARD_FULL and setting.level > 1
-            arms.setdefault(
-                "the ensemble control" if ensemble else _ARM_WORDS[setting.arm], []
-            ).append(setting)
+            name = _ARM_WORDS[setting.arm]
+            if setting.arm == Arm.FORWARD_FULL and setting.level > 1:
+                name = "the ensemble control"
+            arms.setdefault(name, []).append(setting)
         return arms
 
     def compared(
         self, side: Sequence[Setting], others: Sequence[Setting]
     ) -> shared.Agreement | None:
-        """Compare a side with the other arms. Return None if the two cannot show a pairing."""
+        """Compare one side with the settings of the other arms.
+
+        Parameters
+        ----------
+        side, others : sequence of Setting
+            The settings of the two sides.
+
+        Returns
+        -------
+        Agreement or None
+            None if these settings cannot show whether the questions match.
+        """
         if not others:
             return None
         reliable, rest = self.reliability(side), self.reliability(others)
         if np.isnan(reliable) and np.isnan(rest):
             return None
         x, y = settings_values(self.cell, side), settings_values(self.cell, others)
-        both = ~np.isnan(x - y)
-        x, y = x[both], y[both]
+        answered = ~np.isnan(x - y)
+        x, y = x[answered], y[answered]
         least, fall = self.limits.pairing_questions_min, self.limits.fall_noted
         if x.size < least or abs(x.mean() - y.mean()) >= fall:
-            # A manipulation with such a loss of accuracy may also destroy the agreement.
+            # Noise that costs so much accuracy may also remove the agreement.
             return None
         # If the reliability of a side is unknown, it is assumed to be that of the other side.
         of_side = _stepped_up(rest if np.isnan(reliable) else reliable, self.count(side))
@@ -167,14 +180,21 @@ class _Within:
         )
 
     def reliability(self, settings: Sequence[Setting]) -> float:
-        """Return the mean correlation of two of these settings; NaN if no two can be correlated."""
-        between = []
-        for (s, t), r in self.pairs.items():
-            if s in settings and t in settings:
-                between.append(r)
+        """Estimate the reliability of one of these settings.
+
+        Parameters
+        ----------
+        settings : sequence of Setting
+            The settings of a side.
+
+        Returns
+        -------
+        float
+            The mean correlation of two settings, at least 0; NaN if no two can be correlated.
+        """
         known = []
-        for r in between:
-            if not np.isnan(r):
+        for (s, t), r in self.pairs.items():
+            if s in settings and t in settings and not np.isnan(r):
                 known.append(r)
         return max(float(np.mean(known)), 0.0) if known else float("nan")
 
@@ -194,26 +214,23 @@ def _is_informative(values: FloatArray, cell: CellOutcomes, limits: SweepThresho
 
 
 def _correlation(x: FloatArray, y: FloatArray) -> float:
-    """Return the correlation over questions answered in both; NaN if one side does not vary."""
-    both = ~np.isnan(x - y)
-    x, y = x[both], y[both]
-    return (
-        float(np.corrcoef(x, y)[0, 1])
-        if x.size > 1 and x.std() > 0 and y.std() > 0
-        else float("nan")
-    )
+    """Return the correlation over questions with both answers; NaN if one side does not vary."""
+    answered = ~np.isnan(x - y)
+    x, y = x[answered], y[answered]
+    varies = x.size > 1 and x.std() > 0 and y.std() > 0
+    return float(np.corrcoef(x, y)[0, 1]) if varies else float("nan")
 
 
 def _stepped_up(correlation: float, k: int) -> float:
-    """Return the reliability of a mean of k settings from the correlation of two
-    (Spearman-Brown)."""
+    """Return the reliability of the mean of k settings by the Spearman-Brown formula."""
     return k * correlation / (1 + (k - 1) * correlation)
 
 
 def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, limits: SweepThresholds) -> Gate:
     """Check that the clean router transmits the question.
 
-    A clean router that loses the question lowers the baseline, which looks like a gain.
+    A clean router that loses part of the question lowers the baseline, which looks like a gain
+    under noise.
 
     Parameters
     ----------
@@ -227,33 +244,28 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, limits: Sweep
     Returns
     -------
     Gate
-        Fails if the clean arm loses more than `clean_loss_max` against direct, and the loss is
-        significant at alpha. It also fails if more than `lossy_share_max` of the clean messages are
-        lossy. Its number is that of the first failed check, else of the first check.
+        The gate fails if the clean arm loses more than `clean_loss_max` against direct and the loss
+        is significant at alpha. It also fails if more than `lossy_share_max` of the clean messages
+        are lossy. Its number is that of the first failed check, else of the first check.
     """
-    name, source = (
-        "clean_fidelity",
-        "ours, after song2026 section 4.2; conf/verdict: clean_loss_max, lossy_share_max",
-    )
+    name = "clean_fidelity"
+    source = "ours, after song2026 section 4.2; conf/verdict: clean_loss_max, lossy_share_max"
     checks: list[tuple[float, float, bool]] = []  # (number, limit, whether it fails)
     numbers: dict[str, float] = {}
     parts: list[str] = []
     if replicates_of(cell, Arm.FORWARD_FULL, 1) and replicates_of(cell, Arm.DIRECT, 0):
-        # The loss averages all clean replicates, as the baseline of the effect does.
-        direct, clean = (
-            runs_of(cell, Arm.DIRECT, (0,))[:, 0],
-            runs_of(cell, Arm.FORWARD_FULL, (1,))[:, 0],
-        )
+        # All clean replicates are averaged, as they are for the baseline of the gain.
+        direct = runs_of(cell, Arm.DIRECT, (0,))[:, 0]
+        clean = runs_of(cell, Arm.FORWARD_FULL, (1,))[:, 0]
         difference = average(direct) - average(clean)
         if np.any(~np.isnan(difference)):
             loss = float(np.nanmean(difference))
-            # A gate is a function of the data alone. The exchange of runs is random, so its seed is
-            # fixed; McNemar's test needs none.
+            # A gate must depend on the data only. The permutation test is random, so its seed is
+            # fixed.
             p = paired_test(direct, clean, cell.cluster, rng=np.random.default_rng(0))
             numbers |= {"loss": loss, "loss_p": p, "loss_max": limits.clean_loss_max}
-            checks.append(
-                (loss, limits.clean_loss_max, loss > limits.clean_loss_max and p <= limits.alpha)
-            )
+            too_large = loss > limits.clean_loss_max and p <= limits.alpha
+            checks.append((loss, limits.clean_loss_max, too_large))
             parts.append(
                 f"clean answers {points(abs(loss))} {'below' if loss > 0 else 'above'} direct ({pvalue(p)})"
             )
@@ -274,13 +286,15 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, limits: Sweep
     if not checks:
         rule = Rule(name, limits.clean_loss_max, source)
         return rule.absent("This run has neither a direct arm nor clean messages.")
-    number, limit, fails = next((check for check in checks if check[-1]), checks[0])
+    failed_checks = [check for check in checks if check[-1]]
+    number, limit, fails = (failed_checks or checks)[0]
     return Rule(name, limit, source, always_items=True).checked(
         passed=not fails,
         number=number,
         detail=(" and ".join(parts)).capitalize() + ".",
-        advice="The clean router does not transmit the question. Raise the router's max_tokens, "
-        "improve its prompt or use a stronger router model. Until then compare with direct.",
+        advice="The clean router does not transmit the whole question. Raise the router's "
+        "max_tokens, improve its prompt or use a stronger router model. Until then, use the "
+        "comparison with direct.",
         items=items,
         numbers=numbers,
     )
@@ -292,7 +306,8 @@ def manipulation_reached_worker(texts: TextMeasures | None, limits: SweepThresho
     Parameters
     ----------
     texts : TextMeasures or None
-        The number of noisy presentations that equal the clean request, or its normalised text.
+        The number of noisy presentations with the request, or the normalised text, of the clean
+        baseline.
     limits : SweepThresholds
         The largest share of such presentations.
 
@@ -314,8 +329,9 @@ def manipulation_reached_worker(texts: TextMeasures | None, limits: SweepThresho
         f"{percent(texts.deleted or 0)} of the question's words were missing "
         f"({percent(texts.deleted_per_message or 0)} in a single message), and "
         f"{percent(texts.added or 0)} of the text was new.",
-        advice="The routers did not rewrite, or their text was not used. Read some noisy messages "
-        "and the worker prompts. Raise the router's temperature, or use a stronger router.",
+        advice="The routers did not rewrite the question, or the worker did not receive their "
+        "text. Read some noisy messages and worker prompts. Raise the router's temperature, or use "
+        "a stronger router.",
         items=texts.noop_ids,
         numbers={
             "deleted": texts.deleted,
@@ -357,19 +373,17 @@ def answer_leak(texts: TextMeasures | None, limits: SweepThresholds, options: bo
         return rule.absent(detail, withholds=False)
     share = texts.leaking_noisy / texts.messages_noisy
     gold_only = texts.gold_only_kept / texts.options_to_keep if texts.options_to_keep else None
-    kept = (
-        ""
-        if gold_only is None
-        else f"; {percent(gold_only)} kept the right option and dropped every other"
-    )
+    kept = ""
+    if gold_only is not None:
+        kept = f" {percent(gold_only)} kept the right option and dropped every other option."
     return rule.checked(
         passed=share <= rule.threshold,
         number=share,
         detail=f"{percent(share)} of {texts.messages_noisy} noisy router messages state the right option as the "
-        f"answer; {percent(texts.stated_wrong / texts.messages)} of all messages state a wrong "
-        f"option{kept}.",
-        advice="The routers answer instead of rewriting. Use only the results without these "
-        "questions, and forbid answers more clearly in the router prompt.",
+        f"answer. {percent(texts.stated_wrong / texts.messages)} of all messages state a wrong "
+        f"option.{kept}",
+        advice="The routers answer the question instead of rewriting it. Use only the results "
+        "without these questions, and forbid answers more clearly in the router prompt.",
         withholds=False,
         items=texts.leak_ids,
         numbers={
@@ -380,11 +394,11 @@ def answer_leak(texts: TextMeasures | None, limits: SweepThresholds, options: bo
     )
 
 
-_PARSE_ALPHA = 0.05  # error rate for all arms and settings of a cell together
+_PARSE_ALPHA = 0.05  # the error rate over all arms and settings of a cell together
 
 
 def above_chance(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
-    """Check that clean and direct accuracy are above guessing, which is the mean of 1/k.
+    """Check that the clean and direct accuracies are above guessing.
 
     Parameters
     ----------
@@ -396,8 +410,8 @@ def above_chance(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
     Returns
     -------
     Gate
-        Its number is the smaller of the two z scores, (accuracy - chance) / standard error of a
-        guesser.
+        Its number is the smaller of the two z scores. A z score is (accuracy - chance) / standard
+        error of a guesser, where chance is the mean of 1/k over questions with k options.
     """
     limit = limits.above_chance_standard_errors
     measured: dict[str, float] = {}
@@ -409,23 +423,20 @@ def above_chance(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
             values = settings_values(cell, settings)
             answered = ~np.isnan(values)
             if answered.any():
-                # The array is not copied, since the self-test calls this function 500 times.
+                # A slice avoids copying the array, as the self-test calls this function 500 times.
                 kept = slice(None) if answered.all() else answered
                 check = chance_check(float(values[kept].mean()), cell.n_options[kept], limit)
                 measured |= {f"{arm}_accuracy": check.accuracy, f"{arm}_z": check.z}
-    scores = []
-    for k, v in measured.items():
-        if k.endswith("_z"):
-            scores.append(v)
+    scores, accuracies = [], []
+    for arm in ("clean", "direct"):
+        if f"{arm}_z" in measured:
+            scores.append(measured[f"{arm}_z"])
+            accuracies.append(f"{arm} {measured[f'{arm}_accuracy']:.3f}")
     chance = chance_level(cell.n_options)
     if not scores:
         return Rule("above_chance", limit, shared.CHANCE_SOURCE).absent(
             "Neither the clean nor the direct arm has an answer."
         )
-    accuracies = []
-    for arm in ("clean", "direct"):
-        if f"{arm}_z" in measured:
-            accuracies.append(f"{arm} {measured[arm + '_accuracy']:.3f}")
     shown = " and ".join(accuracies)
     return shared.above_chance(shown, min(scores), chance, limit, {"chance": chance, **measured})
 
@@ -443,14 +454,15 @@ def parseability(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
     Returns
     -------
     Gate
-        Fails only if a share is significantly below the limit. Its number is the upper 95 % limit
-        of the lowest arm or setting (exact binomial, one-sided, corrected for their number).
+        The gate fails only if a share is significantly below the limit. Its number is the upper
+        95 % limit of the lowest share (exact binomial, one-sided, corrected for the number of arms
+        and settings).
 
     Notes
     -----
-    Rows of an arm on one question are not independent, so the limit of an arm counts questions and
-    not rows. Settings are checked too, since the average of an arm hides a single unreadable r.
-    Truncated and failed rows are counted separately.
+    The rows of an arm on one question are not independent, so the limit of an arm is computed from
+    the number of questions, not of rows. Settings are checked too, since the average of an arm
+    could hide a single r with unreadable answers. Truncated and failed rows are counted separately.
     """
     limit = limits.answered_share_min
     numbers: dict[str, float | None] = {}
@@ -471,28 +483,41 @@ def parseability(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
         shares[label(s)] = float(np.mean(cell.row(s) >= State.WRONG))
         masks[label(s)] = cell.row(s) < State.WRONG
     level = 1 - _PARSE_ALPHA / len(shares)
-    highest = {k: upper_limit(round(share * cell.n), cell.n, level) for k, share in shares.items()}
+    highest = {}
+    for name, share in shares.items():
+        highest[name] = upper_limit(round(share * cell.n), cell.n, level)
     worst = min(highest, key=lambda k: (highest[k], shares[k]))
     detail = (
         f"{percent(shares[worst])} of the rows of {worst} have a readable answer, the lowest of {len(shares)} arms and "
         f"settings (upper limit {percent(highest[worst])})."
     )
     if cell.reading in (Reading.LETTER_LOGPROB, Reading.OPTION_TEXT):
-        detail += f" Answers were read by {cell.reading}, which fails only for exact ties and failed rows."
+        detail += f" The reading {cell.reading} fails only for exact ties and failed rows."
     source = "li2026, gate G1 (parseability at least 0.95); conf/verdict: answered_share_min"
     return Rule("parseability", limit, source, always_items=True).checked(
         passed=highest[worst] >= limit,
         number=highest[worst],
         detail=detail,
-        advice="Read some unreadable replies. Raise max_tokens if they are cut off, improve the "
-        "worker prompt, or read answers by letter_logprob or option_text.",
+        advice="Look at some unreadable replies. Raise max_tokens if they are cut off, improve the "
+        "worker prompt, or choose the reading letter_logprob or option_text.",
         items=ids_where(cell.question_ids, masks[worst]),
         numbers=numbers,
     )
 
 
 def noise_floor_p(cell: CellOutcomes) -> float:
-    """Return the p-value of Cochran's Q over the clean replicates; NaN if it cannot be computed."""
+    """Test whether the clean replicates are equally accurate, by Cochran's Q.
+
+    Parameters
+    ----------
+    cell : CellOutcomes
+        The outcomes.
+
+    Returns
+    -------
+    float
+        The p-value; NaN if fewer than two replicates have answers to the same questions.
+    """
     if len(replicates_of(cell, Arm.FORWARD_FULL, 1)) < 2:
         return float("nan")
     complete, cluster = _complete_clean(cell)
@@ -511,7 +536,7 @@ def noise_floor(
     limits : SweepThresholds
         The level of the test.
     p_adjusted : float, optional
-        `noise_floor_p` after Holm over the panel; None uses that of this cell.
+        The p-value of `noise_floor_p` after Holm over the panel; None uses the uncorrected one.
 
     Returns
     -------
@@ -520,7 +545,7 @@ def noise_floor(
 
     Notes
     -----
-    Smaller differences enter the standard errors (`audit.statistics.run_variance`).
+    Differences that pass the gate enter the standard errors (`audit.statistics.run_variance`).
     """
     source = "ours; Cochran's Q between the clean replicates, Holm over the panel; conf/verdict: noise_floor_alpha"
     limit = limits.noise_floor_alpha
@@ -538,16 +563,16 @@ def noise_floor(
         passed=passed,
         number=p,
         detail=f"The {len(replicates)} replicates of the clean arm (accuracies {shown}) differ "
-        f"{'by no more than this gate allows' if passed else 'more than chance usually makes'} ({pvalue(p)}).",
-        advice=f"Repeat the run under another seed: {percent(limit)} of clean runs fail this by "
-        "chance. If it fails again, the runs differ in more than the seed. Compare their shards "
+        f"{'by no more than this gate allows' if passed else 'by more than chance explains'} ({pvalue(p)}).",
+        advice=f"Repeat the run with another seed, since {percent(limit)} of clean runs fail this gate "
+        "by chance. If it fails again, the replicates differ in more than the seed. Compare their shards "
         "(engine, prompts, truncated replies).",
         numbers={"replicates": float(len(replicates)), "questions": float(complete.shape[1])},
     )
 
 
 def _complete_clean(cell: CellOutcomes) -> tuple[FloatArray, IntArray]:
-    """Return outcomes (K, m) and clusters (m,) of m questions answered in all clean replicates."""
+    """Return outcomes (K, m) and clusters (m,) of m questions that all K replicates answered."""
     runs = runs_of(cell, Arm.FORWARD_FULL, (1,))[:, 0]
     complete = ~np.isnan(runs).any(axis=0)
     return runs[:, complete], cell.cluster[complete]
@@ -568,25 +593,27 @@ def exact_values(cell: CellOutcomes) -> Gate:
 
     Notes
     -----
-    A gain of exactly 0 with some changed answers is common in a small sample (18 % of the time for
-    20 changed answers). `zero_gains` counts such gains, which withhold nothing.
+    With some changed answers, a gain of exactly 0 is common in a small sample (18 % of the time for
+    20 changed answers). `zero_gains` counts such gains, which do not fail the gate.
     """
     noisy = cell.settings_of(Arm.NOISY_REWRITE) if CLEAN in cell.settings else ()
-    gaps = [to_values(cell.row(s)) - to_values(cell.row(CLEAN)) for s in noisy]
-    changes = [gap[~np.isnan(gap)] for gap in gaps]
-    zero_gains = sum(bool(change.size and change.sum() == 0) for change in changes)
-    zero_width = sum(bool(change.size and not change.any()) for change in changes)
-    unmoved = (
-        "no answer differs between clean and noisy in any setting, so every interval has zero width"
-    )
-    gains = f" {zero_gains} of {len(changes)} gains are exactly 0." if zero_gains else ""
+    zero_gains = zero_width = 0
+    for setting in noisy:
+        change = to_values(cell.row(setting)) - to_values(cell.row(CLEAN))
+        change = change[~np.isnan(change)]
+        zero_gains += bool(change.size and change.sum() == 0)
+        zero_width += bool(change.size and not change.any())
+    unchanged = ""
+    if noisy and zero_width == len(noisy):
+        unchanged = "no answer differs between the clean and the noisy arm, so every interval has zero width"
+    gains = f" {zero_gains} of {len(noisy)} gains are exactly 0." if zero_gains else ""
     return shared.exact_values(
         [(label(s), to_values(cell.row(s))) for s in cell.settings],
         to_values(cell.state),
-        unmoved if changes and zero_width == len(changes) else "",
+        unchanged,
         f"No accuracy is exactly 0 or 1.{gains}",
         "Look at the raw replies. Such values usually come from unparsed answers, wrong labels or "
-        "a manipulation without effect. A benchmark at its ceiling cannot show a gain.",
+        "noise without effect. A benchmark on which the model is always right cannot show a gain.",
         {"zero_gains": float(zero_gains), "zero_width_intervals": float(zero_width)},
     )
 
@@ -598,40 +625,42 @@ def enough_data(
     needed: int,
     repeated: str = "",
 ) -> Gate:
-    """Check whether the data still allow a gain of the smallest effect that matters.
+    """Check that the data exclude a gain as large as the smallest effect that matters.
 
     Parameters
     ----------
     largest_compatible : float or None
-        The largest gain that is compatible with the data; None if clean and noisy cannot be
-        compared.
+        The largest gain that is compatible with the data; None if the clean and the noisy arm
+        cannot be compared.
     limits : SweepThresholds
         The smallest effect that matters.
     asked : int
-        The number of questions that were asked.
+        The number of questions of the run.
     needed : int
-        The number of questions in a plan of this design.
+        The number of questions that this design needs.
     repeated : str
-        The options that repeat arms that were run once.
+        The options that repeat the arms that were run once.
 
     Returns
     -------
     Gate
-        A failure withholds nothing. Without a finding, the verdict is `underpowered`.
+        A failure does not withhold the verdict. Without a finding, the verdict is `underpowered`.
     """
     limit = limits.effect_of_interest
     source = "one-sided 95 % upper limit of the gain, the largest over r; conf/verdict: effect_of_interest"
     rule = Rule("enough_data", limit, source)
     if largest_compatible is None:
-        return rule.absent("Clean and noisy share no answered question.", withholds=False)
+        return rule.absent(
+            "The clean and the noisy arm share no answered question.", withholds=False
+        )
     return rule.checked(
-        passed=largest_compatible <= limit,  # NaN fails
+        passed=largest_compatible <= limit,  # This is False for NaN.
         number=largest_compatible,
-        detail=f"A gain of {points(largest_compatible)} is still compatible with the data; one of "
-        f"{points(limit)} would matter.",
-        advice=f"Ask {f'about {needed:,}' if needed > asked else 'more'} questions{repeated} ({asked:,} were asked), "
-        "of a larger benchmark if this one has fewer. "
-        "More clean replicates help too and, where questions are grouped, more subjects or passages.",
+        detail=f"A gain of {points(largest_compatible)} is still compatible with the data. The smallest gain that "
+        f"matters is {points(limit)}.",
+        advice=f"Ask {f'about {needed:,}' if needed > asked else 'more'} questions{repeated} ({asked:,} were asked). "
+        "Choose a larger benchmark if this one has fewer. "
+        "More clean replicates also help and, if questions are grouped, more subjects or passages.",
         withholds=False,
         numbers=sizes(asked, needed),
     )

@@ -1,5 +1,5 @@
 const grid = byId("grid");
-// The grid: lines of `here`, a square a setting. Arrow keys go from square to square.
+// The grid has a line for each question in `here`, and a square for each setting. Arrow keys move between squares.
 const table = (here) => {
   const node = el("table", "grid"), top = el("tr"), below = el("tr"), body = el("tbody"), thead = el("thead");
   top.append(el("th"));
@@ -71,8 +71,8 @@ const line = (k, fits) => {
   node.append(...cells);
   return node;
 };
-const pale = (i) => col.weight[i] < 100; // not true of every clean run
-const close = () => { // one answer is open at a time, in the grid
+const pale = (i) => col.weight[i] < 100; // whether the change holds against some clean runs only
+const close = () => { // in the grid, only one answer is open at a time
   grid.querySelector("td.under")?.parentElement.remove();
   grid.querySelector('[aria-expanded="true"]')?.setAttribute("aria-expanded", "false");
 };

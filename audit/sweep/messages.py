@@ -1,9 +1,9 @@
-"""Measure what the routers did to the question and what reached the worker, in one pass over the
-texts.
+"""Measure what the routers did to each question, and which texts reached the worker.
 
-Runs have millions of long rows. Once all rows of a question have been read, only its counts are
-kept, and each distinct message is read once. Texts are compared after normalisation: Unicode NFKC,
-case folded, punctuation and white space replaced by one space.
+A run has millions of long rows, so the module makes one pass over them. It keeps only the counts of
+a question once all its rows have been read, and it analyses each distinct message once. Texts are
+compared after normalisation: Unicode NFKC, case folded, punctuation and white space replaced by one
+space.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from audit.sweep.design import Aggregator, Arm
 _WORD = re.compile(r"[^\W_]+")
 _ASCII = "".join(chr(i).lower() if chr(i).isalnum() else " " for i in range(128))
 _LISTED = re.compile(r"(?m)^[^\S\n]*[*(\[]*([A-J])[.):\]]\**\s*(\S.*)$")
-# This matches "the correct answer is B", "Answer: (B)" and "best option would be B"; _stated_option
-# reads the rest. After "is" the option may stand on the next line. After a bare colon it may not
-# ("Choose the best answer:", a list).
+# This matches "the correct answer is B", "Answer: (B)" and "best option would be B". The function
+# `_stated_option` then reads the statement that follows. After "is", the option may be on the next
+# line. After a bare colon it may not, since "Choose the best answer:" begins a list.
 _VERB = r"(?:\s*(?:is|was|would\s+be|should\s+be|must\s+be)\b[\s*\"'“(:]*|\s*[:=→-][ \t*\"'“(]*)"
 _STATED = re.compile(
     r"\b(?:(?:(?:correct|right|best|true|final)\s+)?(?:answer|solution)|(?:correct|right|best)\s+(?:option|choice|response))"
@@ -38,15 +38,15 @@ _STATED = re.compile(
     + r"(?P<statement>[^\n]{0,200})",
     re.IGNORECASE,
 )
-# This matches "B is the correct answer" and "Paris is correct". No part can backtrack into another:
-# a message of endless blanks or asterisks would take quadratic time. For the same reason the match
-# begins with neither.
+# This matches "B is the correct answer" and "Paris is correct". No two parts of the pattern can
+# match the same characters, since a message of many blanks or asterisks would then take quadratic
+# time. For the same reason, a match cannot begin with a blank or an asterisk.
 _STATED_AFTER = re.compile(
     r"(?P<statement>[^\n.;!?\s*\"'”)](?:[^\n.;!?]{0,198}?[^\n.;!?\s*\"'”)])??)[\s*\"'”)]++(?<=\s)(?:is|was)\s+(?:the\s+)?(?:correct|right|best)(?:\s+(?:answer|option|choice)|\s*[.!]|\s*$)",
     re.IGNORECASE | re.MULTILINE,
 )
-# A and I are words too ("the answer is A number"). As letters they stand alone, or a mark or a
-# reason follows.
+# "A" and "I" are words too ("the answer is A number"). They count as letters only if nothing, a
+# punctuation mark or a reason follows.
 _LETTER_FIRST = re.compile(
     r"(?:(?:option|choice|letter)\s+)?[(\[\"'*$]*(?:\\boxed\{)?"
     r"([B-HJ](?!\w|['’]\w)|[AI](?=[)\].,:;*\"}]|['’](?!\w)|\s+(?:because|since|as|-)|$))"
@@ -57,13 +57,24 @@ _LETTER_LAST = re.compile(r"(?:^|\s)[(\[\"'*]*([A-J])[)\].,:;*\"']*$")
 
 
 def fold(text: str) -> str:
-    """Return case-folded words joined by one space; text without a word keeps its stripped
-    characters.
+    """Return the words of a text, case-folded and joined by one space.
 
+    Parameters
+    ----------
+    text : str
+        Any text.
+
+    Returns
+    -------
+    str
+        The folded text. If the text has no word, its other characters are kept.
+
+    Examples
+    --------
     >>> fold("  The answer --- is: B!")
     'the answer is b'
     """
-    # This gives the same result four times as fast; a report reads every text of a run.
+    # A report folds every text of a run. For ASCII, this gives the same result four times as fast.
     if text.isascii():
         words = text.translate(_ASCII).split()
     else:
@@ -71,7 +82,7 @@ def fold(text: str) -> str:
     return " ".join(words) or unicodedata.normalize("NFKC", text).casefold().strip()
 
 
-# Caches options and messages of the current questions; prompts use `fold`.
+# The cache serves options and messages, which repeat. Prompts do not repeat, so they use `fold`.
 normalise = lru_cache(maxsize=4096)(fold)
 
 
@@ -80,14 +91,16 @@ def holds(message: str, part: str) -> bool:
 
     Parameters
     ----------
-    message, part : str
-        The router message; the stem or an option.
+    message : str
+        The router message.
+    part : str
+        The stem of the question, or an option.
 
     Returns
     -------
     bool
-        True if the message has the part word for word, or KEPT_SHARE of its words (multiset
-        overlap).
+        True if the message has the part word for word, or at least KEPT_SHARE of its words. A
+        repeated word counts as often as it occurs.
     """
     text, wanted = normalise(message), normalise(part)
     if not wanted:
@@ -114,13 +127,13 @@ def states_answer(message: str, options: Sequence[str], gold: int) -> bool | Non
     Returns
     -------
     bool or None
-        True: the message states the gold option; False: it states another one; None: it states
-        none.
+        True if the message states the gold option, False if it states another option, and None if
+        it states no option.
 
     Notes
     -----
-    A letter is read from the list in the message itself if it has one, as a router may have
-    reordered it.
+    If the message lists options, a stated letter refers to that list, since a router may have
+    reordered the options.
 
     Examples
     --------
@@ -131,7 +144,7 @@ def states_answer(message: str, options: Sequence[str], gold: int) -> bool | Non
     """
     lowered = message.casefold()
     if not any(word in lowered for word in ("answer", "correct", "right", "best", "solution")):
-        return None  # almost every message ends here, without the slow patterns
+        return None  # This saves the slow patterns for almost every message.
     named: set[int | None] = set()
     for pattern in (_STATED, _STATED_AFTER):
         for match in pattern.finditer(message):
@@ -143,25 +156,25 @@ def states_answer(message: str, options: Sequence[str], gold: int) -> bool | Non
 
 
 def gives_answer(message: str, question: str, options: Sequence[str], gold: int) -> bool | None:
-    """Return whether a message adds an option to a question that was sent without options (a
-    cloze).
+    """Return whether a message adds the answer to a question that was sent without options.
 
     Parameters
     ----------
     message : str
-        The router message; it can name an option only by answering.
+        The router message. As the router did not see the options, the message can name one only by
+        answering the question.
     question : str
         The question.
     options : sequence of str
-        The options, which the router did not see.
+        The options.
     gold : int
         Index of the right option.
 
     Returns
     -------
     bool or None
-        True: the message holds the gold option's text and the question does not; False: it holds
-        other options only; None: it holds none.
+        True if the message has the text of the gold option and the question does not. False if it
+        has only the text of other options, and None if it has the text of no option.
 
     Examples
     --------
@@ -181,15 +194,17 @@ def gives_answer(message: str, question: str, options: Sequence[str], gold: int)
 def _stated_option(
     statement: str, message: str, options: Sequence[str], *, first: bool
 ) -> int | None:
-    """Return the index of the option that a statement begins (or ends) with; None for "not B" or
-    "one of these".
+    """Return the index of the option at the start of a statement, or at its end if not `first`.
+
+    Statements such as "not B" or "one of these" give None.
     """
     near = statement[:24] if first else statement[-40:]
     if re.search(r"\b(?:not|n't|whether|if|which|unknown|one of)\b", near, re.IGNORECASE):
         return None
     words = normalise(statement).split()
     best, best_length = None, 0
-    skips = (0, 1, 2) if first else (0,)  # "the answer is the (option) Paris"
+    # Up to two filler words may come first, as in "the answer is the option Paris".
+    skips = (0, 1, 2) if first else (0,)
     # The longest matching option counts: "red wine" does not state "red".
     for k, option in enumerate(options):
         wanted = normalise(option).split()
@@ -213,8 +228,9 @@ def _stated_option(
 
 
 def _of_several(rest: Sequence[str], options: Sequence[str]) -> bool:
-    """Return whether another option follows, as in "Rome, Paris or Oslo", which states none of them
-    as right.
+    """Return whether another option follows, as in "Rome, Paris or Oslo".
+
+    Such a list does not state that any of its options is right.
     """
     if rest[:1] in (["or"], ["and"]):
         rest = rest[1:]
@@ -249,13 +265,12 @@ def _option_of_letter(letter: str, message: str, options: Sequence[str]) -> int 
     return index if index < len(options) else None
 
 
-KEPT_SHARE = (
-    0.8  # share of the words of the stem or an option that a message must hold to transmit it
-)
+# A message transmits the stem or an option if it has at least this share of its words.
+KEPT_SHARE = 0.8
 
 
 class TextRow(NamedTuple):
-    """The texts of one row of the sweep."""
+    """Hold the texts of one row of a sweep, with its key and its outcome."""
 
     model: str
     benchmark: str
@@ -275,7 +290,7 @@ class TextRow(NamedTuple):
 
     @property
     def seen(self) -> tuple[str, ...]:
-        """Return the messages that the worker read: the summary alone if there is one."""
+        """Return the messages that the worker read: the summary only, if there is a summary."""
         return (
             self.router_messages[-1:]
             if self.aggregator == Aggregator.SUMMARY
@@ -294,13 +309,30 @@ class TextRow(NamedTuple):
 
 @dataclass(frozen=True)
 class ByRouters:
-    """Effect of so many routers together on a question: shares of words, averaged over noisy
-    presentations.
+    """Hold the effect of r routers on the words of the questions.
 
-    one_kept: share of the question's words in one message. kept: share in what the worker read (in
-    a vote: in one message). restored: kept minus one_kept. added: share of the messages' words that
-    the question does not have. cues: share of the question's neighbouring pairs of words that some
-    message has too (kappa of song2026, eq. 14). accuracy: over answered presentations.
+    Shares are 0-1 and averaged over noisy presentations.
+
+    Attributes
+    ----------
+    routers : int
+        The router count r.
+    presentations : int
+        The number of noisy presentations.
+    one_kept : float
+        The share of the question's words in one message.
+    kept : float
+        The share of the question's words in the text that the worker read. With the aggregator
+        `vote`, this text is one message.
+    restored : float
+        The difference between `kept` and `one_kept`.
+    added : float
+        The share of the words of that text that the question does not have.
+    cues : float
+        The share of the question's neighbouring pairs of words that a message has too (kappa of
+        song2026, eq. 14).
+    accuracy : float or None
+        The accuracy over answered presentations; None if no presentation was answered.
     """
 
     routers: int
@@ -315,31 +347,61 @@ class ByRouters:
 
 @dataclass(frozen=True)
 class TextMeasures:
-    """Measures of the texts of one cell. Counts are of messages or presentations; ids are of
-    questions.
+    """Hold the measures of the texts of one cell.
 
-    clean_*: messages of forward_full with r=1. noisy_*: presentations of noisy_rewrite. deleted:
-    share of the question's distinct words that no message kept; deleted_per_message: that one
-    message did not keep. added: share of the messages' distinct words that the question does not
-    have. The three are averages over noisy presentations.
-
-    leaks: (routers, question_id) of noisy presentations in which a message states the gold option
-    as the answer. aided: (routers, question_id) of forward_full in which a message names any
-    option; leaving out only right ones would lower the controls.
-
-    messages, leaking: over the whole cell. gold_only_kept: noisy messages that kept the gold option
-    alone, of options_to_keep. noops: noisy presentations that reached the worker as the clean text.
-    same_requests: noops with the very request of the clean baseline (`request_sha256`). lost: noisy
-    presentations whose messages are not in the prompt that was sent. mixed_ids: questions whose
-    text, options or right answer differ between rows.
-
-    slope: accuracy by the share of a question's words that arrived; None if the run cannot show it.
+    Attributes
+    ----------
+    clean_messages, clean_lossy : int
+        The messages of forward_full at r=1, and those of them that drop the stem or an option.
+    clean_without_stem, clean_without_option : int
+        The clean messages that drop the stem, and those that drop an option.
+    lossy_ids : tuple of str
+        The questions of the lossy clean messages.
+    noisy_presentations, lost : int
+        The presentations of noisy_rewrite, and those of them with a message that is not in the
+        prompt that was sent.
+    noops, same_requests : int
+        The noisy presentations that reached the worker as the clean text, and those of them with
+        the same request as the clean baseline (`request_sha256`).
+    noop_ids : tuple of str
+        The questions of these presentations.
+    deleted, deleted_per_message : float or None
+        The share of the question's distinct words that no message kept, and the share that one
+        message did not keep. Both are averages over noisy presentations.
+    added : float or None
+        The share of the messages' distinct words that the question does not have, as an average
+        over noisy presentations.
+    messages, leaking : int
+        All messages of the cell, and those of them that state the gold option as the answer.
+    messages_noisy, leaking_noisy : int
+        The same two counts for the noisy arm.
+    stated_wrong : int
+        The messages of the cell that state a wrong option as the answer.
+    options_to_keep, gold_only_kept : int
+        The noisy messages about questions with options, and those of them that kept the gold option
+        and no other.
+    leak_ids : tuple of str
+        The questions with a message that states the gold option as the answer.
+    mixed_ids : tuple of str
+        The questions whose text, options or right answer differ between rows.
+    leaks : frozenset of (int, str)
+        The (router count, question id) of noisy presentations in which a message states the gold
+        option as the answer.
+    aided : frozenset of (int, str)
+        The (router count, question id) of forward_full in which a message states any option as the
+        answer. Statements of wrong options count too: to leave out only right statements would
+        lower the accuracy of the controls.
+    by_routers : tuple of ByRouters
+        The effect of the routers on the words, for each router count.
+    slope : InformationSlope or None
+        The accuracy by the share of a question's words that arrived; None if the run cannot show
+        it.
     """
 
     clean_messages: int = 0
     clean_lossy: int = 0
     clean_without_stem: int = 0
-    clean_without_option: int = 0  # 0 for a cloze, which shows none
+    clean_without_option: int = 0  # 0 for a cloze, which shows no options
     lossy_ids: tuple[str, ...] = ()
     noisy_presentations: int = 0
     noops: int = 0
@@ -366,6 +428,8 @@ class TextMeasures:
 
 @dataclass
 class _Tally:
+    """Hold the counts of one cell while its rows are read."""
+
     counts: Counter[str] = field(default_factory=Counter)
     lossy: set[str] = field(default_factory=set)
     noop: set[str] = field(default_factory=set)
@@ -376,8 +440,8 @@ class _Tally:
     # Shares are summed as whole billionths, so that the order of the rows does not change the
     # result.
     by_routers: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    # For each set of router counts: each question's share of arrived words, then its score, at each
-    # count.
+    # The key holds the router counts of a question. Each question adds the shares of its words that
+    # arrived at these counts, and then its scores at these counts.
     information: defaultdict[tuple[int, ...], array[float]] = field(
         default_factory=lambda: defaultdict(lambda: array("d"))
     )
@@ -385,10 +449,15 @@ class _Tally:
 
 @dataclass(frozen=True)
 class MeasuredTexts:
-    """Measures by (model, benchmark).
+    """Hold the measures of all cells by (model, benchmark).
 
-    clean_sent: measures of the probed questions as if the worker had received the clean prompt in
-    place of every noisy one.
+    Attributes
+    ----------
+    measures : dict
+        The measures of each cell.
+    clean_sent : dict
+        The measures of the questions of the self-test, as if the worker had received the clean
+        prompt in place of every noisy prompt.
     """
 
     measures: dict[tuple[str, str], TextMeasures] = field(default_factory=dict)
@@ -396,18 +465,17 @@ class MeasuredTexts:
 
 
 class _Message(NamedTuple):
-    """A router message of a question; pairs are the question's neighbouring words that it has
-    too."""
+    """Hold the properties of one router message."""
 
     text: str  # the normalised text
     words: frozenset[str]
-    pairs: frozenset[tuple[str, str]]
-    stated: bool | None
-    gold_only: bool
+    pairs: frozenset[tuple[str, str]]  # neighbouring words of the question that the message has too
+    stated: bool | None  # whether it states the gold option as the answer; None for no option
+    gold_only: bool  # whether it kept the gold option and no other
 
 
 class _Clean(NamedTuple):
-    """The first clean run's prompt and messages (normalised), and its request."""
+    """Hold the normalised prompt and messages of a question's first clean run, and its request."""
 
     prompt: str = ""
     messages: frozenset[str] = frozenset()
@@ -415,8 +483,10 @@ class _Clean(NamedTuple):
 
 
 class _Question:
-    """The state of a question until its last row; noisy rows that come before the clean one
-    wait."""
+    """Hold the state of one question until its last row.
+
+    Noisy rows that come before the clean row are kept in `waiting`.
+    """
 
     def __init__(self, row: TextRow) -> None:
         self.first = row
@@ -424,16 +494,27 @@ class _Question:
         self.clean: _Clean | None = None
         self.waiting: list[TextRow] = []
         self.messages: dict[str, _Message] = {}
-        # Routers -> answers, and sums of what arrived and of scores.
+        # By router count: the number of answers, the sum of the shares of words that arrived, and
+        # the sum of the scores.
         self.information: dict[int, list[float]] = {}
-        self.original = normalise(
-            "\n".join([row.question, *(row.options if row.options_shown else ())])
-        )
+        options = row.options if row.options_shown else ()
+        self.original = normalise("\n".join([row.question, *options]))
         words = self.original.split()
         self.words, self.pairs = frozenset(words), frozenset(pairwise(words))
 
     def read(self, raw: Sequence[str]) -> list[_Message]:
-        """Return the properties of router messages; each distinct message is read once."""
+        """Analyse router messages, each distinct message once.
+
+        Parameters
+        ----------
+        raw : sequence of str
+            The messages as the routers wrote them.
+
+        Returns
+        -------
+        list of _Message
+            One result for each message, in the same order.
+        """
         for message in set(raw) - self.messages.keys():
             self.messages[message] = self._read(message)
         return [self.messages[message] for message in raw]
@@ -445,7 +526,7 @@ class _Question:
         if q.options and q.options_shown:
             stated = states_answer(raw, q.options, q.gold)
             kept = [f" {normalise(option)} " in padded for option in q.options]
-            gold_only = kept[q.gold] and sum(kept) == 1
+            gold_only = kept[q.gold] and kept.count(True) == 1
         elif q.options:
             stated = gives_answer(raw, q.question, q.options, q.gold)
         return _Message(
@@ -465,15 +546,15 @@ def measure_texts(
     rows : iterable of TextRow
         The texts.
     settings : mapping, optional
-        Rows per question by (model, benchmark); a question is released after its last row. At the
-        end of the pass if None.
+        The number of rows of each question, by (model, benchmark). The texts of a question are
+        released after its last row. If None, they are kept until the end of the pass.
     probed : mapping, optional
-        Question ids by (model, benchmark), for the self-test.
+        The question ids of the self-test, by (model, benchmark).
 
     Returns
     -------
     MeasuredTexts
-        Independent of the order of the rows.
+        The measures, which do not depend on the order of the rows.
     """
     reading = _Pass(settings, probed or {})
     for row in rows:
@@ -482,7 +563,7 @@ def measure_texts(
 
 
 class _Pass:
-    """The state of one pass: tallies by (model, benchmark), and the questions with rows to come."""
+    """Hold the state of one pass: a tally of each cell, and the questions with rows to come."""
 
     def __init__(
         self,
@@ -504,7 +585,7 @@ class _Pass:
         question.rows += 1
         first = question.first
         if (row.question, row.options, row.gold) != (first.question, first.options, first.gold):
-            tally.mixed.add(row.question_id)  # Mixed messages fail a gate.
+            tally.mixed.add(row.question_id)  # The gate `pairing` then fails.
         _count_leaks(row, question, tally)
         if row.arm == Arm.FORWARD_FULL and row.routers == 1:
             _count_clean(row, tally)
@@ -520,17 +601,17 @@ class _Pass:
             self.finish(cell, self.open.pop(key))
 
     def count_noisy(self, row: TextRow, question: _Question, clean: _Clean | None) -> None:
-        """Count a noisy row against the clean one."""
+        """Compare a noisy row with the clean row of its question, and count the result."""
         cell, sent = (row.model, row.benchmark), fold(row.prompt)
-        kept = _count_noisy(row, sent, question, self.tallies[cell], clean or _Clean())
+        baseline = clean or _Clean()
+        kept = _count_noisy(row, sent, question, self.tallies[cell], baseline)
         _count_information(row, question, kept, self.tallies[cell])
         if row.question_id in self.probed.get(cell, ()):
-            _count_noisy(
-                row, clean.prompt if clean else sent, question, self.sent[cell], clean or _Clean()
-            )
+            clean_prompt = clean.prompt if clean else sent
+            _count_noisy(row, clean_prompt, question, self.sent[cell], baseline)
 
     def close(self, question: _Question) -> None:
-        """Count the noisy rows that waited for the clean one."""
+        """Count the noisy rows that waited for the clean row."""
         for row in question.waiting:
             self.count_noisy(row, question, question.clean)
         question.waiting = []
@@ -540,7 +621,7 @@ class _Pass:
         self.close(question)
         known = sorted(question.information.items())
         counts = tuple(routers for routers, _ in known)
-        # The key 1 is the share that arrived at each router count, and 2 the score.
+        # Sum 0 is the number of answers, sum 1 is of shares that arrived, and sum 2 of scores.
         for k in (1, 2):
             means = [sums[k] / sums[0] if sums[0] else np.nan for _, sums in known]
             self.tallies[cell].information[counts].extend(means)
@@ -555,6 +636,7 @@ class _Pass:
 
 
 def _count_leaks(row: TextRow, question: _Question, tally: _Tally) -> None:
+    """Count the messages of a row that state an option as the answer."""
     if not row.router_messages:
         return
     noisy = row.arm == Arm.NOISY_REWRITE
@@ -576,6 +658,7 @@ def _count_leaks(row: TextRow, question: _Question, tally: _Tally) -> None:
 
 
 def _count_clean(row: TextRow, tally: _Tally) -> None:
+    """Count the clean messages of a row, and those that drop the stem or an option."""
     for message in row.seen:
         no_stem = not holds(message, row.question)
         no_option = row.options_shown and not all(holds(message, option) for option in row.options)
@@ -590,7 +673,10 @@ def _count_clean(row: TextRow, tally: _Tally) -> None:
 def _count_noisy(
     row: TextRow, sent: str, question: _Question, tally: _Tally, clean: _Clean
 ) -> float:
-    """Return the share of the question's words that arrived. `sent` is the normalised prompt."""
+    """Count a noisy row, and return the share of the question's words that arrived.
+
+    `sent` is the normalised prompt.
+    """
     messages = question.read(row.seen)
     arrived = []
     for m in messages:
@@ -604,7 +690,7 @@ def _count_noisy(
     if same_request or _is_clean(arrived, sent, question, clean):
         counts["noops"] += 1
         tally.noop.add(row.question_id)
-    if row.options_shown and row.options:  # without options, none can be kept or dropped
+    if row.options_shown and row.options:
         counts["options_to_keep"] += len(messages)
         counts["gold_only_kept"] += sum(m.gold_only for m in messages)
     views: list[frozenset[str]] = []
@@ -624,31 +710,36 @@ def _count_words(
     question: frozenset[str],
     written: Sequence[_Message],
 ) -> float:
-    """Count shares of words of one presentation; return the share of the question's words that
-    arrived.
+    """Count the shares of words of one presentation.
+
+    Returns the share of the question's words that arrived. A view is the set of words that the
+    worker read at once.
     """
     size = max(len(question), 1)
+    deleted = added = arrived = 0.0
+    for view in views:
+        deleted += len(question - view) / size
+        added += len(view - question) / max(len(view), 1)
+        arrived += len(question & view) / size
     sums["presentations"] += 1
-    sums["deleted"] += _billionths(sum(len(question - view) / size for view in views) / len(views))
-    sums["added"] += _billionths(
-        sum(len(view - question) / max(len(view), 1) for view in views) / len(views)
-    )
+    sums["deleted"] += _billionths(deleted / len(views))
+    sums["added"] += _billionths(added / len(views))
     if written:
         sums["with_messages"] += 1
         missing = sum(len(question - m.words) for m in written)
         sums["deleted_per_message"] += _billionths(missing / len(written) / size)
-    return sum(len(question & view) / size for view in views) / len(views)
+    return arrived / len(views)
 
 
 def _views(row: TextRow, messages: Sequence[_Message]) -> list[Sequence[_Message]]:
-    """Return the messages that the worker read at once: all of them, or in a vote each alone."""
+    """Return the messages that the worker read at once: all of them, or in a vote one by one."""
     if row.aggregator == Aggregator.VOTE:
         return [(m,) for m in messages]
     return [messages] if messages else []
 
 
 def _count_information(row: TextRow, question: _Question, kept: float, tally: _Tally) -> None:
-    """Count the pairs of words, and the score by the share of words that arrived (`kept`)."""
+    """Count the question's pairs of words, and its score by the share that arrived (`kept`)."""
     sums, n_pairs = tally.by_routers[row.routers], max(len(question.pairs), 1)
     pair_counts = []
     for messages in _views(row, question.read(row.seen)):
@@ -666,27 +757,34 @@ def _count_information(row: TextRow, question: _Question, kept: float, tally: _T
 def _is_clean(arrived: Sequence[_Message], sent: str, question: _Question, clean: _Clean) -> bool:
     """Return whether the worker read the clean text.
 
-    So it is if its prompt is the clean prompt, if every message in it is a clean one, or if no
-    noisy message arrived and a clean one did.
+    This is true if its prompt is the clean prompt, or if every message in the prompt is a clean
+    message. It is also true if the prompt has a clean message and no noisy message.
     """
+    if sent == clean.prompt:
+        return True
     unchanged = {*clean.messages, question.original}
     if arrived:
-        return sent == clean.prompt or all(m.text in unchanged for m in arrived)
-    return sent == clean.prompt or any(text and text in sent for text in unchanged)
+        return unchanged.issuperset(m.text for m in arrived)
+    return any(text and text in sent for text in unchanged)
 
 
 def _billionths(share: float) -> int:
+    """Return a share as a whole number of billionths."""
     return round(share * 1e9)
 
 
 def _freeze(tally: _Tally) -> TextMeasures:
+    """Return the measures of a cell whose rows have all been read."""
     noisy = tally.counts["noisy_presentations"]
     counts: dict[str, int] = dict(tally.counts)
 
     def mean(name: str) -> float | None:
-        return (
-            sum(sums[name] for sums in tally.by_routers.values()) / 1e9 / noisy if noisy else None
-        )
+        if not noisy:
+            return None
+        total = 0
+        for sums in tally.by_routers.values():
+            total += sums[name]
+        return total / 1e9 / noisy
 
     return TextMeasures(
         **counts,
@@ -707,25 +805,24 @@ def _freeze(tally: _Tally) -> TextMeasures:
 def _by_routers(tally: _Tally) -> tuple[ByRouters, ...]:
     rows = []
     for routers, sums in sorted(tally.by_routers.items()):
-        # A setting without any message is a fault, and gates name it.
+        # A setting without any message is a fault that the gates report.
         if not sums["with_messages"]:
             continue
-        n, accuracy = (
-            sums["presentations"],
-            sums["right"] / sums["answered"] if sums["answered"] else None,
-        )
+        n = sums["presentations"]
+        accuracy = sums["right"] / sums["answered"] if sums["answered"] else None
         one_kept = 1 - sums["deleted_per_message"] / 1e9 / sums["with_messages"]
-        kept, added, cues = (
-            1 - sums["deleted"] / 1e9 / n,
-            sums["added"] / 1e9 / n,
-            sums["cues"] / 1e9 / n,
-        )
+        kept = 1 - sums["deleted"] / 1e9 / n
+        added = sums["added"] / 1e9 / n
+        cues = sums["cues"] / 1e9 / n
         rows.append(ByRouters(routers, n, one_kept, kept, kept - one_kept, added, cues, accuracy))
     return tuple(rows)
 
 
 def _slope(tally: _Tally) -> InformationSlope | None:
-    """Return the slope of accuracy on what arrived; None if the run cannot show it."""
+    """Return the slope of accuracy on the share of words that arrived.
+
+    It is None if the run has fewer than two router counts, or too few answers for a slope.
+    """
     by_size = sorted(tally.information.items(), key=lambda item: (len(item[1]), item[0]))
     columns, values = by_size[-1] if by_size else ((), array("d"))
     if len(columns) < 2:

@@ -1,4 +1,4 @@
-// Filters, pages and search over the answers. Which of them are shown stands in the address.
+// This script filters, pages and searches the answers. The address of the page stores the selection.
 const PAGE = 50;
 const control = controls(["model", "benchmark", "arm", "routers", "state", "transition", "gate", "view"]);
 const fill = (select, entries) => {
@@ -38,19 +38,19 @@ const gateSets = (name) => {
   return sets;
 };
 
-let hits = null; // rows whose texts hold the words looked for; null when none are
+let hits = null; // marks the rows whose texts contain the search words; null without a search
 let shown = new Uint32Array(0), shownLines = new Uint32Array(0), page = 0, opened = -1;
 const asGrid = () => control.view.value === "";
 const name = (i) => {
   const q = head.questions[col.question[i]];
   return [head.models[col.model[i]], head.benchmarks[q[0]], q[1], setting(i)].join("~");
 };
-const nowOpen = (i) => { // -1: none
+const nowOpen = (i) => { // i is -1 if no answer is open
   opened = i;
   keep();
 };
 const keep = () => remember(control, { page: page ? String(page + 1) : "", open: opened < 0 ? "" : name(opened) });
-// at: what a link asks for beside the filters, the page and the answer that is open.
+// `at` holds the page and the open answer of a link.
 const apply = (at) => {
   const start = performance.now();
   const pick = (name) => (control[name].value === "" ? -1 : Number(control[name].value));
@@ -78,7 +78,7 @@ const apply = (at) => {
   opened = -1;
   for (let i = 0; open && opened < 0 && i < n; i++) if (name(i) === open) opened = i;
   const place = opened < 0 ? -1 : asGrid() ? shownLines.indexOf(lineOf[opened]) : shown.indexOf(opened);
-  if (place < 0) opened = -1; // not among what the filters leave
+  if (place < 0) opened = -1; // the filters exclude this answer
   page = place < 0 ? Number(at?.get("page") ?? 1) - 1 || 0 : Math.floor(place / PAGE);
   render();
   keep();
@@ -101,7 +101,7 @@ const render = () => {
   const items = grid.hidden ? Array.from(here, rowItem) : [];
   if (!here.length) {
     items.push(el("li", "empty", control.gate.value === "" ? "No answer fits these filters." :
-      "No answer fits: this gate names no single question under these filters."));
+      "No answer fits these filters, since this gate names no question."));
   }
   list.replaceChildren(...items);
   const button = opened < 0 ? null : document.querySelector(`#drill [data-row="${opened}"]`);
@@ -132,7 +132,7 @@ const rowItem = (i) => {
   return item;
 };
 
-// Text search: chunk by chunk, so that the page never stands still; a new word stops the old search.
+// The search pauses between chunks, so that the page stays responsive. A new search stops an old one.
 let search = 0;
 const look = async (at) => {
   const mine = ++search;
@@ -178,7 +178,8 @@ const turn = (by) => {
 byId("prev").addEventListener("click", () => turn(-1));
 byId("next").addEventListener("click", () => turn(1));
 listen(control, apply, look);
-// Three questions as examples: those that noise moved most, then others, each with one damaged message.
+// The page shows three questions as examples, each with one damaged message. Those with the largest
+// changes under noise come first.
 const noisy = (k) => {
   const rows = Array.from({ length: first[k + 1] - first[k] }, (_, at) => first[k] + at);
   const damaged = rows.filter((i) => head.arms[col.arm[i]] === "noisy_rewrite" && col.messages[i] && col.offset[i + 1] > col.offset[i]);

@@ -1,6 +1,6 @@
-"""Build the sweep's page from its verdict, with figures, tables and packed outcomes.
+"""Build the sweep's page from its verdict: figures, tables and the list of answers.
 
-The tables are csv. Three have the column names of the paper's published data; the others are ours.
+The tables are csv files. Three of them have the column names of the paper's published data.
 """
 
 import math
@@ -36,23 +36,23 @@ from audit.sweep.vocabulary import ARMS, GATES, LABELS, VERDICTS, RunVerdict, Sw
 
 BY_CHANCE = (
     "By chance alone, a clean model is above its baseline in 44 % of its settings if noise costs "
-    "nothing. If noise costs 5 points, this share is 13 %, and for 10 points 2 % (100 questions, "
+    "no accuracy. The share is 13 % if noise costs 5 points, and 2 % if it costs 10 (100 questions, "
     "nine router counts)."
 )
 
-# The names and captions of figures that the template places.
+# The names and captions of the figures that the template shows.
 EVIDENCE = (
     "evidence",
     "Gain under noise of each model. Filled marks show the largest gain over r with its "
-    "simultaneous 95 % interval, and open marks the mean over r. Grey is the usual difference "
-    "between two runs of the clean questions. Right of the dashed line a gain would matter.",
+    "simultaneous 95 % interval, and open marks the mean over r. Grey shows the usual difference "
+    "between two runs of the clean questions. A gain to the right of the dashed line matters.",
 )
 AGAINST_CLEAN = (
     "figure3_noisy_against_clean",
     "Accuracy by the number of router messages (r). Noise removes information, so an accuracy "
     "above the clean band needs an explanation, such as memory. Bars and band are separate 95 % "
-    "intervals; the verdict compares the same questions pair by pair. The ensemble control has as "
-    "many messages, which delete nothing.",
+    "intervals, while the verdict compares the same questions in pairs. The ensemble control reads "
+    "as many messages, which delete nothing.",
 )
 ERRORS = {
     "clean_excess": "A model that does not gain is accused (false positive)",
@@ -80,7 +80,7 @@ _WORDS: dict[str, Any] = {
     "evidence": EVIDENCE,
     "by_chance": BY_CHANCE,
 }
-Names = dict[tuple[str, str], str]  # display names by (model, benchmark)
+Names = dict[tuple[str, str], str]  # the display names by (model, benchmark)
 
 
 def page(run: RunVerdict, behind: Behind) -> Page:
@@ -99,11 +99,7 @@ def page(run: RunVerdict, behind: Behind) -> Page:
         The tables, the figures, and the function that renders the page.
     """
     cells, names = behind.cells, _names(run, behind.cells)
-    models, by_router, rows = (
-        run.paper["model_summary"],
-        run.paper["router_summary"],
-        run.paper["cells"],
-    )
+    models, rows = run.paper["model_summary"], run.paper["cells"]
     accuracies: list[SettingAccuracy] = []
     for cell in cells:
         accuracies += setting_accuracies(cell.without(DELETED))
@@ -141,7 +137,7 @@ def page(run: RunVerdict, behind: Behind) -> Page:
         clustered=any(len(set(c.cluster.tolist())) < c.n for c in cells),
         table1=breadth_rows,
         table2=rows,
-        table3=by_router,
+        table3=run.paper["router_summary"],
         runs=facts_of_runs,
     )
     return Page(
@@ -152,9 +148,9 @@ def page(run: RunVerdict, behind: Behind) -> Page:
 
 
 def _names(run: RunVerdict, cells: Sequence[CellOutcomes]) -> Names:
-    """Return display names, which mark cells with missing rows.
+    """Return the display names, which mark cells with missing rows.
 
-    A name is the model, and in a panel of several benchmarks also the benchmark.
+    A name is that of the model, with the benchmark if the panel has several benchmarks.
     """
     several = len({c.benchmark for c in cells}) > 1
     names = {}
@@ -168,9 +164,10 @@ def _names(run: RunVerdict, cells: Sequence[CellOutcomes]) -> Names:
 
 
 def _of_questions(behind: Behind, ranked: Sequence[SweepResult], names: Names) -> dict[str, Any]:
-    """Return the page's values about the answers: their number, their reading and the list of
-    all."""
-    total_rows = sum(int(np.sum(c.state != State.ABSENT)) for c in behind.cells)
+    """Return the template's values that concern single answers."""
+    total_rows = 0
+    for c in behind.cells:
+        total_rows += int(np.count_nonzero(c.state != State.ABSENT))
     drill = pack(behind.listed, seed=behind.seed, max_text_bytes=behind.max_text_bytes)
     head = {
         **drill.head,
@@ -180,7 +177,7 @@ def _of_questions(behind: Behind, ranked: Sequence[SweepResult], names: Names) -
     settings = chain.from_iterable(cell.settings for cell in behind.cells)
     pooled = POOLED if any(setting.replicate > 0 for setting in settings) else ""
     aggregators = sorted({aggregator_of(d) for d in behind.dirs})
-    # This filter selects the model in the list of answers.
+    # A filter selects the answers of a model in the list.
     filters = {}
     for k, model in enumerate(drill.head["models"]):
         filters[model] = {"model": k}
@@ -189,12 +186,6 @@ def _of_questions(behind: Behind, ranked: Sequence[SweepResult], names: Names) -
         gated.append(
             Gated(names[cell.model, cell.benchmark], cell.gates, filters.get(cell.model, {}))
         )
-    shards = []
-    for run_dir in behind.dirs:
-        shards.append(f"{run_dir.name}/shards")
-    chunks = []
-    for chunk in drill.chunks:
-        chunks.append(script_json(chunk))
     return {
         "gated": gated,
         "subtitle": _subtitle(ranked, total_rows, aggregators),
@@ -202,13 +193,14 @@ def _of_questions(behind: Behind, ranked: Sequence[SweepResult], names: Names) -
         "against_clean": (AGAINST_CLEAN[0], AGAINST_CLEAN[1] + pooled),
         "drill": drill,
         "total_rows": total_rows,
-        "shards": ", ".join(shards),
+        "shards": ", ".join(f"{run_dir.name}/shards" for run_dir in behind.dirs),
         "head_json": script_json(head),
-        "chunk_json": chunks,
+        "chunk_json": list(map(script_json, drill.chunks)),
     }
 
 
 def _gate_items(cells: Sequence[SweepResult]) -> list[dict[str, Any]]:
+    """Return the questions of every gate that failed or that names questions, for a filter."""
     rows = []
     for cell in cells:
         for gate in cell.gates:
@@ -230,12 +222,15 @@ def _gate_items(cells: Sequence[SweepResult]) -> list[dict[str, Any]]:
 def _subtitle(
     cells: Sequence[SweepResult], total_rows: int, aggregators: Sequence[Aggregator]
 ) -> str:
-    sizes = sorted({c.n_questions for c in cells})
-    questions = count(sizes[0]) if len(sizes) == 1 else f"{count(sizes[0])} to {count(sizes[-1])}"
-    router_counts = set()
+    """Return the line below the title, with the numbers of questions, routers and answers."""
+    sizes: set[int] = set()
+    router_counts: set[int] = set()
     for cell in cells:
-        for r in cell.routers:
-            router_counts.add(r)
+        sizes.add(cell.n_questions)
+        router_counts.update(cell.routers)
+    questions = count(min(sizes))
+    if len(sizes) > 1:
+        questions += f" to {count(max(sizes))}"
     routers = sorted(router_counts)
     spread = f", r = {routers[0]}" if routers else ""
     if len(routers) > 1:
@@ -246,9 +241,9 @@ def _subtitle(
 
 
 def _figures(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> dict[str, Figure]:
-    """Return every figure for which these cells have data, by name.
+    """Return the figures for which these cells have data, by name.
 
-    As in the verdict, all replicates are averaged.
+    Replicates are averaged, as in the verdict.
     """
     out = _reach(cells, run, names)
     gains = []
@@ -265,13 +260,13 @@ def _figures(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> di
     if gains:
         out["evidence"] = charts.forest(gains, run.thresholds["effect_of_interest"])
     if rows := run.paper["cells"]:
-        scores = [model_scores(c, names[c.model, c.benchmark]) for c in cells]
         by_router = run.paper["router_summary"]
         out["figure2_violation_pattern"] = charts.violation_pattern(by_router)
         measured = []
-        for m in scores:
-            if m.noisy:
-                measured.append(m)
+        for cell in cells:
+            scores = model_scores(cell, names[cell.model, cell.benchmark])
+            if scores.noisy:
+                measured.append(scores)
         out["figure3_noisy_against_clean"] = charts.small_multiples(measured)
         out["figure4_transitions"] = charts.transitions(by_router)
         out["figure5_violation_breadth"] = charts.breadth(breadths(rows, names))
@@ -279,7 +274,7 @@ def _figures(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> di
 
 
 def _reach(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> dict[str, Figure]:
-    """Draw the effects that the run excludes, and how many questions its design needs."""
+    """Draw the gains that the run excludes, and the number of questions that its design needs."""
     thresholds = SweepThresholds.from_mapping(run.thresholds)
     known = []
     for c in run.results:
@@ -288,8 +283,12 @@ def _reach(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> dict
             known.append((names[c.model, c.benchmark], low, c.largest_compatible_gain))
     if not known:
         return {}
-    tests = len(cells) * max(len(r.routers) for r in run.results)
-    questions = min(result.n_questions for result in run.results)
+    router_counts, sizes = [], []
+    for result in run.results:
+        router_counts.append(len(result.routers))
+        sizes.append(result.n_questions)
+    tests = len(cells) * max(router_counts)
+    questions = min(sizes)
     runs = min(runs_of(cell.settings) for cell in cells)
     enough = None if min(runs) < REPEATED else needed(thresholds, tests)
     curve = power_curve(
@@ -298,7 +297,7 @@ def _reach(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> dict
         enough,
         thresholds.effect_of_interest,
         "gain",
-        instead="repeat what is run once",
+        instead="repeat the arms that are run once",
         decided=run.decided,
     )
     return {
@@ -311,8 +310,15 @@ def _reach(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> dict
 class SettingAccuracy:
     """Hold the accuracy of one setting of one cell.
 
-    n: the number of questions. states: their number by the name of a `State`. accuracy, low, high:
-    0-1 over answered questions; None if no question was answered.
+    Attributes
+    ----------
+    n : int
+        The number of questions.
+    states : dict
+        The number of questions by the name of their `State`.
+    accuracy, low, high : float or None
+        The accuracy over answered questions with its interval, 0-1. They are None if no question
+        was answered.
     """
 
     model: str
@@ -331,10 +337,23 @@ class SettingAccuracy:
 
 
 def setting_accuracies(cell: CellOutcomes) -> list[SettingAccuracy]:
-    """Return the accuracy of every setting of a cell, with intervals."""
+    """Compute the accuracy of every setting of a cell.
+
+    Parameters
+    ----------
+    cell : CellOutcomes
+        The outcomes.
+
+    Returns
+    -------
+    list of SettingAccuracy
+        The accuracies with intervals, in the order of the settings.
+    """
     rows = []
     for setting, state in zip(cell.settings, cell.state, strict=True):
-        states = {s.name.lower(): int(np.count_nonzero(state == s)) for s in State}
+        states = {}
+        for s in State:
+            states[s.name.lower()] = int(np.count_nonzero(state == s))
         accuracy, low, high = interval(to_values(state), cell.cluster) or (None, None, None)
         rows.append(
             SettingAccuracy(
@@ -346,9 +365,9 @@ def setting_accuracies(cell: CellOutcomes) -> list[SettingAccuracy]:
 
 @dataclass(frozen=True)
 class Dose:
-    """Hold the accuracy by the share of deleted words.
+    """Hold the accuracies of a cell by the share of deleted words.
 
-    The slope at 0 is None with too few questions.
+    `slope` is the slope at a share of 0. It is None if there are too few questions.
     """
 
     rows: tuple[SettingAccuracy, ...]
@@ -356,16 +375,31 @@ class Dose:
 
 
 def dose_of(cell: CellOutcomes) -> Dose | None:
-    """Return the accuracy of a cell by the share of deleted words; None if none was deleted."""
-    rows = tuple(row for row in setting_accuracies(cell) if row.setting.arm == DELETED)
+    """Compute the accuracy of a cell by the share of deleted words.
+
+    Parameters
+    ----------
+    cell : CellOutcomes
+        The outcomes.
+
+    Returns
+    -------
+    Dose or None
+        None if no setting deletes words.
+    """
+    rows, shares, values = [], [], []
+    for row in setting_accuracies(cell):
+        if row.setting.arm == DELETED:
+            rows.append(row)
+            shares.append(row.setting.level / 100)
+            values.append(to_values(cell.row(row.setting)))
     if not rows:
         return None
-    values = np.stack([to_values(cell.row(row.setting)) for row in rows], axis=1)
     try:
-        slope = slope_at_zero([row.setting.level / 100 for row in rows], values, cell.cluster)
+        slope = slope_at_zero(shares, np.stack(values, axis=1), cell.cluster)
     except DataError:
         slope = None
-    return Dose(rows, slope)
+    return Dose(tuple(rows), slope)
 
 
 def model_scores(cell: CellOutcomes, label: str) -> charts.ModelScores:
@@ -383,7 +417,6 @@ def model_scores(cell: CellOutcomes, label: str) -> charts.ModelScores:
     ModelScores
         The values of figure 3.
     """
-
     scores: dict[tuple[str, int], charts.Score] = {}
     for arm, r in sorted({(s.arm, s.level) for s in cell.settings}):
         with_limits = interval(settings_values(cell, replicates_of(cell, arm, r)), cell.cluster)
@@ -408,11 +441,11 @@ def model_scores(cell: CellOutcomes, label: str) -> charts.ModelScores:
 
 
 def _plain(value: Any) -> Any:
-    """Format a value as a csv field. Floats have up to ten digits."""
+    """Format a value as a csv field, with at most ten digits."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        value = value + 0.0  # removes the sign of a negative zero
+        value = value + 0.0  # This removes the sign of a negative zero.
         return int(value) if value.is_integer() and abs(value) >= 1 else f"{value:.10g}"
     return value
 
@@ -421,9 +454,9 @@ write = partial(columns, plain=_plain)
 
 
 def _of_cells(run: RunVerdict, part: str, *names: str) -> str:
-    """Return a table as csv, whose rows begin with the model and benchmark of a cell.
+    """Return a csv table whose rows begin with the model and benchmark of a cell.
 
-    part: a field of the cell that holds several entries, each of which becomes a row. If it is
+    `part` names a field of the cell with several entries, each of which becomes a row. If `part` is
     empty, every cell becomes a row.
     """
     pairs = []
@@ -440,7 +473,7 @@ def _of_cells(run: RunVerdict, part: str, *names: str) -> str:
 def _tables(
     run: RunVerdict, accuracies: Sequence[SettingAccuracy], doses: Sequence[Dose]
 ) -> dict[str, str]:
-    """Return every table of a report by file name."""
+    """Return every csv table of a report by its file name."""
     tables = {
         "table1_models.csv": write(
             run.paper["model_summary"],

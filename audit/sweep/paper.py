@@ -1,15 +1,16 @@
 """Compute the paper's numbers exactly (song2026: eq. 9, section 4.4, appendix Tables 1-3).
 
-The module also has its sensitivity (eq. 5) and its hypotheses H1-H3 (section 3.4). The paper reads
-these off its figures; here each has a null hypothesis, p and an effect.
+The module also estimates the paper's sensitivity (eq. 5) and tests its hypotheses H1-H3 (section
+3.4). The paper judges the hypotheses by its figures. Here each has a null hypothesis, a p-value and
+an effect.
 
     gain = noisy accuracy - clean accuracy        positive excess = max(gain, 0)
     improve = wrong -> correct                    degrade = correct -> wrong
     violation = gain > 0                          gain = (improve - degrade) / n
 
-Gains are formed from counts, never from printed accuracies, so that "gain > 0" is exact.
-`mean_positive_excess` is the mean over the *violating* settings (models) only, as published;
-`mean_gain` is over all.
+Gains are computed from counts, never from printed accuracies, so that "gain > 0" is exact. As
+published, `mean_positive_excess` is the mean over the *violating* settings (models) only.
+`mean_gain` is the mean over all.
 """
 
 from collections import Counter
@@ -31,15 +32,25 @@ from audit.statistics.resampling import N_RESAMPLES, Interval, Resamples, bootst
 from audit.statistics.values import average
 from audit.sweep.record import Sweep
 
-_TINY_COUNT = 1e-9  # averaged replicates are fractions; a net change of this many items is rounding
+# Averaged replicates are fractions, so a smaller net change (in items) is a rounding error.
+_TINY_COUNT = 1e-9
 
 
 @dataclass(frozen=True)
 class SettingRow:
-    """One row of Table 2.
+    """Hold one row of Table 2: one cell at one router count.
 
-    n: pairs with both answers; left_out: items without. Accuracies and gain (0-1) are over n.
-    improve and degrade are whole numbers, or expected numbers if replicates were averaged.
+    Attributes
+    ----------
+    n, left_out : int
+        The items with both answers, and the items without. All other numbers are over n.
+    clean_accuracy, noisy_accuracy, gain, positive_excess : float
+        Accuracies and differences of accuracies.
+    violation : bool
+        Whether the gain is above zero.
+    improve, degrade : float
+        The items that are right in the noisy arm only, and in the clean arm only. They are whole
+        numbers, or expected numbers if replicates were averaged.
     """
 
     model: str
@@ -58,9 +69,10 @@ class SettingRow:
 
 @dataclass(frozen=True)
 class ModelSummary:
-    """One row of Table 1; excesses and gains are in accuracy (0-1).
+    """Hold one row of Table 1: one cell over all router counts.
 
-    mean_positive_excess is 0 if no setting violates.
+    Excesses and gains are differences of accuracies. `mean_positive_excess` is 0 if no setting has
+    a gain above zero.
     """
 
     model: str
@@ -74,7 +86,7 @@ class ModelSummary:
 
 @dataclass(frozen=True)
 class RouterSummary:
-    """One row of Table 3, over `models` cells."""
+    """Hold one row of Table 3: one router count over `models` cells."""
 
     routers: int
     models: int
@@ -106,9 +118,9 @@ def setting_row(
     routers : int
         The router count.
     clean_correct, improve, degrade : float
-        Items right under clean, items gained, and items lost.
+        Items that clean answers right, items gained under noise, and items lost under noise.
     n : int
-        Pairs, at least 1.
+        Items with both answers, at least 1.
     benchmark : str
         The benchmark.
     left_out : int
@@ -117,7 +129,7 @@ def setting_row(
     Returns
     -------
     SettingRow
-        With exact gain and violation.
+        The row, with an exact gain and violation.
     """
     net = improve - degrade
     if abs(net) < _TINY_COUNT:
@@ -145,29 +157,28 @@ def setting_rows(sweep: Sweep) -> list[SettingRow]:
     Parameters
     ----------
     sweep : Sweep
-        Every router count needs an answered pair (`Sweep.answered`).
+        The outcomes of the cell. Every router count needs an item with both answers
+        (`Sweep.answered`).
 
     Returns
     -------
     list of SettingRow
-        In the order of the router counts.
+        One row for each router count, in their order.
 
     Notes
     -----
-    With averaged replicates c, q in [0, 1], improve = sum((1 - c) q) and degrade = sum(c (1 - q)).
-    These are the expected counts for one replicate of each; their difference is exactly n times the
-    gain.
+    For averaged replicates, let c and q in [0, 1] be the clean and noisy values of an item. Then
+    improve = sum((1 - c) q) and degrade = sum(c (1 - q)) are the expected counts for one replicate
+    of each arm. Their difference is exactly n times the gain.
     """
     rows = []
     for r, noisy in zip(sweep.routers, sweep.noisy, strict=True):
-        both = ~np.isnan(sweep.clean - noisy)
-        c, q = sweep.clean[both], noisy[both]
-        clean, improve, degrade = (
-            float(c.sum()),
-            float(((1 - c) * q).sum()),
-            float((c * (1 - q)).sum()),
-        )
-        left_out = int((~both).sum())
+        answered = ~np.isnan(sweep.clean - noisy)
+        c, q = sweep.clean[answered], noisy[answered]
+        clean = float(c.sum())
+        improve = float(((1 - c) * q).sum())
+        degrade = float((c * (1 - q)).sum())
+        left_out = int((~answered).sum())
         row = setting_row(
             sweep.model,
             r,
@@ -183,8 +194,18 @@ def setting_rows(sweep: Sweep) -> list[SettingRow]:
 
 
 def model_summary(rows: Sequence[SettingRow]) -> list[ModelSummary]:
-    """Return Table 1: one row for each cell, by falling violation count as printed (ties: first
-    seen).
+    """Return Table 1 from Table 2.
+
+    Parameters
+    ----------
+    rows : sequence of SettingRow
+        Table 2.
+
+    Returns
+    -------
+    list of ModelSummary
+        One row for each cell. As printed in the paper, the largest violation count comes first;
+        equal counts keep their order in Table 2.
     """
     cells = dict.fromkeys((row.model, row.benchmark) for row in rows)
     out = []
@@ -214,7 +235,18 @@ def model_summary(rows: Sequence[SettingRow]) -> list[ModelSummary]:
 
 
 def router_summary(rows: Sequence[SettingRow]) -> list[RouterSummary]:
-    """Return Table 3: one row for each router count."""
+    """Return Table 3 from Table 2.
+
+    Parameters
+    ----------
+    rows : sequence of SettingRow
+        Table 2.
+
+    Returns
+    -------
+    list of RouterSummary
+        One row for each router count, in ascending order.
+    """
     out = []
     for r in sorted({row.routers for row in rows}):
         mine = []
@@ -237,7 +269,7 @@ def router_summary(rows: Sequence[SettingRow]) -> list[RouterSummary]:
 def breadths(
     rows: Sequence[SettingRow], names: Mapping[tuple[str, str], str]
 ) -> list[tuple[str, int, int]]:
-    """Return Table 1's violation counts as Figure 5 shows them.
+    """Return the violation counts of Table 1 as Figure 5 shows them.
 
     Parameters
     ----------
@@ -249,7 +281,7 @@ def breadths(
     Returns
     -------
     list of (str, int, int)
-        Name, settings above clean, and settings.
+        For each cell its name, its settings above clean, and all its settings.
     """
     settings = Counter((row.model, row.benchmark) for row in rows)
     summaries = ((s.model, s.benchmark, s.violation_count) for s in model_summary(rows))
@@ -272,8 +304,9 @@ ALPHA = 0.05
 
 @dataclass(frozen=True)
 class HypothesisResult:
-    """Hold the result of a test. Each test documents its effect, and `reason` is a code of
-    `audit.sweep.texts`.
+    """Hold the result of a test.
+
+    The docstring of each test defines its effect. The reason has a code of `audit.sweep.texts`.
     """
 
     pvalue: float
@@ -282,7 +315,7 @@ class HypothesisResult:
 
 
 def slope_weights(routers: Sequence[int]) -> FloatArray:
-    """Return the weights w with OLS slope = sum(w * accuracy).
+    """Return the weights w of an ordinary least-squares slope, which is sum(w * accuracy).
 
     Parameters
     ----------
@@ -292,7 +325,7 @@ def slope_weights(routers: Sequence[int]) -> FloatArray:
     Returns
     -------
     array (R,)
-        (r - mean r) / sum((r - mean r)^2).
+        The weights (r - mean r) / sum((r - mean r)^2).
 
     Raises
     ------
@@ -314,7 +347,7 @@ def slope_weights(routers: Sequence[int]) -> FloatArray:
 
 
 def sensitivity_slope(sweep: Sweep, *, rng: Generator, n_resamples: int = N_RESAMPLES) -> Interval:
-    """Estimate eq. 5 in discrete form: the OLS slope of noisy accuracy on r, the cue intensity.
+    """Estimate the least-squares slope of noisy accuracy on r.
 
     Parameters
     ----------
@@ -323,17 +356,21 @@ def sensitivity_slope(sweep: Sweep, *, rng: Generator, n_resamples: int = N_RESA
     rng : Generator
         Source of randomness.
     n_resamples : int
-        Resamples of items (clusters), with all r of an item together.
+        Resamples of items (clusters). All r of an item are resampled together.
 
     Returns
     -------
     Interval
-        Accuracy per added router.
+        The change of accuracy per added router.
 
     Raises
     ------
     DataError
         If there are fewer than two router counts.
+
+    Notes
+    -----
+    This is the discrete form of song2026, eq. 5, with r as the cue intensity.
     """
     weights = slope_weights(sweep.routers)
     noisy = bootstrap_sweep(
@@ -341,7 +378,7 @@ def sensitivity_slope(sweep: Sweep, *, rng: Generator, n_resamples: int = N_RESA
     ).noisy
 
     def of(accuracy: FloatArray) -> FloatArray:
-        """Return slopes of differences from the first r; equal accuracies then give exactly 0."""
+        """Return slopes of the differences from the first r, so that equal accuracies give 0."""
         return (accuracy - accuracy[..., :1]) @ weights
 
     slope = Resamples(
@@ -356,22 +393,22 @@ def sensitivity_slope(sweep: Sweep, *, rng: Generator, n_resamples: int = N_RESA
 def h1_any_excess(
     pvalues: Mapping[str, float], excess: Sequence[str], alpha: float = ALPHA
 ) -> HypothesisResult:
-    """Test H1: does any model exceed its clean baseline and every control at any r, after
-    correction?
+    """Test H1: a model exceeds its clean baseline and every control at some r, after correction.
 
     Parameters
     ----------
     pvalues : mapping
-        The verdict's p of each model (smallest over r of `Reading.adjusted`).
+        The p-value of each model in its verdict (the smallest over r of `Reading.adjusted`).
     excess : sequence of str
-        The models whose verdict is an excess, which requires more.
+        The models whose verdict is an excess, which requires more than this test.
     alpha : float
-        Level.
+        The level that decides the wording.
 
     Returns
     -------
     HypothesisResult
-        p: the smallest after Holm over the models. effect: the number of models in excess.
+        The p-value is the smallest over the models after Holm. The effect is the number of models
+        in excess.
 
     Raises
     ------
@@ -379,7 +416,7 @@ def h1_any_excess(
         If there is no p-value.
     """
     if not pvalues:
-        raise DataError("H1 needs the p-value of at least one model.")
+        raise DataError("The number of models with a p-value is 0. Expected at least one for H1.")
     adjusted = holm(list(pvalues.values()))
     p = float(adjusted.min())
     code = "h1_excess"
@@ -390,20 +427,20 @@ def h1_any_excess(
 
 
 def h2_heterogeneity(sweeps: Sequence[Sweep], alpha: float = ALPHA) -> HypothesisResult:
-    """Test H2: do the models' mean gains differ by more than sampling explains?
+    """Test H2: the mean gains of the models differ by more than sampling explains.
 
     Parameters
     ----------
     sweeps : sequence of Sweep
-        One for each of K models.
+        One sweep for each of K models.
     alpha : float
-        Level that decides the wording.
+        The level that decides the wording.
 
     Returns
     -------
     HypothesisResult
-        effect: between-model standard deviation of the mean gain beyond sampling error (method of
-        moments, accuracy 0-1).
+        The effect is the standard deviation of the mean gain between models beyond sampling error
+        (method of moments, accuracy 0-1).
 
     Raises
     ------
@@ -412,9 +449,9 @@ def h2_heterogeneity(sweeps: Sequence[Sweep], alpha: float = ALPHA) -> Hypothesi
 
     Notes
     -----
-    The gains are correlated over the same items. The test is Hotelling's T^2 on the K - 1
-    differences of the per-item mean gains, with F(K - 1, G - K + 1) over G items (clusters) that
-    all models answered.
+    The gains of different models on the same items are correlated. So the test is Hotelling's T^2
+    on the K - 1 differences of the per-item mean gains. It has an F distribution with K - 1 and
+    G - K + 1 degrees of freedom, for G items (clusters) that all models answered.
     """
     if len(sweeps) < 2:
         raise DataError(
@@ -427,19 +464,19 @@ def h2_heterogeneity(sweeps: Sequence[Sweep], alpha: float = ALPHA) -> Hypothesi
     groups = np.unique(cluster).size
     if groups <= k:
         raise DataError(
-            f"H2 over {k} models needs more than {k} items (clusters) that all answered; found {groups}."
+            f"The number of items (clusters) that all models answered is {groups}. Expected more than {k} for H2."
         )
     mean = gains.mean(axis=1)
     _, index = np.unique(cluster, return_inverse=True)
     residual = np.stack(
         [np.bincount(index, weights=row, minlength=groups) for row in gains - mean[:, None]]
     )
-    # Covariance of the K means, over clusters.
+    # This is the covariance of the K means, estimated over clusters.
     covariance = residual @ residual.T / n**2 * groups / (groups - 1)
     contrast = np.eye(k)[1:] - np.eye(k)[:1]
     d, v = contrast @ mean, contrast @ covariance @ contrast.T
     rank = int(np.linalg.matrix_rank(v, tol=1e-14))
-    p = 1.0  # rank 0: every model has the same outcomes
+    p = 1.0  # The rank is 0 if every model has the same outcomes.
     if rank:
         t2 = float(d @ np.linalg.pinv(v, rcond=1e-10, hermitian=True) @ d)
         p = float(
@@ -468,24 +505,24 @@ def h3_direction(
     n_permutations: int = N_RESAMPLES,
     alpha: float = ALPHA,
 ) -> HypothesisResult:
-    """Test H3: as r grows, do improvements rise AND degradations fall?
+    """Test H3: as r grows, improvements rise and degradations fall.
 
     Parameters
     ----------
     sweeps : sequence of Sweep
-        One for each model.
+        One sweep for each model.
     rng : Generator
         Source of randomness.
     n_permutations : int
-        Sign flips.
+        Number of random sign flips.
     alpha : float
-        Level that decides the wording.
+        The level that decides the wording.
 
     Returns
     -------
     HypothesisResult
-        p: the larger of the two directions (an intersection-union test). effect: rise of net
-        improve per added router, in items over all models.
+        The p-value is the larger of the two directions (an intersection-union test). The effect is
+        the change per added router of improvements minus degradations, in items over all models.
 
     Raises
     ------
@@ -494,14 +531,17 @@ def h3_direction(
 
     Notes
     -----
-    An item's trend is s = sum((r - mean r) * y) over its noisy outcomes. It counts for improve if
-    the clean answer was wrong, and for (less) degrade if it was right. Without a trend, the reverse
-    order of an item's settings is as likely, and it flips the sign of s. This holds for equally
-    spaced r without gaps; else s is assumed to be symmetric. The flip keeps the correlation of
-    nested draws. All models of an item flip together.
+    The trend of an item is s = sum((r - mean r) * y) over its noisy outcomes y. If the clean answer
+    was wrong, a positive trend means more improvements. If it was right, a positive trend means
+    fewer degradations.
+
+    Without a true trend, the reverse order of an item's settings is equally likely, and it changes
+    the sign of s. This holds for equally spaced r without gaps; for other r, the test assumes that
+    s is symmetric. A change of sign keeps the correlation of nested draws. The trends of all models
+    on an item change their sign together.
     """
     if not sweeps:
-        raise DataError("H3 needs at least one sweep.")
+        raise DataError("The number of sweeps is 0. Expected at least one for H3.")
     wrong, right, improve, degrade = [], [], 0.0, 0.0
     for s in sweeps:
         trend = _item_trends(s)
@@ -524,13 +564,14 @@ def h3_direction(
 
 
 def _item_trends(sweep: Sweep) -> FloatArray:
-    """Return s (n,), the sum over answered r of (r - their mean) * value; 0 with fewer than two
-    answers.
+    """Return the trend s (n,) of each item, the sum of (r - mean r) * value over its answered r.
+
+    It is 0 for an item with fewer than two answers.
     """
-    slope_weights(sweep.routers)  # raises for a single router count
+    slope_weights(sweep.routers)  # This raises DataError for a single router count.
     r = np.asarray(sweep.routers, dtype=float)[:, None]
     trend: FloatArray = np.zeros(sweep.n)
-    # In blocks of items, as each step makes an array of all their outcomes.
+    # Each step makes an array of all outcomes of a block of items, so blocks limit the memory.
     for start in range(0, sweep.n, ITEMS):
         noisy = sweep.noisy[:, start : start + ITEMS]
         answered = ~np.isnan(noisy)
@@ -541,10 +582,10 @@ def _item_trends(sweep: Sweep) -> FloatArray:
 
 
 def _by_item(values: Sequence[FloatArray], sweeps: Sequence[Sweep]) -> tuple[FloatArray, IntArray]:
-    """Line up the per-item values of several cells over the union of their items.
+    """Arrange the per-item values of several cells in one table over the union of their items.
 
-    Returns values (K, N) and clusters (N,). Items with equal benchmark and id are the same, and
-    absent items are NaN. Two items share a cluster if they share one in any cell.
+    Returns values (K, N) and clusters (N,). Items of equal benchmark and id are the same item. A
+    cell without an item has NaN there. Two items share a cluster if they do so in any cell.
     """
     item_keys = set()
     for s in sweeps:

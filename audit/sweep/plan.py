@@ -1,4 +1,4 @@
-"""Plan a sweep: its calls, its tokens, and the smallest gain that it detects (pure)."""
+"""Plan a sweep before it runs: its calls, its tokens, and the smallest gain that it detects."""
 
 import math
 from collections.abc import Sequence
@@ -29,28 +29,56 @@ from audit.sweep.size import (
 class Plan:
     """Hold what the sweep of one model can detect.
 
-    groups: the number of groups that resampling keeps whole, or of questions if there are no
-    groups. router_counts, panel: the number of tests of a cell, and of cells that are corrected
-    together."""
+    Attributes
+    ----------
+    groups : int
+        The number of groups that resampling keeps whole; the number of questions without groups.
+    router_counts : int
+        The number of tests of a cell.
+    panel : int
+        The number of cells that are corrected together.
+    minimum_detectable_gain : float
+        A difference of accuracies, 0-1; NaN if no gain is detected with the required power.
+    questions_needed : int or None
+        The number that detects the smallest effect that matters; None if no number is enough.
+    """
 
     groups: int
     router_counts: int
     panel: int
-    minimum_detectable_gain: float  # accuracy, 0-1; NaN if no gain reaches the power
-    # the number for the smallest effect that matters; None if no number is enough
+    minimum_detectable_gain: float
     questions_needed: int | None
 
 
 def make_plan(
-    asked: CallCounts,
+    calls: CallCounts,
     design: Design,
     *,
     thresholds: SweepThresholds,
     groups: int | None = None,
     panel: int = 1,
 ) -> Plan:
-    """Return what a sweep can detect. `groups` is None if every question is a group."""
-    n, counts, runs = asked.questions, router_counts(design), runs_of(design.settings)
+    """Compute what a sweep can detect.
+
+    Parameters
+    ----------
+    calls : CallCounts
+        The planned calls, with the number of questions.
+    design : Design
+        The settings of the sweep.
+    thresholds : SweepThresholds
+        The level, the power and the smallest effect that matters.
+    groups : int, optional
+        The number of groups of questions; None if every question is a group.
+    panel : int
+        The number of cells that are corrected together.
+
+    Returns
+    -------
+    Plan
+        The smallest gain that is detected, and the number of questions that is needed.
+    """
+    n, counts, runs = calls.questions, router_counts(design), runs_of(design.settings)
     groups = n if groups is None else groups
     possible = can_reject(groups, thresholds.alpha / SIDES / panel)
     gain = detectable(thresholds, n, counts * panel, runs) if possible else float("nan")
@@ -58,6 +86,18 @@ def make_plan(
 
 
 def planned(config: SweepConfig) -> Planned:
+    """Plan a sweep.
+
+    Parameters
+    ----------
+    config : SweepConfig
+        The options.
+
+    Returns
+    -------
+    Planned
+        The resolved run, with the functions that describe its plan.
+    """
     resolved = resolve_sweep(config)
     thresholds = SweepThresholds.from_mapping(config.verdict)
     panel = len(config.model) * len(resolved.samples)
@@ -66,76 +106,94 @@ def planned(config: SweepConfig) -> Planned:
         samples[sample.benchmark.name] = sample
         groups[sample.benchmark.name] = len({q.group for q in sample.questions()})
 
-    def plan_of(asked: CallCounts) -> Plan:
-        own = groups[asked.planned.benchmark]
-        return make_plan(asked, resolved.design, thresholds=thresholds, groups=own, panel=panel)
+    def plan_of(calls: CallCounts) -> Plan:
+        n_groups = groups[calls.planned.benchmark]
+        return make_plan(
+            calls, resolved.design, thresholds=thresholds, groups=n_groups, panel=panel
+        )
 
     def describe_all(every: Sequence[CallCounts]) -> list[str]:
         lines: list[str] = []
-        for asked in every:
-            plan, called = plan_of(asked), asked.planned
+        for calls in every:
+            plan, cell = plan_of(calls), calls.planned
             lines.append(
-                f"{called.model} on {called.benchmark}, prompts {resolved.protocols[called.model].name}"
+                f"{cell.model} on {cell.benchmark}, prompts {resolved.protocols[cell.model].name}"
             )
-            there = samples[called.benchmark].sample.n_distinct
-            lines += describe(asked, plan, resolved.design, thresholds, there)
+            available = samples[cell.benchmark].sample.n_distinct
+            lines += describe(calls, plan, resolved.design, thresholds, available)
         return lines + reach(resolved, every, *reachable(config))
 
-    def facts(asked: CallCounts) -> dict[str, Any]:
-        called = asked.planned
+    def facts(calls: CallCounts) -> dict[str, Any]:
+        cell = calls.planned
         return {
-            "model": called.model,
-            "benchmark": called.benchmark,
-            **_sizes(asked, resolved.design),
-            "prompt_tokens": called.tokens.prompt,
-            "generated_tokens_at_most": called.tokens.generated,
-            **asdict(plan_of(asked)),
-            "tokens": asked.tokens,
-            "cost": asdict(called.cost),
+            "model": cell.model,
+            "benchmark": cell.benchmark,
+            **_sizes(calls, resolved.design),
+            "prompt_tokens": cell.tokens.prompt,
+            "generated_tokens_at_most": cell.tokens.generated,
+            **asdict(plan_of(calls)),
+            "tokens": calls.tokens,
+            "cost": asdict(cell.cost),
         }
 
     return Planned(resolved, describe_all, facts)
 
 
-def _sizes(asked: CallCounts, design: Design) -> dict[str, int]:
-    """Count the questions, calls and other quantities that a sweep needs of one model."""
+def _sizes(calls: CallCounts, design: Design) -> dict[str, int]:
+    """Count the questions, settings, rows and calls of a sweep of one model."""
     return {
-        "questions": asked.questions,
+        "questions": calls.questions,
         "settings": len(design.settings),
-        "rows": asked.questions * len(design.settings),
-        "router_calls": asked.prepared,
-        "worker_calls": sum(asked.arms.values()),
+        "rows": calls.questions * len(design.settings),
+        "router_calls": calls.prepared,
+        "worker_calls": sum(calls.arms.values()),
     }
 
 
 def describe(
-    asked: CallCounts, plan: Plan, design: Design, thresholds: SweepThresholds, there: int
+    calls: CallCounts, plan: Plan, design: Design, thresholds: SweepThresholds, available: int
 ) -> list[str]:
-    """Return the lines of the plan, the warning last. `there` is the benchmark's number of
-    questions.
+    """Return the printed lines of a plan.
+
+    Parameters
+    ----------
+    calls : CallCounts
+        The planned calls.
+    plan : Plan
+        What the sweep can detect.
+    design : Design
+        The settings of the sweep.
+    thresholds : SweepThresholds
+        The level, the power and the smallest effect that matters.
+    available : int
+        The number of questions of the benchmark.
+
+    Returns
+    -------
+    list of str
+        The lines. A warning is the last line.
     """
-    saved = {"router_calls": " (draws=nested would reuse router messages across r)"}
-    more = saved if design.kind == Draws.INDEPENDENT else {}
-    sizes = _sizes(asked, design).items()
+    nested = {"router_calls": " (draws=nested would reuse router messages across r)"}
+    remarks = nested if design.kind == Draws.INDEPENDENT else {}
     size_lines = []
-    for name, size in sizes:
-        size_lines.append(f"  {name.replace('_', ' '):18} {size:>12,}{more.get(name, '')}")
+    for name, size in _sizes(calls, design).items():
+        size_lines.append(f"  {name.replace('_', ' '):18} {size:>12,}{remarks.get(name, '')}")
     notes = []
     for text in missing_controls(design):
         notes.append(f"  NOTE: {text}")
     return [
         *size_lines,
-        *asked.planned.lines(),
+        *calls.planned.lines(),
         *notes,
-        *_simulated(plan, asked.questions, design, thresholds),
-        *_detectable(plan, asked.questions, thresholds, repeated(design.settings), there),
+        *_simulated(plan, calls.questions, design, thresholds),
+        *_detectable(plan, calls.questions, thresholds, repeated(design.settings), available),
     ]
 
 
 def _simulated(
     plan: Plan, questions: int, design: Design, thresholds: SweepThresholds
 ) -> list[str]:
-    """Return the simulated error rates that a verdict of this design quotes."""
+    """Return a line with the simulated error rates that a verdict of this design quotes."""
     clean, noisy = runs_of(design.settings)
     run = SimulatedDesign(
         questions,
@@ -150,8 +208,12 @@ def _simulated(
 
 
 def _detectable(
-    plan: Plan, questions: int, thresholds: SweepThresholds, once: str, there: int
+    plan: Plan, questions: int, thresholds: SweepThresholds, once: str, available: int
 ) -> list[str]:
+    """Return the lines about the detectable gain.
+
+    `once` names the options that repeat the arms that are run once.
+    """
     mde, grouped = plan.minimum_detectable_gain, plan.groups < questions
     few = _count(plan.groups, "group") if grouped else f"n={questions}"
     tests = _count(plan.router_counts, "router count") + (
@@ -163,7 +225,7 @@ def _detectable(
     needed = "no number" if plan.questions_needed is None else f"{plan.questions_needed:,}"
     lines = [
         f"  questions needed   {needed:>12}  to detect a gain of "
-        f"{100 * thresholds.effect_of_interest:.0f} points{'; see below on groups' * grouped}",
+        f"{100 * thresholds.effect_of_interest:.0f} points{'; see below on groups' if grouped else ''}",
         f"  detectable gain    {100 * mde:>12.1f}  points ({basis})",
         "    This holds for the comparison with the clean baseline. An excess must also pass the "
         "controls (direct,",
@@ -177,28 +239,34 @@ def _detectable(
             "measures by how much.",
         ]
     if mde > thresholds.effect_of_interest:
-        short, would = (
-            "",
-            [f"repeat what is run once ({once.removeprefix(' with ')})"] if once else [],
-        )
-        if plan.questions_needed is not None and there < plan.questions_needed:
-            short = f"the benchmark has {there:,} questions in all; "
-            # the effect that this number of questions detects
-            effect = math.ceil(100 * mde) / 100
-            would += [
-                "take a larger benchmark",
-                f"look for larger gains (verdict.effect_of_interest={effect:g})",
-            ]
-        elif not once:
-            would += [f"raise n to {needed}"]
-        would += ["test fewer router counts"] if plan.router_counts > 1 else []
-        would += ["test fewer models and benchmarks at once"] if plan.panel > 1 else []
-        lines.append(
-            f"  WARNING: this design cannot detect a gain of {100 * thresholds.effect_of_interest:.0f} points. "
-            f"A model with one would likely be called underpowered: {short}{', or '.join(would)}."
-        )
+        lines.append(_warning(plan, thresholds, once, available))
     return lines
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _warning(plan: Plan, thresholds: SweepThresholds, once: str, available: int) -> str:
+    """Return the warning that the smallest effect that matters is not detected, with advice."""
+    shortage, advice = "", []
+    if once:
+        advice.append(f"repeat the arms that are run once ({once.removeprefix(' with ')})")
+    needed = plan.questions_needed
+    if needed is not None and available < needed:
+        shortage = f"The benchmark has only {available:,} questions. "
+        # This effect is detected with the planned number of questions.
+        effect = math.ceil(100 * plan.minimum_detectable_gain) / 100
+        advice.append("choose a larger benchmark")
+        advice.append(f"look for larger gains (verdict.effect_of_interest={effect:g})")
+    elif needed is not None and not once:
+        advice.append(f"raise n to {needed:,}")
+    if plan.router_counts > 1:
+        advice.append("test fewer router counts")
+    if plan.panel > 1:
+        advice.append("test fewer models and benchmarks at once")
+    return (
+        f"  WARNING: this design cannot detect a gain of {100 * thresholds.effect_of_interest:.0f} points. "
+        f"A model with such a gain would likely be called underpowered. {shortage}"
+        f"{', or '.join(advice).capitalize()}."
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

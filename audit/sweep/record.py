@@ -1,6 +1,4 @@
-"""Line up the clean baseline and the noisy settings of one cell by item, and measure its run
-variance.
-"""
+"""Pair the clean baseline and the noisy settings of one cell by item, and measure run variance."""
 
 from __future__ import annotations
 
@@ -31,10 +29,20 @@ from audit.sweep.texts import TEXTS
 
 @dataclass(frozen=True)
 class Sweep:
-    """The clean baseline (n,) and the noisy settings (R, n) of one cell, item by item.
+    """Hold the outcomes of one cell, with the same items in the clean and the noisy arm.
 
-    routers: R router counts, rising. cluster: (n,) index of the cluster that resampling keeps
-    whole.
+    Attributes
+    ----------
+    routers : tuple of int
+        The R router counts, in ascending order.
+    question_ids : tuple of str
+        The n items.
+    clean : array (n,)
+        The values of the clean baseline (0-1), NaN without an answer.
+    noisy : array (R, n)
+        The values of the noisy arm at each router count.
+    cluster : array (n,)
+        The index of each item's cluster, which resampling keeps whole.
     """
 
     model: str
@@ -51,8 +59,9 @@ class Sweep:
         return len(self.question_ids)
 
     def answered(self) -> Sweep:
-        """Drop the router counts without any answered pair, which have no gain and no row in the
-        tables.
+        """Return the sweep without router counts at which no item has both answers.
+
+        At these counts there is no gain, and no row in the tables.
         """
         has_pairs = np.any(~np.isnan(self.noisy - self.clean), axis=1)
         compared = []
@@ -71,12 +80,13 @@ def sweep_of(cell: CellOutcomes, *, first_only: bool = False) -> Sweep:
     cell : CellOutcomes
         The outcomes.
     first_only : bool
-        Take the first replicate of each, as in song2026 (section 4.2), in place of the average.
+        Whether to use the first replicate of each arm only, as in song2026 (section 4.2). By
+        default replicates are averaged.
 
     Returns
     -------
     Sweep
-        Lined up by item.
+        The two arms with the same items.
 
     Raises
     ------
@@ -110,14 +120,25 @@ CLEAN = Setting(Arm.FORWARD_FULL, 1, 0)
 
 
 def label(setting: Setting) -> str:
-    """Return a setting in words: "noisy_rewrite r=3", "direct", or "forward_full r=1 #2" (third
-    replicate).
+    """Return the display name of a setting.
+
+    Parameters
+    ----------
+    setting : Setting
+        The setting.
+
+    Returns
+    -------
+    str
+        A name such as "noisy_rewrite r=3", "direct", or "forward_full r=1 #2" for the third
+        replicate.
     """
     text = str(setting.arm) if setting.arm == Arm.DIRECT else f"{setting.arm} r={setting.level}"
     return f"{text} #{setting.replicate}" if setting.replicate else text
 
 
-TREND_MIN = 4  # router counts of the ensemble control from which a line over r is removed, not only the mean
+# With at least this many router counts, a straight line over r is removed, not only the mean.
+TREND_MIN = 4
 
 
 def run_shifts(cells: Sequence[CellOutcomes], plausible_sd: float) -> RunShifts:
@@ -128,12 +149,12 @@ def run_shifts(cells: Sequence[CellOutcomes], plausible_sd: float) -> RunShifts:
     cells : sequence of CellOutcomes
         The panel.
     plausible_sd : float
-        Largest plausible standard deviation, used if a side was not repeated.
+        The largest plausible standard deviation, which is used for a side that was not repeated.
 
     Returns
     -------
     RunShifts
-        Variances of the noisy arm and of all others.
+        The variances of the noisy arm and of all other arms.
     """
     return RunShifts(
         noisy=pooled_run_variance(map(noisy_contrasts, cells), plausible_sd),
@@ -155,7 +176,7 @@ def cell_shifts(cell: CellOutcomes, panel: RunShifts) -> RunShifts:
     Returns
     -------
     RunShifts
-        The panel's variances, or larger ones if the cell's own runs differ by more.
+        The variances of the panel, or larger variances if the runs of the cell differ by more.
     """
     sd = panel.plausible_sd
     return RunShifts(
@@ -166,7 +187,7 @@ def cell_shifts(cell: CellOutcomes, panel: RunShifts) -> RunShifts:
 
 
 def noisy_contrasts(cell: CellOutcomes) -> RunContrasts:
-    """Return the contrasts of the noisy arm: its replicates against each other.
+    """Return the contrasts that estimate the run variance of the noisy arm.
 
     Parameters
     ----------
@@ -176,13 +197,13 @@ def noisy_contrasts(cell: CellOutcomes) -> RunContrasts:
     Returns
     -------
     RunContrasts
-        If noisy was run once: residuals of its accuracies over r around a line and a separate level
-        at the smallest r.
+        Differences between replicates. If the noisy arm was run once, they are the residuals of its
+        accuracies around a line over r, with a separate level at the smallest r.
 
     Notes
     -----
-    An effect at a single other r makes the estimate larger. A shift that all r of the one replicate
-    share is not in it: see `RunShifts.tested`.
+    With a single replicate, an effect at only one of the larger r makes the estimate larger. A
+    shift that all r of this replicate share cannot be estimated: see `RunShifts.tested`.
     """
     settings = cell.settings_of(Arm.NOISY_REWRITE)
     groups = []
@@ -199,9 +220,7 @@ def noisy_contrasts(cell: CellOutcomes) -> RunContrasts:
 
 
 def run_contrasts(cell: CellOutcomes) -> RunContrasts:
-    """Return the contrasts of the controls.
-
-    They are runs of one setting against each other, and the ensemble control around its trend.
+    """Return the contrasts that estimate the run variance of the controls.
 
     Parameters
     ----------
@@ -211,13 +230,14 @@ def run_contrasts(cell: CellOutcomes) -> RunContrasts:
     Returns
     -------
     RunContrasts
-        Runs that repeat another answer for answer are counted once.
+        Differences between runs of one setting, and residuals of the ensemble control around its
+        trend. A run with exactly the answers of another run is not counted again.
 
     Notes
     -----
-    The ensemble control changes smoothly with r, if at all. So the residuals around a straight line
-    over r (around the mean, below TREND_MIN router counts) are run variance too. A bent trend makes
-    the estimate larger.
+    The ensemble control changes smoothly with r, if at all. So its residuals around a straight line
+    over r are run variance too. With fewer than TREND_MIN router counts, the mean replaces the
+    line. A curved trend makes the estimate larger.
     """
     ensemble = []
     for s in cell.settings:
@@ -236,9 +256,12 @@ def run_contrasts(cell: CellOutcomes) -> RunContrasts:
 
 
 def _alike(settings: Iterable[Setting]) -> list[tuple[list[Setting], FloatArray]]:
-    """Group settings that differ in their replicate alone, with the mean as their trend."""
-    groups = (list(group) for _, group in groupby(sorted(settings), key=lambda s: (s.arm, s.level)))
-    return [(group, np.ones((len(group), 1))) for group in groups]
+    """Group settings that differ only in their replicate, with the mean as their trend."""
+    groups = []
+    for _, group in groupby(sorted(settings), key=lambda s: (s.arm, s.level)):
+        replicates = list(group)
+        groups.append((replicates, np.ones((len(replicates), 1))))
+    return groups
 
 
 def _contrasts(
@@ -253,10 +276,20 @@ def _contrasts(
 
 @dataclass(frozen=True)
 class NoiseFloor:
-    """Clean against clean through the same test, over every ordered pair of clean replicates.
+    """Hold the result of clean against clean, over every ordered pair of clean replicates.
 
-    It is not available if no two replicates share an answered question. rejection_rate: share of
-    the one-sided comparisons that reject. mean_absolute_gain: mean |gain|.
+    Attributes
+    ----------
+    available : bool
+        False if no two replicates share an answered question.
+    replicates, comparisons : int
+        The number of clean replicates, and of ordered pairs of them.
+    rejection_rate : float or None
+        The share of the one-sided tests that reject.
+    mean_absolute_gain : float or None
+        The mean of the absolute differences of accuracy.
+    sentence : str
+        The result in words.
     """
 
     available: bool
@@ -270,7 +303,7 @@ class NoiseFloor:
 def noise_floor(
     cell: CellOutcomes, *, rng: np.random.Generator, alpha: float, n_permutations: int = N_RESAMPLES
 ) -> NoiseFloor:
-    """Compare clean with clean: test the replicates of `forward_full` at r=1 against each other.
+    """Test the replicates of the clean baseline (`forward_full` at r=1) against each other.
 
     Parameters
     ----------
@@ -286,15 +319,19 @@ def noise_floor(
     Returns
     -------
     NoiseFloor
-        Every rejection is a false positive, as the replicates differ only in their seeds. Pairs
-        share replicates, so the rate has fewer degrees of freedom than the number of pairs
-        suggests.
+        The rate of rejections. Every rejection is a false positive, since the replicates differ
+        only in their seeds.
+
+    Notes
+    -----
+    Each replicate is in several pairs, so the pairs are not independent and the rate is less
+    precise than their number suggests.
     """
     settings = replicates_of(cell, Arm.FORWARD_FULL, 1)
     c = len(settings)
-    clean = (
-        to_values(np.stack([cell.row(s) for s in settings])) if settings else np.empty((0, cell.n))
-    )
+    clean: FloatArray = np.empty((0, cell.n))
+    if settings:
+        clean = to_values(np.stack(list(map(cell.row, settings))))
     pairs = list(permutations(clean, 2))
     gains = []
     for a, b in pairs:
@@ -308,7 +345,8 @@ def noise_floor(
     for a, b in pairs:
         p = paired_test(a[None], b[None], cell.cluster, rng=rng, n_permutations=n_permutations)
         rejected += p <= alpha
-    sd = float(np.sqrt(np.mean(gain**2)))  # The spread is around the expected gain of 0.
+    # The standard deviation is around 0, which is the expected gain between replicates.
+    sd = float(np.sqrt(np.mean(gain**2)))
     reason = because(
         "clean_against_clean", runs=c, rejected=rejected, pairs=len(pairs), alpha=alpha, sd=sd
     )

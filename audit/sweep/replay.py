@@ -1,8 +1,8 @@
-"""Answer the router messages of an earlier run with another model (`messages_from=RUN_DIR`).
+"""Let another model answer from the router messages of an earlier run (`messages_from=RUN_DIR`).
 
 No router is called. The messages are copied beside the shards of the new run (`messages.arrow`), so
-that it can be rebuilt by itself. Such a run is the hint reference of the earlier run
-(`same_messages`).
+the new run does not need the earlier run again. The new run can serve as the hint reference of the
+earlier run (`same_messages`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,26 +47,24 @@ def resolve_sweep(
     Returns
     -------
     ResolvedRun
-        Its stored messages are checked against the sampled questions.
+        The run. If it uses stored messages, they were checked against the sampled questions.
 
     Raises
     ------
     ConfigError
-        If the earlier run has another aggregator or a summary, or lacks messages of these
-        questions.
+        If the earlier run has another aggregator, if the aggregator is a summary, or if messages
+        for these questions are missing.
     """
-    resolved, aggregator = (
-        resolve_run(SWEEP, _sized(config), only=only),
-        Aggregator(config.aggregator),
-    )
+    resolved = resolve_run(SWEEP, _sized(config), only=only)
+    aggregator = Aggregator(config.aggregator)
     if config.messages_from is None:
         return replace(resolved, own=lambda run_dir: SweepState(aggregator))
     earlier = Path(config.messages_from)
     stored_aggregator = aggregator_of(earlier)
     if aggregator == Aggregator.SUMMARY or stored_aggregator != aggregator:
         raise ConfigError(
-            f"aggregator is {aggregator}, and that of {earlier} is {stored_aggregator}. Expected the same in both, "
-            "concatenate or vote. A summary cannot be answered again, as each run would write its own."
+            f"aggregator is {aggregator}, and that of {earlier} is {stored_aggregator}. Expected the same in both: "
+            "concatenate or vote. Stored summaries cannot be used. Example: aggregator=concatenate."
         )
     table = _messages(earlier, config.messages_of, resolved)
 
@@ -77,7 +75,18 @@ def resolve_sweep(
 
 
 def aggregator_of(run_dir: Path) -> Aggregator:
-    """Return the aggregator of a run, as its manifest has it; the default without an entry."""
+    """Return the aggregator of a run from its manifest.
+
+    Parameters
+    ----------
+    run_dir : Path
+        The run directory.
+
+    Returns
+    -------
+    Aggregator
+        The aggregator; the default if the run has no manifest, or its manifest no entry.
+    """
     config = Manifest.load(run_dir).config if (run_dir / MANIFEST).is_file() else {}
     return Aggregator(config.get("aggregator", Aggregator.CONCATENATE))
 
@@ -92,9 +101,11 @@ def reachable(config: SweepConfig) -> tuple[int | None, str]:
 
     Returns
     -------
-    tuple of (int or None, str)
-        None if no number of questions is enough. The text states in brackets how fewer questions
-        would be enough; it is empty if every arm is repeated.
+    questions : int or None
+        The number; None if no number of questions is enough.
+    hint : str
+        A remark in brackets: the smaller number that is enough with more replicates, and their
+        options. It is empty if every arm is repeated.
     """
     settings, sizes = design_of(config).settings, _sizes(config)
     options = repeated(settings)
@@ -109,16 +120,17 @@ def _sizes(config: SweepConfig) -> tuple[SweepThresholds, int]:
 
 
 def _sized(config: SweepConfig) -> SweepConfig:
-    """Return the options with n=null replaced by that of the earlier run, or by the number that is
-    needed.
+    """Return the options with n=null replaced by a number.
+
+    The number is that of the earlier run if its messages are used, else the number that is needed.
     """
     if config.n is not None:
         return config
     if config.messages_from is not None:
         return replace(config, n=Manifest.load(config.messages_from).config["n"])
     available = len(open_benchmark(config.benchmark, seed=config.seed).census.frame)
-    # The sampling error of the items decides. If an arm is run once, no number may be enough, and
-    # all would be asked.
+    # `needed` counts the sampling error of items only. If an arm is run once, `needed_of` may find
+    # no number that is enough, and then every question would be asked.
     return sized(config, needed(*_sizes(config)), available)
 
 
@@ -128,8 +140,9 @@ def _save(table: pa.Table, run_dir: Path) -> None:
 
 
 def _router_sets(resolved: ResolvedRun) -> list[tuple[str, int, int]]:
-    """Return (arm, r, replicate) of the router sets with messages, sorted. Raises ConfigError if
-    none has.
+    """Return (arm, r, replicate) of the router sets with messages, sorted.
+
+    Raises ConfigError if no router set has messages.
     """
     parts = set()
     for p in resolved.design.parts:
@@ -137,23 +150,24 @@ def _router_sets(resolved: ResolvedRun) -> list[tuple[str, int, int]]:
             parts.add((str(p.arm), max(p.levels), p.replicate))
     if not parts:
         raise ConfigError(
-            "messages_from is set, and no arm here has messages. Example: 'arms=[noisy_rewrite]'."
+            "messages_from is set, and no arm of this run has router messages. "
+            "Expected forward_full or noisy_rewrite. Example: 'arms=[noisy_rewrite]'."
         )
     return sorted(parts)
 
 
 def _messages(run_dir: Path, model_name: str | None, resolved: ResolvedRun) -> pa.Table:
-    """Return key and messages of every router set that the design needs.
+    """Return the keys and messages of every router set that the design needs.
 
-    Raises ConfigError if the earlier run has several models and none is named, or if its questions
-    or draws differ.
+    Raises ConfigError if the earlier run has several models and `messages_of` is not set, or if its
+    questions or draws differ.
     """
     questions: dict[tuple[str, str], tuple[list[str], int | None]] = {}
     for sample in resolved.samples:
         questions |= {(q.benchmark, q.id): (list(q.options), q.gold) for q in sample.questions()}
     needed = []
-    for place, part in product(questions, _router_sets(resolved)):
-        needed.append(place + part)
+    for question_key, router_set in product(questions, _router_sets(resolved)):
+        needed.append(question_key + router_set)
     wanted = frozenset(needed)
     models: set[str] = set()
     kept: dict[tuple[Any, ...], list[str]] = {}
@@ -163,27 +177,28 @@ def _messages(run_dir: Path, model_name: str | None, resolved: ResolvedRun) -> p
             continue
         if (list(options), gold) != questions[key[0], key[1]] or draws != resolved.design.kind:
             raise ConfigError(
-                f"{run_dir} asked {key[1]} of {key[0]} with other options or draws. Type the command of that run, "
+                f"{run_dir} asked {key[1]} of {key[0]} with other options or draws. Expected the command of that run "
                 "with another model and messages_from."
             )
         kept[tuple(key)] = messages or []
     if model_name not in (models if len(models) > 1 else {None, *models}):
         raise ConfigError(
-            f"{run_dir} holds messages of {', '.join(sorted(models))}. Expected messages_of=<one of them>."
+            f"{run_dir} has messages of {', '.join(sorted(models))}. Expected one of these models. "
+            f"Example: messages_of={min(models, default='MODEL')}."
         )
     missing = [key for key in needed if key not in kept]
     if missing:
         benchmark, question, arm, r, replicate = missing[0]
         raise ConfigError(
             f"{run_dir} has no messages of {len(missing):,} router sets of this design, such as {arm} r={r} "
-            f"#{replicate} of {question} in {benchmark}. Type the command of that run (n, r, arms, replicates, seed), "
-            "with another model and messages_from."
+            f"#{replicate} of {question} in {benchmark}. Expected the command of that run (n, r, arms, replicates, "
+            "seed) with another model and messages_from."
         )
     return _as_table(kept)
 
 
 def _as_table(kept: Mapping[tuple[Any, ...], list[str]]) -> pa.Table:
-    """Return the messages by key of their router set as columns."""
+    """Return the messages as a table, with the key of their router set."""
     text, count = pa.string(), pa.int32()
     types = (text, text, text, count, count)
     schema = pa.schema([*zip(KEY, types, strict=True), ("router_messages", pa.list_(text))])
@@ -193,36 +208,35 @@ def _as_table(kept: Mapping[tuple[Any, ...], list[str]]) -> pa.Table:
 def same_messages(
     cells: Sequence[CellOutcomes], run_dirs: Sequence[Path], references: Sequence[Path]
 ) -> dict[tuple[str, str], CellOutcomes]:
-    """Return the hint reference of each cell: the cell of another run that was sent its very
-    messages.
+    """Find the hint reference of each cell: a cell of another run with exactly its messages.
 
     Parameters
     ----------
     cells : sequence of CellOutcomes
         The tested cells.
     run_dirs : sequence of Path
-        Their runs.
+        The runs of these cells.
     references : sequence of Path
-        Runs with messages_from.
+        Runs of other models with messages_from.
 
     Returns
     -------
     dict
-        By (model, benchmark).
+        The cell of the reference by (model, benchmark) of the tested cell.
 
     Raises
     ------
     DataError
-        If a reference run has the messages of none of the cells, or is a run of the model that it
-        judges.
+        If the messages of a reference run are not those of any cell, or if the run is of the tested
+        model itself.
     """
     matched: dict[tuple[str, str], CellOutcomes] = {}
     tested = _digests(run_dirs) if references else {}
     for run_dir in references:
         outcomes = {(c.model, c.benchmark): c for c in read_outcomes(run_dir, SCHEMA).cells}
         same = []
-        for (other, theirs), (key, sent) in product(_digests([run_dir]).items(), tested.items()):
-            if other[1] == key[1] and theirs and theirs.items() <= sent.items():
+        for (other, digests), (key, sent) in product(_digests([run_dir]).items(), tested.items()):
+            if other[1] == key[1] and digests and digests.items() <= sent.items():
                 same.append((key, other))
         if not same:
             raise DataError(
@@ -235,9 +249,9 @@ def same_messages(
                     f"The model of {run_dir} is {key[0]} itself. Expected another model as hint reference."
                 )
             matched[key] = outcomes[other]
-    keys = [(cell.model, cell.benchmark) for cell in cells]
     of_cells = {}
-    for key in keys:
+    for cell in cells:
+        key = (cell.model, cell.benchmark)
         if key in matched:
             of_cells[key] = matched[key]
     return of_cells
@@ -246,6 +260,7 @@ def same_messages(
 def _digests(
     run_dirs: Sequence[Path],
 ) -> dict[tuple[str, str], dict[tuple[str, str, int, int], bytes]]:
+    """Return a digest of the messages of each row, by model, benchmark and setting."""
     out: dict[tuple[str, str], dict[tuple[str, str, int, int], bytes]] = {}
     for model, benchmark, question, arm, routers, replicate, messages in _rows(run_dirs):
         sent = out.setdefault((model, benchmark), {})
@@ -256,7 +271,7 @@ def _digests(
 
 
 def _rows(run_dirs: Sequence[Path], *more: str) -> Iterator[tuple[Any, ...]]:
-    """Yield model, key, router messages and further columns of every row."""
+    """Yield the model, key, router messages and further columns of every row."""
     columns = ("model", *KEY, "router_messages", *more)
     for batch in iter_columns(list(run_dirs), SCHEMA, columns):
         yield from zip(*(plain_values(batch.column(name)) for name in columns), strict=True)

@@ -1,7 +1,7 @@
-"""Build the report of one run, or of several runs merged into one panel, from their shards.
+"""Judge one run, or several runs as one panel, from their shards.
 
-The shards are read in two passes. The first reads outcomes, and the second every text with the rows
-of the drill-down.
+The shards are read in two passes. The first reads the outcomes. The second reads every text, and
+the rows of the list of answers on the page.
 """
 
 from collections import Counter
@@ -35,28 +35,39 @@ from audit.sweep.replay import aggregator_of, same_messages
 from audit.sweep.self_test import MAX_TEXT_QUESTIONS
 from audit.sweep.vocabulary import RunVerdict
 
-_TEXTS = TextRow._fields[
-    :-1
-]  # columns of a shard, without the aggregator, which belongs to the run
-# columns with distinct values, for which sharing saves nothing
-_ALL_DIFFERENT = (
-    "prompt",
-    "request_sha256",
-)
+# These fields are columns of a shard. The last field is the aggregator, which the manifest holds.
+_TEXTS = TextRow._fields[:-1]
+# The values of these columns differ in nearly every row, so sharing equal values saves no memory.
+_ALL_DIFFERENT = ("prompt", "request_sha256")
 
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """Hold the outcomes and answers that the first pass reads."""
+    """Hold the outcomes and answers of a run, which the first pass reads."""
 
     run_dir: Path
     outcomes: Outcomes
 
 
 def read_run(run_dir: Path) -> LoadedRun:
-    """Read the shards of a run in a first pass.
+    """Read the outcomes and answers of a run in a first pass over its shards.
 
-    Raises ShardError and DataError as `read_outcomes` does.
+    Parameters
+    ----------
+    run_dir : Path
+        The run directory.
+
+    Returns
+    -------
+    LoadedRun
+        The outcomes and answers.
+
+    Raises
+    ------
+    ShardError
+        If the run has no shards.
+    DataError
+        If the shards cannot be read as outcomes (see `read_outcomes`).
     """
     return LoadedRun(run_dir, read_outcomes(run_dir, SCHEMA, answers=True))
 
@@ -64,25 +75,26 @@ def read_run(run_dir: Path) -> LoadedRun:
 def read_texts(
     reads: Sequence[LoadedRun], questions: Collection[tuple[str, str]] | None
 ) -> tuple[MeasuredTexts, DrillRows]:
-    """Read the shards in a second pass.
+    """Read the texts of all runs in a second pass over their shards.
 
     Parameters
     ----------
     reads : sequence of LoadedRun
         The first pass over each run.
     questions : collection of (benchmark, question id) or None
-        The questions of the drill-down; None for all.
+        The questions in the list of answers; None for all.
 
     Returns
     -------
     tuple of MeasuredTexts and DrillRows
-        The measures of all texts, and the rows of the drill-down.
+        The measures of all texts, and the rows of the list of answers.
     """
-    cells = []
+    probed: dict[tuple[str, str], frozenset[str]] = {}
+    settings: dict[tuple[str, str], int] = {}
     for read in reads:
-        cells += read.outcomes.cells
-    probed = {(c.model, c.benchmark): frozenset(c.question_ids[:MAX_TEXT_QUESTIONS]) for c in cells}
-    settings = {(c.model, c.benchmark): len(c.settings) for c in cells}
+        for c in read.outcomes.cells:
+            probed[c.model, c.benchmark] = frozenset(c.question_ids[:MAX_TEXT_QUESTIONS])
+            settings[c.model, c.benchmark] = len(c.settings)
     kept = DrillRows()
 
     def rows() -> Iterator[TextRow]:
@@ -103,27 +115,40 @@ def read_texts(
 
 
 def _rows(batch: pa.RecordBatch, aggregator: Aggregator) -> list[TextRow]:
-    # Neighbouring rows have the same questions, so values are shared within a batch.
+    """Return the rows of a batch with their texts."""
+    # Neighbouring rows belong to the same question, so equal values are stored once.
     shared: dict[str, str] = {}
     columns = []
     for name in _TEXTS:
         values = batch.column(name)
-        columns.append(
-            plain_values(values) if name in _ALL_DIFFERENT else shared_values(values, shared)
-        )
+        if name in _ALL_DIFFERENT:
+            columns.append(plain_values(values))
+        else:
+            columns.append(shared_values(values, shared))
     return list(map(TextRow, *columns, repeat(aggregator)))
 
 
-# Limits of the drill-down. Beyond them, whole questions are left out at random.
-MAX_ROWS_ON_PAGE = 100_000  # 33 bytes each
-MAX_QUESTIONS_ON_PAGE = 20_000  # about 100 bytes each, without the texts
+# These limit the list of answers. Beyond them, whole questions are left out at random.
+MAX_ROWS_ON_PAGE = 100_000  # a row takes 33 bytes without its texts
+MAX_QUESTIONS_ON_PAGE = 20_000  # a question takes about 100 bytes without its texts
 
 
 @dataclass(frozen=True)
 class Behind:
-    """Hold the data behind a verdict.
+    """Hold the data from which a verdict was made, for the page.
 
-    listed: the rows of the drill-down. seed: the seed that selects the texts if not all fit.
+    Attributes
+    ----------
+    dirs : sequence of Path
+        The run directories.
+    cells : list of CellOutcomes
+        The outcomes of the panel.
+    listed : DrillRows
+        The rows of the list of answers.
+    seed : int
+        The seed that selects the texts if not all fit.
+    max_text_bytes : int
+        The limit of the texts on the page.
     """
 
     dirs: Sequence[Path]
@@ -143,7 +168,7 @@ def judge(
     references: Sequence[Path] = (),
     reads: Sequence[LoadedRun] | None = None,
 ) -> tuple[RunVerdict, Behind]:
-    """Judge one run, or several as one panel.
+    """Judge one run, or several runs as one panel.
 
     Parameters
     ----------
@@ -181,7 +206,8 @@ def judge(
     for read in reads:
         cells += read.outcomes.cells
         loaded = load_sensitivity(read.run_dir)
-        sensitivity.update({(c.model, c.benchmark): loaded for c in read.outcomes.cells})
+        for c in read.outcomes.cells:
+            sensitivity[c.model, c.benchmark] = loaded
     cells.sort(key=lambda c: (c.model, c.benchmark))
     texts, listed = read_texts(reads, drawn_questions(cells, seed))
     without_deleted = []
@@ -206,30 +232,30 @@ def judge(
     for result in run.results:
         loaded = sensitivity[result.model, result.benchmark]
         quoted.append(with_reservations(result, "sweep", {}, loaded, Field(result.n_questions)))
-    return replace(run, results=tuple(quoted)), Behind(dirs, cells, listed, seed)
+    behind = Behind(dirs, cells, listed, seed)
+    return replace(run, results=tuple(quoted)), behind
 
 
 def analysis_options(run_dirs: Sequence[Path], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of an analysis.
-
-    An option that is not given comes from the manifests of the runs, or else is the default.
+    """Complete the options of an analysis from the manifests of its runs.
 
     Parameters
     ----------
     run_dirs : sequence of Path
         The runs.
     given : mapping
-        The given options; None for those that are not given.
+        The options that the user gave; None for the others.
 
     Returns
     -------
     dict
-        seed, thresholds, control benchmark and references.
+        The seed, thresholds, control benchmark and references. Those that neither the user nor a
+        manifest gives are left out.
 
     Raises
     ------
     ConfigError
-        If the runs were judged with different options.
+        If the manifests differ in an option that the user did not give.
     """
     options: dict[str, Any] = {}
     for name, value in given.items():
@@ -262,8 +288,8 @@ def _disagreeing(name: str, values: Sequence[tuple[Path, Any]]) -> str:
     listed = "; ".join(f"{run_dir}: {value}" for run_dir, value in values)
     advice = f"Example: --{name.replace('_', '-')} {values[0][1]}."
     if name == "thresholds":
-        advice = "Run them again with the same verdict.*: stored answers are kept."
-    return f"The {name} of these runs differ: {listed}. Expected one for all. {advice}"
+        advice = "Run them again with the same verdict.* options. Stored answers are kept."
+    return f"The values of {name} of these runs differ: {listed}. Expected the same value for all. {advice}"
 
 
 def check_panel(reads: Sequence[LoadedRun]) -> list[CellRows]:
@@ -277,12 +303,12 @@ def check_panel(reads: Sequence[LoadedRun]) -> list[CellRows]:
     Returns
     -------
     list of CellRows
-        The numbers of rows that are stored and expected, over all runs.
+        The numbers of stored and of expected rows, over all runs.
 
     Raises
     ------
     DataError
-        If a model on a benchmark comes from two runs or in two revisions.
+        If the same model and benchmark are in two runs, or in two revisions.
     """
     runs_of_cell: dict[tuple[str, str], list[tuple[str, Path]]] = {}
     rows: list[CellRows] = []
@@ -296,7 +322,7 @@ def check_panel(reads: Sequence[LoadedRun]) -> list[CellRows]:
             listed = "; ".join(f"{revision} in {run_dir}" for revision, run_dir in sorted(runs))
             raise DataError(
                 f"{model} on {benchmark} was run in {len(revisions)} revisions: {listed}. Expected "
-                "one. Report them separately, or give one of the runs another model name. "
+                "one revision. Report them separately, or give one of the runs another model name. "
                 f"Example: model.{model}.name={model}_new."
             )
         if len(runs) > 1:
@@ -305,7 +331,7 @@ def check_panel(reads: Sequence[LoadedRun]) -> list[CellRows]:
                 f"{model} on {benchmark} is in several runs: {listed}. "
                 "Expected each model and benchmark in one run only, so that no question is counted twice."
             )
-    # A model that failed in one run may have been run in another.
+    # A model that failed in one run may have succeeded in another, whose rows then count.
     kept = []
     for row in rows:
         if row.found or (row.model, row.benchmark) not in runs_of_cell:
@@ -319,30 +345,30 @@ def drawn_questions(
     max_rows: int = MAX_ROWS_ON_PAGE,
     max_questions: int = MAX_QUESTIONS_ON_PAGE,
 ) -> set[tuple[str, str]] | None:
-    """Select the questions of the drill-down.
+    """Select the questions in the list of answers.
 
     Parameters
     ----------
     cells : sequence of CellOutcomes
         All cells of the panel.
     seed : int
-        Orders the questions.
+        Seed of the random selection.
     max_rows, max_questions : int
-        Limits of the page.
+        The limits of the page.
 
     Returns
     -------
     set of (benchmark, question id) or None
-        As many as fit; None for all.
+        As many questions as fit; None if all fit.
     """
     rows: Counter[tuple[str, str]] = Counter()
     for c in cells:
         counts = np.count_nonzero(c.state != State.ABSENT, axis=0).tolist()
-        rows.update({(c.benchmark, q): n for q, n in zip(c.question_ids, counts, strict=True)})
+        for question_id, count in zip(c.question_ids, counts, strict=True):
+            rows[c.benchmark, question_id] += count
     if rows.total() <= max_rows and len(rows) <= max_questions:
         return None
     return set(that_fit(rows, max_rows, seed)[:max_questions])
 
 
 REPORT = Report(judge, takes=("seed", "control_benchmark"), options=analysis_options)
-report_runs, build_report, verdict_of = REPORT.of_runs, REPORT.build, REPORT.verdict_of

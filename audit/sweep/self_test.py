@@ -1,7 +1,7 @@
-"""Inject faults into a copy of the run's outcomes, each of which one gate must catch.
+"""Inject faults into a copy of the run's outcomes. One gate must catch each fault.
 
-A gate that failed before, or does not apply, cannot show it; the result states this and does not
-count as caught.
+A gate that failed before the fault, or that does not apply, cannot show that it catches the fault.
+The result then states the reason, and the fault does not count as caught.
 """
 
 from dataclasses import replace
@@ -16,11 +16,10 @@ from audit.sweep.design import Arm, SweepThresholds
 from audit.sweep.messages import TextMeasures
 from audit.sweep.vocabulary import SelfTest
 
-MAX_TEXT_QUESTIONS = 200  # questions in which the text fault is injected, at most
-GUESSERS = 500  # guessed baselines that the gate against guessing must stop
-GUESSERS_PASSED_MAX = (
-    0.10  # share of guessers that the gate may pass; two standard errors imply 0.023
-)
+MAX_TEXT_QUESTIONS = 200  # the text fault is injected into at most this many questions
+GUESSERS = 500  # the number of guessed baselines that `above_chance` is tested with
+# The gate may pass at most this share of guessers. Its two standard errors imply a share of 0.023.
+GUESSERS_PASSED_MAX = 0.10
 
 
 def self_test(
@@ -44,12 +43,12 @@ def self_test(
     texts : TextMeasures, optional
         Measures of its texts.
     clean_sent : TextMeasures, optional
-        As in `MeasuredTexts`; None skips the text fault.
+        The measures of `MeasuredTexts.clean_sent`; None skips the text fault.
 
     Returns
     -------
     tuple of SelfTest
-        One for each fault.
+        One result for each fault.
     """
     chance_before = gates.above_chance(cell, limits)
     shifted, note = None, ""
@@ -73,12 +72,10 @@ def self_test(
     broken = cell.state.copy()
     broken[noisy] = broken[noisy][:, order]
     before = gates.pairing(cell, texts, limits)
-    paired, agree = (
-        None,
-        "The noisy answers agree too little with each other to show their pairing.",
-    )
+    paired = None
+    agreement_note = "The noisy answers agree too little with each other to show their pairing."
     if before.status == Status.FAIL or before.numbers.get("noisy_compared"):
-        paired, agree = gates.pairing(replace(cell, state=broken), texts, limits), ""
+        paired, agreement_note = gates.pairing(replace(cell, state=broken), texts, limits), ""
     faults = (
         ("every gold label moved to the next option", chance_before, shifted, note),
         ("half of the answers made unreadable", gates.parseability(cell, limits), unreadable, ""),
@@ -88,23 +85,26 @@ def self_test(
             sent,
             "" if sent else "This run has no stored texts.",
         ),
-        ("question ids of the noisy arm shuffled", before, paired, agree),
+        ("question ids of the noisy arm shuffled", before, paired, agreement_note),
     )
     guessed = _baseline_guessed(cell, limits, chance_before, rng)
-    return (*(_result(cell, *fault) for fault in faults), guessed)
+    results = []
+    for fault in faults:
+        results.append(_result(cell, *fault))
+    return (*results, guessed)
 
 
 def _baseline_guessed(
     cell: CellOutcomes, limits: SweepThresholds, before: Gate, rng: Generator
 ) -> SelfTest:
-    """Replace the clean baseline by many guessers: question i is right with probability 1/k_i in
-    every run.
+    """Replace the clean baseline by many guessers, and count those that the gate passes.
 
-    A gate at two standard errors passes some guessers by luck: 2.3 % in the limit, up to 4.8 % of
-    those with 30 to 99 questions (exact binomial, two to ten options, one clean run). So GUESSERS
-    are drawn, and the fault is caught if at most GUESSERS_PASSED_MAX of them pass. A gate that
-    passes 4.8 % is called missed less than once in 100,000 cells; a gate at a single standard error
-    (16 %) nearly always.
+    A guesser answers a question with k options right with probability 1/k, in every run. A gate at
+    two standard errors passes some guessers by luck: 2.3 % in the limit, and up to 4.8 % with 30 to
+    99 questions (exact binomial, two to ten options, one clean run). So GUESSERS are drawn, and the
+    fault is caught if the gate passes at most GUESSERS_PASSED_MAX of them. With a gate that passes
+    4.8 %, the fault is called missed in less than one of 100,000 cells. With a gate at one standard
+    error, which passes 16 %, it is nearly always called missed.
     """
     fault = "clean baseline replaced by guesses"
     if before.status != Status.PASS:
@@ -115,14 +115,13 @@ def _baseline_guessed(
         if s.level <= 1 and s.arm in (Arm.DIRECT, Arm.FORWARD_FULL):
             rows.append(k)
     clean = [cell.settings[k].arm == Arm.FORWARD_FULL for k in rows]
-    part = replace(cell, settings=tuple(cell.settings[k] for k in rows), state=cell.state[rows])
+    settings = tuple(cell.settings[k] for k in rows)
+    part = replace(cell, settings=settings, state=cell.state[rows])
     passed, numbers = 0, []
-    # By the number of right answers, as the gate reads the mean alone.
+    # The gate reads the mean only, so its result is stored by the number of right answers.
     of_total: dict[int, Gate] = {}
-    state, guess = (
-        part.state.copy(),
-        np.where(cell.n_options > 0, 1 / np.maximum(cell.n_options, 1), 0.0),
-    )
+    state = part.state.copy()
+    guess = np.where(cell.n_options > 0, 1 / np.maximum(cell.n_options, 1), 0.0)
     for _ in range(GUESSERS):
         right = rng.random((sum(clean), cell.n)) < guess
         total = int(right.sum())
@@ -134,9 +133,9 @@ def _baseline_guessed(
         numbers.append(float("nan") if gate.number is None else gate.number)
     caught = passed <= GUESSERS_PASSED_MAX * GUESSERS
     detail = (
-        f"The gate stopped {GUESSERS - passed} of {GUESSERS} guessers ({1 - GUESSERS_PASSED_MAX:.0%} needed: some pass "
-        f"by luck). Its number went from {before.number or 0.0:.3g} to {np.mean(numbers):.2f} on average (threshold "
-        f"{limits.above_chance_standard_errors:g})."
+        f"The gate stopped {GUESSERS - passed} of {GUESSERS} guessers. Expected {1 - GUESSERS_PASSED_MAX:.0%}, since "
+        f"some pass by luck. Its number went from {before.number or 0.0:.3g} to {np.mean(numbers):.2f} on average "
+        f"(threshold {limits.above_chance_standard_errors:g})."
     )
     status = "caught" if caught else "missed"
     return SelfTest(cell.model, cell.benchmark, fault, before.name, status, bool(caught), detail)
@@ -145,6 +144,7 @@ def _baseline_guessed(
 def _result(
     cell: CellOutcomes, fault: str, before: Gate, after: Gate | None, note: str = ""
 ) -> SelfTest:
+    """Return the result of a fault from the gate before and after it."""
     caught: bool | None = None
     if before.status == Status.FAIL:
         status, detail = "already_failing", f"The gate failed before the fault: {before.detail}"

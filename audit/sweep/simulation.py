@@ -1,13 +1,14 @@
-"""Simulated models of known truth for the calibration: designs, worlds, and outcomes drawn from
-them (pure).
+"""Simulate models whose true gain is known, for the calibration.
 
-Question i is answered right with probability theta_i, Beta distributed
-(`statistics.item_response`). A world (`judging.world`) says what else is true. In a null world
-noisy beats some control by nothing, so that no `excess` is right; if there is a gain, clearing is
-wrong."""
+The module defines the designs and worlds, and draws outcomes from them without I/O. Question i is
+answered right with probability theta_i, which has a Beta distribution (`statistics.item_response`).
+A world (`judging.world`) defines every other effect. In a null world, the noisy arm does not truly
+beat every control, so the verdict `excess` is wrong. In a world with a gain, a clearance is wrong.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import scipy
@@ -27,9 +28,29 @@ N_OPTIONS = 4
 class Design:
     """Describe a simulated sweep.
 
-    Router counts are 1 to `routers`. Accuracies, discordance and correlation are 0-1. `correlation`
-    is that of the noisy arm over r on the latent normal scale, for nested draws only. `panel` is
-    the number of models that are judged together.
+    Attributes
+    ----------
+    n : int
+        The number of questions.
+    routers : int
+        The number of router counts, which are 1 to `routers`.
+    draws : str
+        "independent" or "nested".
+    clean_replicates, noisy_replicates : int
+        The runs of the clean baseline and of the noisy arm.
+    clean_accuracy : float
+        The accuracy of the clean baseline, 0-1.
+    discordance : float
+        The share of questions whose answer changes between two runs, 0-1.
+    correlation : float
+        The correlation of noisy answers between router counts on the latent normal scale. It
+        applies to nested draws only.
+    panel : int
+        The number of models that are judged together.
+    direct, ensemble : bool
+        Whether `direct` and the ensemble control are run.
+    reference : float or None
+        The clean accuracy of the hint reference minus that of the model; None without a reference.
     """
 
     n: int
@@ -43,23 +64,31 @@ class Design:
     direct: bool = True
     ensemble: bool = True
     noisy_replicates: int = 1
-    reference: float | None = (
-        0.0  # clean accuracy of the hint reference less that of the model; None: none is asked
-    )
+    reference: float | None = 0.0
 
 
-# The designs that ship: `analyse.nearest` picks from them.
+_THREE_CLEAN_RUNS = partial(Design, draws="nested", clean_replicates=3)
+# The designs of the shipped table, from which `analyse.nearest` chooses.
 SHIPPED = (
-    *(Design(n, r, "independent") for n in (100, 1000) for r in (3, 9)),
-    *(Design(n, r, "nested", clean_replicates=3) for n in (100, 300, 1000) for r in (3, 9)),
-    *(Design(1000, r, "nested", clean_replicates=3, noisy_replicates=2) for r in (3, 9)),
+    Design(100, 3),
+    Design(100, 9),
+    Design(1000, 3),
+    Design(1000, 9),
+    _THREE_CLEAN_RUNS(100, 3),
+    _THREE_CLEAN_RUNS(100, 9),
+    _THREE_CLEAN_RUNS(300, 3),
+    _THREE_CLEAN_RUNS(300, 9),
+    _THREE_CLEAN_RUNS(1000, 3),
+    _THREE_CLEAN_RUNS(1000, 9),
+    _THREE_CLEAN_RUNS(1000, 3, noisy_replicates=2),
+    _THREE_CLEAN_RUNS(1000, 9, noisy_replicates=2),
     Design(3000, 9, "nested", clean_replicates=3, noisy_replicates=2),
     Design(1000, 9, "nested", clean_replicates=3, clean_accuracy=0.85, discordance=0.13),
     Design(1000, 9, "nested", clean_replicates=3, clean_accuracy=0.4, discordance=0.3),
     Design(300, 9, "nested", clean_replicates=3, panel=12),
 )
 
-# What is true of the models of a design, by the prefix of their rates.
+# The worlds in which every shipped design is simulated. The key is the prefix of their rates.
 TRUTHS = {
     "clean": World(),
     "gain_one_r": World(gain_one_r=0.05),
@@ -73,8 +102,8 @@ _THREE = Design(1000, 3, "nested", clean_replicates=3)
 _ONCE = Design(3000, 1)
 _TWICE = replace(_THREE, noisy_replicates=2)
 _BINDING = World(clean_loss=0.04, lossy_alone=True, repetition=0.06)
-# Worlds in which something other than memory acts, each with the design in which it hurts (name,
-# design, world).
+# Worlds in which an effect other than memory acts: the name, a design that is sensitive to this
+# effect, and the world.
 WORLDS: tuple[tuple[str, Design, World], ...] = (
     ("clean router loses 4 points", _WIDE, World(clean_loss=0.04)),
     ("clean router loses 4 points, panel of 12", replace(_WIDE, panel=12), World(clean_loss=0.04)),
@@ -165,8 +194,17 @@ WORLDS: tuple[tuple[str, Design, World], ...] = (
 
 @dataclass(frozen=True)
 class Simulated:
-    """One model's outcomes, and as `measure` takes them where its noisy messages do not leak, and
-    its reference's."""
+    """Hold the simulated outcomes of one model.
+
+    Attributes
+    ----------
+    cell : CellOutcomes
+        The outcomes of the model.
+    without_leak : array (R, n) of bool or None
+        The questions without a noisy message that states the answer, as `measure` takes them.
+    reference : CellOutcomes or None
+        The outcomes of the hint reference.
+    """
 
     cell: CellOutcomes
     without_leak: BoolArray | None = None
@@ -174,7 +212,22 @@ class Simulated:
 
 
 def design_of(cell: CellOutcomes, clean_accuracy: float, discordance: float, panel: int) -> Design:
-    """Return the design of a cell."""
+    """Return the design of a measured cell.
+
+    Parameters
+    ----------
+    cell : CellOutcomes
+        The cell.
+    clean_accuracy, discordance : float
+        Values that were estimated from the cell, 0-1.
+    panel : int
+        The number of models that are judged together.
+
+    Returns
+    -------
+    Design
+        The design, with the number of replicates that the cell has.
+    """
     routers = levels_of(cell, Arm.NOISY_REWRITE)
     return Design(
         n=cell.n,
@@ -191,7 +244,18 @@ def design_of(cell: CellOutcomes, clean_accuracy: float, discordance: float, pan
 
 
 def settings_of(design: Design) -> tuple[Setting, ...]:
-    """Return every setting of the design, sorted."""
+    """Return every setting of a simulated design.
+
+    Parameters
+    ----------
+    design : Design
+        The simulated sweep.
+
+    Returns
+    -------
+    tuple of Setting
+        The settings in ascending order.
+    """
     made = make_design(
         range(1, design.routers + 1),
         arms=[arm for arm in Arm if design.direct or arm != Arm.DIRECT],
@@ -206,31 +270,52 @@ def settings_of(design: Design) -> tuple[Setting, ...]:
 def simulate(design: Design, world: World, rng: Generator) -> Simulated:
     """Draw the outcomes of one model and of its hint reference under every setting.
 
-    The reference has no memory and gets the same messages.
+    Parameters
+    ----------
+    design : Design
+        The simulated sweep.
+    world : World
+        The effects that act.
+    rng : Generator
+        Source of randomness.
+
+    Returns
+    -------
+    Simulated
+        The outcomes. The reference has no memory and reads the same messages as the model.
     """
-    # The model's own outcomes must not depend on whether there is a reference.
+    # The reference uses a separate generator, so that it does not change the model's outcomes.
     (other_rng,) = rng.spawn(1)
-    told = ranks(design.n, other_rng) < world.hints
-    made = _simulate(design, world, told, rng)
+    hinted = ranks(design.n, other_rng) < world.hints
+    simulated = _simulate(design, world, hinted, rng)
     if design.reference is None:
-        return made
+        return simulated
     accuracy = float(np.clip(design.clean_accuracy + design.reference, 0.05, 0.95))
     other = replace(design, clean_accuracy=accuracy, direct=False, ensemble=False)
-    leaking = None if made.without_leak is None else ~made.without_leak[0]
-    unlearnt = replace(world, answers=0.0, wording=0.0, gain=min(world.gain, 0.0), gain_one_r=0.0)
-    honest = replace(unlearnt, unparsed=0.0, unparsed_wrong=0.0, unparsed_right=0.0)
-    return replace(
-        made,
-        reference=replace(
-            _simulate(other, honest, told, other_rng, leaking).cell, model="reference"
-        ),
-    )
+    leaking = None if simulated.without_leak is None else ~simulated.without_leak[0]
+    no_memory = replace(world, answers=0.0, wording=0.0, gain=min(world.gain, 0.0), gain_one_r=0.0)
+    all_parsed = replace(no_memory, unparsed=0.0, unparsed_wrong=0.0, unparsed_right=0.0)
+    reference = _simulate(other, all_parsed, hinted, other_rng, leaking).cell
+    return replace(simulated, reference=replace(reference, model="reference"))
 
 
 @dataclass(frozen=True)
 class Luck:
-    """Draw the luck of one setting after another: standard normal, correlated over r if draws are
-    nested."""
+    """Draw the random part of each answer for one setting after another.
+
+    The values are standard normal. With nested draws they are correlated over r.
+
+    Attributes
+    ----------
+    n : int
+        The number of questions.
+    correlation : float
+        The correlation between router counts; 0 for independent draws.
+    rng : Generator
+        Source of randomness.
+    shared : dict
+        The part that all router counts of an arm and replicate share.
+    """
 
     n: int
     correlation: float
@@ -238,25 +323,38 @@ class Luck:
     shared: dict[tuple[str, int], FloatArray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.shared.update({(arm, 0): self.rng.standard_normal(self.n) for arm in Arm})
+        for arm in Arm:
+            self.shared[arm, 0] = self.rng.standard_normal(self.n)
 
     def of(self, s: Setting) -> FloatArray:
-        """Return (n,) values. Settings of one arm and replicate share a part, but for the clean
-        baseline."""
-        own = self.rng.standard_normal(self.n)
+        """Draw the values of one setting.
+
+        Parameters
+        ----------
+        s : Setting
+            The setting.
+
+        Returns
+        -------
+        array (n,)
+            The values. Settings of one arm and replicate share a part, except the clean baseline.
+        """
+        separate = self.rng.standard_normal(self.n)
         if not self.correlation or (s.arm != Arm.NOISY_REWRITE and s.level <= 1):
-            return own
+            return separate
         if (s.arm, s.replicate) not in self.shared:
             self.shared[s.arm, s.replicate] = self.rng.standard_normal(self.n)
         common = self.shared[s.arm, s.replicate]
-        return np.sqrt(self.correlation) * common + np.sqrt(1 - self.correlation) * own
+        return np.sqrt(self.correlation) * common + np.sqrt(1 - self.correlation) * separate
 
 
 def _simulate(
-    design: Design, world: World, told: BoolArray, rng: Generator, stated: BoolArray | None = None
+    design: Design, world: World, hinted: BoolArray, rng: Generator, stated: BoolArray | None = None
 ) -> Simulated:
-    """Draw the outcomes of one model. `stated` marks where the messages state the answer; it is
-    drawn if None.
+    """Draw the outcomes of one model.
+
+    `hinted` marks the questions whose messages hint at the answer. `stated` marks those whose
+    messages state it, which are drawn if None.
     """
     n, accuracy = design.n, design.clean_accuracy
     theta = draw_difficulties(n, accuracy, design.discordance, rng)
@@ -280,26 +378,58 @@ def _simulate(
             latent = np.sqrt(common) * of_group + np.sqrt(1 - common) * latent
         latent = latent if noisy else np.where(same, fixed, latent)
         right = answers(chance, latent) | (known.anyhow if noisy else known.published)
-        replies = unparsed((right | (noisy & (leaking | told))).astype(float), world.unparsed, rng)
+        scored = right | (noisy & (leaking | hinted))
+        replies = unparsed(scored.astype(float), world.unparsed, rng)
         if noisy:
             replies = unparsed(replies, world.unparsed_wrong, rng, of=0)
             replies = unparsed(replies, world.unparsed_right, rng, of=1)
         scores.append(replies)
     cell = cell_of(settings, scores, design.draws, group if world.grouped else np.arange(n))
-    return Simulated(
-        cell, np.broadcast_to(~leaking, (design.routers, n)).copy() if leaking.any() else None
-    )
+    without_leak = None
+    if leaking.any():
+        without_leak = np.broadcast_to(~leaking, (design.routers, n)).copy()
+    return Simulated(cell, without_leak)
 
 
 def answers(chance: FloatArray, luck: FloatArray) -> BoolArray:
-    """Return right answers. `luck` is standard normal, and smaller values are better."""
+    """Return which questions are answered right.
+
+    Parameters
+    ----------
+    chance : array (n,)
+        The probability of a right answer.
+    luck : array (n,)
+        Standard normal values, of which smaller ones are better.
+
+    Returns
+    -------
+    array (n,) of bool
+        True for a right answer.
+    """
     return np.asarray(scipy.special.ndtr(luck) < chance)
 
 
 def cell_of(
     settings: Sequence[Setting], scores: Sequence[FloatArray], draws: str, cluster: IntArray
 ) -> CellOutcomes:
-    """Return a cell. `scores` has n values for each setting: 1 right, 0 wrong, NaN unparsed."""
+    """Build a cell from simulated scores.
+
+    Parameters
+    ----------
+    settings : sequence of Setting
+        The settings.
+    scores : sequence of array (n,)
+        The values of each setting: 1 right, 0 wrong, NaN unparsed.
+    draws : str
+        "independent" or "nested".
+    cluster : array (n,)
+        The index of each question's group.
+
+    Returns
+    -------
+    CellOutcomes
+        A cell of the model "simulated", with N_OPTIONS options for each question.
+    """
     table = np.stack(scores)
     state = np.where(table > 0, State.CORRECT, State.WRONG)
     return CellOutcomes(
@@ -316,17 +446,18 @@ def cell_of(
 
 
 def _shocked(chance: FloatArray, s: Setting, world: World, rng: Generator) -> FloatArray:
-    """Return the chances in one run, which shifts as a whole."""
-    own = s.arm == Arm.NOISY_REWRITE and world.noisy_shock is not None
-    shock = world.noisy_shock if own else world.shock
+    """Return the chances in one run after a random shift of the whole run."""
+    noisy = s.arm == Arm.NOISY_REWRITE and world.noisy_shock is not None
+    shock = world.noisy_shock if noisy else world.shock
     if not shock:
         return chance
     return shift(chance, float(np.clip(rng.normal(0, shock), -0.2, 0.2)), float(chance.mean()))
 
 
 def _chances(theta: FloatArray, s: Setting, world: World, accuracy: float) -> FloatArray:
-    """Return the chances of a right answer under one setting. The noisy arm does not lose what the
-    clean router loses.
+    """Return the chances of a right answer under one setting.
+
+    `clean_loss` lowers the clean baseline and the ensemble control, but not the noisy arm.
     """
     lossy = s.arm == Arm.FORWARD_FULL and (s.level == 1 or not world.lossy_alone)
     gain = -world.clean_loss if lossy else 0.0
@@ -336,7 +467,7 @@ def _chances(theta: FloatArray, s: Setting, world: World, accuracy: float) -> Fl
         if world.helps_weak:
             weak = theta < 0.5
             theta = np.clip(theta + np.where(weak, world.helps_weak, 0.0), 0, 1)
-            # Strong questions lose as much, so that the gain is 0 on average.
+            # The other questions lose as much in total, so that the mean gain is 0.
             taken = world.helps_weak * weak.mean() / max(float((~weak).mean()), 1e-9)
             theta = np.clip(theta - np.where(weak, 0.0, taken), 0, 1)
             accuracy = float(theta.mean())

@@ -1,6 +1,4 @@
-"""Compute how many questions a sweep needs to detect, or rule out, the smallest effect that
-matters.
-"""
+"""Compute how many questions a sweep needs to detect the smallest effect that matters."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -13,12 +11,14 @@ from audit.core.records import Design, Setting
 from audit.statistics.power import minimum_detectable_gain, questions_needed
 from audit.sweep.design import Arm, SweepThresholds
 
-PLANNED_DISCORDANCE = (
-    0.20  # song2026, Table 2: (improve + degrade) / n has a median of 0.2 over its 108 cells
-)
-SIDES = 2  # an excess is tested one-sided at alpha / 2, as its two-sided interval must lie above zero too
-REPEATED = 2  # runs of a side from which the shift of a whole run is measured, not assumed
-_MOST = 10_000_000
+# In Table 2 of song2026, the median of (improve + degrade) / n over the 108 cells is 0.2.
+PLANNED_DISCORDANCE = 0.20
+# The two-sided interval of an excess must also be above zero, so its one-sided test has the level
+# alpha / 2.
+SIDES = 2
+# With at least this many runs of a side, the shift of a whole run is measured and not assumed.
+REPEATED = 2
+_MOST = 10_000_000  # the largest number of questions that is considered
 
 
 @lru_cache
@@ -30,12 +30,12 @@ def needed(limits: SweepThresholds, tests: int) -> int:
     limits : SweepThresholds
         The effect, the level and the power.
     tests : int
-        Router counts times cells of the panel.
+        The number of router counts times the number of cells of the panel.
 
     Returns
     -------
     int
-        Questions of each cell.
+        The number of questions of each cell.
 
     Examples
     --------
@@ -50,21 +50,21 @@ def needed(limits: SweepThresholds, tests: int) -> int:
 
 @lru_cache
 def needed_of(limits: SweepThresholds, tests: int, runs: tuple[int, int]) -> int | None:
-    """Return the number of questions that detects the effect with these numbers of runs.
+    """Return the number of questions that detects the effect, given the numbers of runs.
 
     Parameters
     ----------
     limits : SweepThresholds
         The effect, the level and the power.
     tests : int
-        Router counts times cells of the panel.
+        The number of router counts times the number of cells of the panel.
     runs : tuple of int
-        Clean and noisy runs.
+        The numbers of clean and of noisy runs.
 
     Returns
     -------
     int or None
-        None if no number of questions is enough.
+        The number of questions of each cell; None if no number is enough.
 
     Examples
     --------
@@ -74,15 +74,24 @@ def needed_of(limits: SweepThresholds, tests: int, runs: tuple[int, int]) -> int
     first, effect = needed(limits, tests), limits.effect_of_interest
     if _shifted(limits, _MOST, tests, runs) > effect:
         return None
-    enough = range(first, _MOST)
-    return enough[
-        bisect_left(enough, True, key=lambda n: _shifted(limits, n, tests, runs) <= effect)
-    ]
+    sizes = range(first, _MOST)
+    smallest = bisect_left(sizes, True, key=lambda n: _shifted(limits, n, tests, runs) <= effect)
+    return sizes[smallest]
 
 
 def router_counts(design: Design) -> int:
-    """Return the number of router counts of the noisy arm, at least 1; each is a test of the
-    cell."""
+    """Count the tests of a cell, which are the router counts of the noisy arm.
+
+    Parameters
+    ----------
+    design : Design
+        The settings of the sweep.
+
+    Returns
+    -------
+    int
+        The number, at least 1.
+    """
     counts = set()
     for setting in design.settings:
         if setting.arm == Arm.NOISY_REWRITE:
@@ -91,7 +100,18 @@ def router_counts(design: Design) -> int:
 
 
 def runs_of(settings: Sequence[Setting]) -> tuple[int, int]:
-    """Return how often the clean baseline and the noisy arm are run."""
+    """Count the runs of the clean baseline and of the noisy arm.
+
+    Parameters
+    ----------
+    settings : sequence of Setting
+        The settings of a sweep.
+
+    Returns
+    -------
+    tuple of int
+        The two numbers, each at least 1.
+    """
     clean = set()
     noisy = set()
     for s in settings:
@@ -103,8 +123,17 @@ def runs_of(settings: Sequence[Setting]) -> tuple[int, int]:
 
 
 def repeated(settings: Sequence[Setting]) -> str:
-    """Return the options that repeat every arm, such as ` with noisy_replicates=2`; empty if all
-    are repeated.
+    """Return the options that repeat the arms that are run once.
+
+    Parameters
+    ----------
+    settings : sequence of Setting
+        The settings of a sweep.
+
+    Returns
+    -------
+    str
+        A text such as ` with noisy_replicates=2`; empty if both arms are repeated.
     """
     options = zip(("clean_replicates=3", "noisy_replicates=2"), runs_of(settings), strict=True)
     once = []
@@ -127,17 +156,21 @@ def detectable(
     limits : SweepThresholds
         The level and the power.
     questions : int
-        Questions of each cell.
+        The number of questions of each cell.
     tests : int
-        Router counts times cells of the panel.
+        The number of router counts times the number of cells of the panel.
     runs : tuple of int
-        Clean and noisy runs. A side that is run once adds the largest plausible shift to the
-        variance of the test, which more questions do not reduce.
+        The numbers of clean and of noisy runs.
 
     Returns
     -------
     float
-        0-1; NaN if no gain can be detected.
+        The gain, 0-1; NaN if no gain can be detected.
+
+    Notes
+    -----
+    A side that is run once adds the largest plausible shift of a run to the variance of the test.
+    More questions do not reduce this part.
     """
     level = limits.alpha / SIDES
     gain = minimum_detectable_gain(
@@ -147,8 +180,9 @@ def detectable(
 
 
 def _shifted(limits: SweepThresholds, questions: int, tests: int, runs: tuple[int, int]) -> float:
-    """Return the smallest gain detected despite shifts of sides that are run once; 0 without such
-    sides.
+    """Return the smallest gain that is detected despite shifts of sides that are run once.
+
+    It is 0 if every side is repeated.
     """
     once = sum(number < REPEATED for number in runs)
     items = np.sqrt(PLANNED_DISCORDANCE / 2 * sum(1 / number for number in runs) / questions)

@@ -1,4 +1,4 @@
-"""Read the router messages of an earlier run, which a run keeps beside its shards."""
+"""Read the router messages of an earlier run from the copy that a run keeps beside its shards."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -21,7 +21,7 @@ def stored(place: str, item: Item, part: Part) -> list[Generation]:
     Parameters
     ----------
     place : str
-        The file of messages.
+        The path or address of the file of messages.
     item : Item
         The question.
     part : Part
@@ -30,7 +30,7 @@ def stored(place: str, item: Item, part: Part) -> list[Generation]:
     Returns
     -------
     list of Generation
-        Fewer than the set has routers if some of them failed.
+        The messages; fewer than the router count if some of them failed.
     """
     index, messages = _opened(place)
     row = index[item.benchmark, item.id, str(part.arm), max(part.levels), part.replicate]
@@ -39,9 +39,9 @@ def stored(place: str, item: Item, part: Part) -> list[Generation]:
 
 @lru_cache(maxsize=2)
 def _opened(place: str) -> tuple[Mapping[Key, int], pa.ChunkedArray]:
+    """Return the row of each router set, and the column of messages."""
     check_regular(local_file(place), follow=True)
     table = pa.ipc.open_file(pa.memory_map(str(local_file(place)))).read_all()
-    columns = (table.column(name).to_pylist() for name in KEY)
-    return {key: row for row, key in enumerate(zip(*columns, strict=True))}, table.column(
-        "router_messages"
-    )
+    keys = zip(*table.select(KEY).to_pydict().values(), strict=True)
+    index = dict(zip(keys, range(table.num_rows), strict=True))
+    return index, table.column("router_messages")

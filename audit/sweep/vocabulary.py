@@ -1,7 +1,7 @@
-"""Define the seven verdicts, the results of a cell and of a run (plain data), and their words.
+"""Define the seven verdicts, the results of a cell and of a run, and their display texts.
 
-The page, the charts, the gate and the headline share the entry of each verdict and each gate.
-Rates, accuracies, gains and intervals are 0-1.
+The page, the charts, the `audit gate` command and the headline use the same entry for each verdict
+and each gate. Rates, accuracies, gains and intervals are 0-1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from audit.statistics.information import InformationSlope
 from audit.sweep.messages import ByRouters
 from audit.sweep.texts import TEXTS
 
-if TYPE_CHECKING:  # Commands that need no statistics import this vocabulary.
+if TYPE_CHECKING:  # Commands that import this module must start without loading statistics.
     from audit.statistics.paired import CellOutcomes
     from audit.sweep.evidence import Evidence
     from audit.sweep.record import NoiseFloor
@@ -51,8 +51,13 @@ class Verdict(StrEnum):
 class Decision(Decided[Verdict]):
     """Hold the verdict on a cell.
 
-    routers: the router counts at which noisy beats clean, or seems to. gate: the check that
-    withholds the verdict although all gates passed.
+    Attributes
+    ----------
+    routers : tuple of int
+        The router counts at which the noisy arm beats the clean arm, or seems to beat it.
+    gate : str
+        The gate that withholds the verdict because a gain depends on what it checks, although the
+        gate itself passed. Empty otherwise.
     """
 
     routers: tuple[int, ...] = ()
@@ -61,9 +66,9 @@ class Decision(Decided[Verdict]):
 
 @dataclass(frozen=True)
 class Effect:
-    """Hold the largest gain (noisy - clean accuracy) with its simultaneous 95 % interval.
+    """Hold the largest gain over r, and the mean gain over r.
 
-    The mean gain over r is beside it.
+    A gain is noisy minus clean accuracy. The interval of the largest gain holds for all r at once.
     """
 
     routers: int
@@ -77,7 +82,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Contrast:
-    """Hold a comparison of two settings: accuracy(first) - accuracy(second), paired by question.
+    """Hold a comparison of two conditions: the accuracy of the first minus that of the second.
 
     Attributes
     ----------
@@ -85,11 +90,13 @@ class Contrast:
         A name of `audit.sweep.contrasts`, such as noisy_vs_clean.
     routers : int or None
         The router count; null for a mean over r.
+    n : int
+        The number of questions, which are the same in both conditions.
     improve, degrade : float or None
         The number of questions that only the first, or only the second, answers right. It is a
         fraction if replicates were averaged, and null for a mean over r.
     p : float
-        One-sided, for first > second.
+        The one-sided p-value of a larger accuracy of the first.
     p_adjusted : float or None
         The p-value after correction within its family; null without a correction.
     """
@@ -123,10 +130,17 @@ class Slope:
 
 @dataclass(frozen=True)
 class SelfTest:
-    """Hold the result of a fault that was injected into a copy of the run's outcomes.
+    """Hold the result of one injected fault of the self-test.
 
-    status: caught, missed, already_failing or not_showable (by these data). caught: null for the
-    last two.
+    Attributes
+    ----------
+    expected_gate : str
+        The gate that must catch the fault.
+    status : str
+        caught, missed, already_failing (the gate failed before the fault), or not_showable (these
+        data cannot show it).
+    caught : bool or None
+        Null for the last two statuses.
     """
 
     model: str
@@ -140,34 +154,46 @@ class SelfTest:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepResult(CellResult):
-    """Hold the verdict on one model and benchmark, with its evidence.
+    """Hold the verdict on one model and benchmark, with its figures.
 
-    p_value: the p-value of "noisy beats every control at some r" (`Reading.adjusted`). p_adjusted:
-    the same after Holm over the panel. largest_compatible_gain: the one-sided 95 % upper limit of
-    the gain, the largest over r.
-
-    score: the accuracy of direct if it was run, else of clean. share_beyond_gains: the share of the
-    score above chance that remains after the largest compatible gain is subtracted; null if the
-    verdict is withheld. credibility: the same with the largest compatible gap to held-out
-    questions; null without a control benchmark.
-
-    run_sd: the standard deviation of shifts of whole runs, for which every interval allows. It is
-    estimated from run_sd_df comparisons of repeated controls, and assumed if there are none.
-    noisy_run_sd: the same for the noisy arm, as assumed in the tests.
-
-    unparsed_tipping: the verdict stands up to this odds ratio between unparsed answers and their
-    prediction from other answers, or even in the "worst case". worst_case_gain: the largest gain
-    over r if every unparsed noisy answer is right and every other unparsed answer wrong. Both are
-    null if all answers were parsed.
-
-    by_routers: what routers deleted, restored and added (song2026, eq. 10-14). information: the
-    accuracy by the information that reached the worker. No verdict uses these two.
+    Attributes
+    ----------
+    p_value : float or None
+        The p-value of "the noisy arm beats every control at some r" (`Reading.adjusted`).
+    p_adjusted : float or None
+        The same p-value after Holm over the panel.
+    largest_compatible_gain : float or None
+        The one-sided 95 % upper limit of the gain, the largest over r.
+    run_sd, run_sd_df : float, int
+        The standard deviation of shifts of whole runs, for which every interval allows. It is
+        estimated from run_sd_df comparisons of repeated controls, and assumed if there are none.
+    noisy_run_sd, noisy_run_sd_df : float, int
+        The same for the noisy arm, as assumed in the tests.
+    unparsed_tipping : str or None
+        The largest odds ratio between unparsed answers and their prediction at which the verdict
+        stands, or "worst case" if it always stands. Null if all answers were parsed.
+    worst_case_gain : float or None
+        The largest gain over r if every unparsed noisy answer is right and every other unparsed
+        answer is wrong. Null if all answers were parsed.
+    by_routers : tuple of ByRouters
+        The words that routers deleted, restored and added (song2026, eq. 10-14). No verdict uses
+        them.
+    information : InformationSlope or None
+        The accuracy by the share of words that reached the worker. No verdict uses it.
+    score : float or None
+        The accuracy of direct if it was run, else of clean.
+    share_beyond_gains : float or None
+        The share of the score above chance that remains after the largest compatible gain is
+        subtracted. Null if the verdict is withheld.
+    credibility : float or None
+        The same share with the largest compatible gap to held-out questions. Null without a control
+        benchmark.
     """
 
     texts: ClassVar[Texts] = TEXTS
 
     decision: Decision
-    evidence: Evidence | None = None  # the source of all numbers; not in verdict.json
+    evidence: Evidence | None = None  # the source of the figures, which is not in verdict.json
     effect: Effect | None = None
     p_value: float | None = None
     p_adjusted: float | None
@@ -180,7 +206,7 @@ class SweepResult(CellResult):
     worst_case_gain: float | None = None
     contrasts: tuple[Contrast, ...]
     controls_missing: tuple[str, ...]
-    slope: Slope | None = None  # null if noisy was run at one r only
+    slope: Slope | None = None  # null if the noisy arm was run at one r only
     by_routers: tuple[ByRouters, ...] = ()
     information: InformationSlope | None = None
     noise_floor: NoiseFloor
@@ -188,13 +214,13 @@ class SweepResult(CellResult):
     chance: float
     share_beyond_gains: float | None
     credibility: float | None
-    credibility_category: str  # high, moderate, low, none
+    credibility_category: str  # high, moderate, low or none
     n_questions: int
     routers: tuple[int, ...]
     reading: str
     draws: str
-    sample_sizes: dict[str, int]  # answered questions by "arm r=R #replicate"
-    # rows of all settings by state: correct, wrong, unparsed, truncated, error, absent
+    sample_sizes: dict[str, int]  # the answered questions by setting ("arm r=R #replicate")
+    # the number of rows by state: correct, wrong, unparsed, truncated, error, absent
     states: dict[str, int]
 
 
@@ -216,8 +242,16 @@ _OWN = {f.name for f in fields(SweepResult) if f.name not in _SHARED} | {"sensit
 class RunVerdict(JudgedRun["CellOutcomes", SweepResult]):
     """Hold all judged cells of one panel.
 
-    paper: the paper's counts over all replicates (model_summary, router_summary, cells).
-    calibration: the calibration of the cell with the fewest questions.
+    Attributes
+    ----------
+    paper : dict
+        The paper's tables over all replicates (model_summary, router_summary, cells).
+    hypotheses : tuple of Hypothesis
+        The paper's hypotheses H1 to H3.
+    calibration : Calibration or None
+        The error rates of the design of the cell with the fewest questions.
+    self_test : tuple of SelfTest
+        The injected faults of all cells.
     """
 
     audit = "sweep"
@@ -253,8 +287,8 @@ VERDICTS: dict[Verdict, VerdictWord] = {
         "◆",
         "D",
         "The score rose under noise beyond chance, but a control that could explain the gain was "
-        "not run. Controls are the original question, as many routers that delete nothing, a "
-        "second noisy run, and another model on the same messages.",
+        "not run. The controls are the original question, as many routers that delete nothing, a "
+        "second noisy run, and another model that reads the same messages.",
         Grade.CAUSE_UNKNOWN,
         plain="Scores higher on damaged questions; a control is missing",
     ),
@@ -267,8 +301,8 @@ VERDICTS: dict[Verdict, VerdictWord] = {
         "Excess explained by ensembling",
         "■",
         "s",
-        "The score rose under noise, and relaying the intact question as often helps about as "
-        "much. Repetition explains the gain without memory.",
+        "The score rose under noise, and as many intact messages help about as much. Repetition "
+        "explains the gain without memory.",
         Grade.CLEARED,
         plain="Gains from repetition, not from damage",
     ),
@@ -287,18 +321,18 @@ GATES: dict[str, GateWord] = {
     **ANSWER_GATES,
     "pairing": GateWord("Same questions everywhere", "the questions do not match between the arms"),
     "noise_floor": GateWord(
-        "Repeated runs agree", "repeats of one condition differ more than by chance"
+        "Repeated runs agree", "repeated clean runs differ by more than chance"
     ),
     "clean_fidelity": GateWord(
-        "Faithful clean relay", "the clean routers do not pass the question on faithfully"
+        "Faithful clean relay", "the clean routers do not transmit the whole question"
     ),
     "manipulation_reached_worker": GateWord(
-        "Noise reaches the model", "the manipulated questions did not reach the model"
+        "Noise reaches the model", "the noisy messages did not reach the model"
     ),
-    "answer_leak": GateWord("Messages free of the answer", "the routers gave the answers away"),
+    "answer_leak": GateWord("Messages free of the answer", "the routers stated the answers"),
 }
 
-# Display names of the arms in tables, lists and filters.
+# These are the display names of the arms in tables, lists and filters.
 ARMS = {
     "direct": "direct",
     "forward_full": "clean",
@@ -306,21 +340,21 @@ ARMS = {
     "deleted": "words deleted",
 }
 
-# Display names of the thresholds.
+# These are the display names of the thresholds.
 LABELS = {
     **ANSWER_LABELS,
     "alpha": "Error rate of an excess, family-wise",
     "power": "Power at which a detectable gain is stated",
     "effect_of_interest": "Smallest effect that matters",
     "clean_loss_max": "Faithful clean relay: largest loss against direct",
-    "lossy_share_max": "Faithful clean relay: largest share of messages that lost something",
+    "lossy_share_max": "Faithful clean relay: largest share of messages that drop a part",
     "noop_share_max": "Noise reaches the model: largest share of unchanged prompts",
-    "leak_share_max": "Messages free of the answer: largest share that states it",
+    "leak_share_max": "Messages free of the answer: largest share that states the answer",
     "run_sd_plausible": "Largest plausible shift of a whole run, standard deviation",
     "finding_questions_min": "Least number of questions for a finding",
     "pairing_z_min": "Same questions everywhere: standard errors needed",
     "pairing_questions_min": "Same questions everywhere: fewest questions",
-    "fall_noted": "Mean fall under noise that is noted",
+    "fall_noted": "Mean fall under noise from which a note is added",
     "credibility_high": "Credibility called high from",
     "credibility_moderate": "Credibility called moderate from",
 }
@@ -365,20 +399,38 @@ class SweepCell(Cell):
 
 
 def measured(cell: SweepCell) -> Measured:
-    """Return the largest gain under noise, with its simultaneous interval."""
-    name, alarms = (
-        "largest gain under noise",
-        cell.rates.get("clean_any_excess", cell.rates.get("clean_excess")),
-    )
+    """Return the figure of a cell: the largest gain under noise, with its simultaneous interval.
+
+    Parameters
+    ----------
+    cell : SweepCell
+        A cell of verdict.json.
+
+    Returns
+    -------
+    Measured
+        The gain, and the rate of false positives of its design.
+    """
+    name = "largest gain under noise"
+    alarms = cell.rates.get("clean_any_excess", cell.rates.get("clean_excess"))
     if cell.effect is None:
         return Measured(name, None, None, None, alarms)
     return Measured(name, cell.effect.gain, cell.effect.ci_low, cell.effect.ci_high, alarms)
 
 
 def tracked(cell: SweepCell) -> tuple[Indicator, ...]:
-    """Return the tracked metrics: the score, and the mean gain over router counts as the excess.
+    """Return the metrics that the registry tracks: the score, and the mean gain as the excess.
 
-    The gain at the best router count is not tracked, since that count may differ between runs.
+    Parameters
+    ----------
+    cell : SweepCell
+        A cell of verdict.json.
+
+    Returns
+    -------
+    tuple of Indicator
+        The metrics. The gain at the best router count is not tracked, since that count may differ
+        between runs.
     """
     effect, excess = cell.effect, Indicator("excess", None)
     if effect is not None:

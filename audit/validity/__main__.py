@@ -119,10 +119,10 @@ def _report_together(run_dirs: Sequence[Path], folder: Path) -> int:
     """Write one report of all runs, and return the exit code of `audit gate` for it."""
     from audit.runtime.summary import print_end
     from audit.shards.panel import write_panel
-    from audit.validity.report import build_report
+    from audit.validity.report import REPORT
 
     write_panel(folder, run_dirs)
-    paths = build_report(run_dirs, folder / "report")
+    paths = REPORT.build(run_dirs, folder / "report")
     print(f"\nAll {len(run_dirs)} benchmarks together, corrected over all their cells:")
     print(f"report   {paths.html}", flush=True)
     return print_end(paths.content, run_dirs)
@@ -157,14 +157,12 @@ def _runs(arguments: Sequence[str]) -> list[list[str]]:
     `system=[none,helpful]` are crossed. Raises ConfigError if both occur, or if the length of a
     list is wrong.
     """
-    given, listed = {}, {}
+    given = {}
     for argument in arguments:
         key, equals, value = argument.partition("=")
         if equals:
             given[key] = value
-    for key, value in given.items():
-        if re.fullmatch(r"\[.*\]", value):
-            listed[key] = list(filter(None, map(str.strip, value[1:-1].split(","))))
+    listed = _listed(given)
     names = listed.get("benchmark", [])
     each = {key: listed[key] for key in _EACH if names and key in listed}
     facets = {key: listed[key] for key in FACETS if key in listed.keys() - each.keys()}
@@ -201,6 +199,15 @@ def _check_lists(
                 f"{key} is {values}. Expected two or more different values. "
                 "Example: 'seed=[42,123,2024]'."
             )
+
+
+def _listed(given: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the values of each option that has a list, such as `seed=[1,2]`."""
+    listed = {}
+    for key, value in given.items():
+        if re.fullmatch(r"\[.*\]", value):
+            listed[key] = list(filter(None, map(str.strip, value[1:-1].split(","))))
+    return listed
 
 
 def _arguments_of(

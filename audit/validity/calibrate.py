@@ -44,15 +44,16 @@ AGAIN = 8  # The worst world is measured with AGAIN * MODELS new models.
 SPREAD = 2.0  # a + b of the beta distribution, if items differ
 # The plain interval of the ratio is slow, so only one model in four gets it.
 _RATIO_RESAMPLES, _RATIO_EVERY = 200, 4
-NAMES = (
-    "selective",
-    "non_selective",
-    "ratio_selective",
-    "ratio_non_selective",
-    "within_margin",
-    "csr_selective",
-    "csr_non_selective",
-)
+# The rates, and their titles in a table.
+NAMES = {
+    "selective": "D: selective",
+    "non_selective": "D: non-selective",
+    "ratio_selective": "CSR's interval above 1",
+    "ratio_non_selective": "CSR's interval below 1",
+    "within_margin": "at the margin: non-selective",
+    "csr_selective": "percentile interval above 1",
+    "csr_non_selective": "percentile interval below 1",
+}
 
 
 @dataclass(frozen=True)
@@ -272,6 +273,4 @@ def markdown(entries: Entries) -> str:
     for entry in entries:
         design = "{clusters}, {change:.0%}".format(**entry["design"])
         rows.append([design, *(f"{100 * entry['rates'][name]:.2f}" for name in NAMES)])
-    return table_text(
-        ["independent items, change", *(name.replace("_", " ") for name in NAMES)], rows
-    )
+    return table_text(["independent items, share of changed answers", *NAMES.values()], rows)

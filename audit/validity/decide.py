@@ -6,11 +6,12 @@ of `_WITHHELD` (li2026).
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import NormalDist
 
 from audit.judging.ladder import Bound, Contrast, grade
-from audit.judging.result import Gate, Reason, Status, advice_of, because, failed
-from audit.judging.vocabulary import gate_reasons
+from audit.judging.result import Gate, Reason, Status, because, failed
+from audit.judging.vocabulary import verdict_of
 from audit.statistics.contracts import Mean
 from audit.statistics.selectivity import Selectivity
 from audit.validity.design import ValidityThresholds as Limits
@@ -21,6 +22,13 @@ from audit.validity.vocabulary import GATES, VERDICTS, Decision
 from audit.validity.vocabulary import ValidityStatus as S
 
 _LATE = ("G5_archetype", "G6_repair_regression")
+# The reason and the advice of a direction that is shown, by whether the edits move the key.
+_SHOWN = {
+    (S.SELECTIVE, False): ("reacts", "read_moved_items"),
+    (S.SELECTIVE, True): ("follows", "score_may_stand"),
+    (S.NON_SELECTIVE, True): ("surface_wins", "score_is_not_ability"),
+    (S.NON_SELECTIVE, False): ("stays", "score_may_stand"),
+}
 # The gates whose failure leads to each status, in order. None stands for all other gates.
 _WITHHELD = (
     (S.INELIGIBLE_EDITS, ("G1_edits_reach_scorer", "G1_enough_edits")),
@@ -68,22 +76,18 @@ def decide(
             if gate.name in names if names else gate.name not in _LATE:
                 failing.append(gate)
         if failing:
-            if status == S.INELIGIBLE_ARCHETYPE:  # Edits of two contracts give no single number.
-                graded = grade([Contrast("content", missing=("one_archetype",))])
-            else:
-                graded = grade([], _names(failing))
-            return Decision(status, graded.grade, gate_reasons(failing, GATES), advice_of(failing))
+            decision = Decision.withheld(status, failing, GATES)
+            if status != S.INELIGIBLE_ARCHETYPE:
+                return decision
+            # Edits of two contracts give no single number.
+            graded = grade([Contrast("content", missing=("one_archetype",))])
+            return replace(decision, grade=graded.grade)
     if evidence.primary is None or evidence.archetype is None:
         graded = grade([], ["nothing_to_compare"])
         return Decision(S.INELIGIBLE_EDITS, graded.grade, (because("nothing_to_compare"),))
     if not {g.name for g in gates if g.status == Status.PASS}.issuperset(_LATE):
         return Decision(S.EXPLORATORY, grade([], _LATE).grade, (because("checks_not_made"),))
     return _by_difference(evidence.primary, evidence, thresholds, above_p, below_p)
-
-
-def _names(gates: Sequence[Gate]) -> tuple[str, ...]:
-    """Return the names of gates."""
-    return tuple(g.name for g in gates)
 
 
 def _by_difference(
@@ -103,28 +107,27 @@ def _by_difference(
     # If an edit moves the key, answers should reach the new key. If it does not, they should stay.
     speaks, excluded = (less and not more, more and reaches) if directional else (more, less)
     graded = grade([Contrast("content", speaks, bound=Bound(excluded))])
+    status = verdict_of(VERDICTS, graded.grade, e.archetype)
+    if status != S.INDETERMINATE:
+        code, step = _SHOWN[status, directional]
+        numbers = {"margin": t.margin} if code == "stays" else {}
+        why, advice = because(code, **numbers), because(step)
+    elif more:
+        why, advice = _not_reached(e, t)
+    else:
+        why, advice = _not_shown(d, e, t, directional, above_p, below_p)
+    return Decision(status, graded.grade, (effect, share, why), (advice,))
 
-    def to(status: S, why: Sequence[Reason], advice: Reason) -> Decision:
-        """Return the decision with a status, its reasons and advice."""
-        return Decision(status, graded.grade, (effect, share, *why), (advice,))
 
-    if more:
-        if not directional:
-            return to(S.SELECTIVE, [because("reacts")], because("read_moved_items"))
-        worst = e.families[Family.ATTRIBUTE].followed_held.low
-        if reaches:
-            return to(S.SELECTIVE, [because("follows")], because("score_may_stand"))
-        if follow.low >= t.follow_min:
-            why = because("follows_unless_unparsed", low=worst, least=t.follow_min)
-            return to(S.INDETERMINATE, [why], because("mend_unparsed"))
-        why = because("follows_too_rarely", low=follow.low, least=t.follow_min)
-        needed = items_for_limit(follow, t.follow_min)
-        return to(S.INDETERMINATE, [why], because("ask_more", asked=follow.n, needed=needed))
-    if less:
-        if directional:
-            return to(S.NON_SELECTIVE, [because("surface_wins")], because("score_is_not_ability"))
-        return to(S.NON_SELECTIVE, [because("stays", margin=t.margin)], because("score_may_stand"))
-    return to(S.INDETERMINATE, *_not_shown(d, e, t, directional, above_p, below_p))
+def _not_reached(e: Evidence, t: Limits) -> tuple[Reason, Reason]:
+    """Return why answers that move with the content do not count as following it, and the advice."""
+    family = e.families[Family.ATTRIBUTE]
+    follow, least = family.followed, t.follow_min
+    if follow.low >= least:
+        why = because("follows_unless_unparsed", low=family.followed_held.low, least=least)
+        return why, because("mend_unparsed")
+    why = because("follows_too_rarely", low=follow.low, least=least)
+    return why, because("ask_more", asked=follow.n, needed=items_for_limit(follow, least))
 
 
 def _not_shown(
@@ -134,15 +137,15 @@ def _not_shown(
     directional: bool,
     above_p: float | None,
     below_p: float | None,
-) -> tuple[Sequence[Reason], Reason]:
-    """Return the reasons why no direction is shown, and the advice."""
+) -> tuple[Reason, Reason]:
+    """Return why no direction is shown, and the advice."""
     placebo, tested = e.placebo, e.families[Family.ATTRIBUTE].followed.n
     if not directional and d.above_p <= t.alpha and placebo is not None and not placebo.low > 0:
         as_many = because(
             "as_neutral_words", difference=placebo.estimate, low=placebo.low, high=placebo.high
         )
-        return [as_many], because("read_moved_items")
-    why = [because("neither_direction", above=above_p, below=below_p)]
+        return as_many, because("read_moved_items")
+    why = because("neither_direction", above=above_p, below=below_p)
     least = (e.responses or d).below_p
     worst_case = min(p for p in (e.selective_p, e.non_selective_p) if p is not None)
     if min(d.above_p, least) <= t.alpha < worst_case:

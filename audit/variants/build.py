@@ -82,7 +82,7 @@ def read_vote(reply: Generation) -> str:
     """
     if reply.failed:
         return FAILED
-    words = {word.lower() for word in _VERDICT.findall(strip_thinking(reply.text).text)}
+    words = set(map(str.lower, _VERDICT.findall(strip_thinking(reply.text).text)))
     return words.pop() if len(words) == 1 else UNREADABLE
 
 
@@ -125,7 +125,7 @@ def check_judge(name: str, votes: Sequence[Sequence[str]]) -> None:
     LibraryError
         If the judge keeps too many controls. It would then keep rewordings with another meaning.
     """
-    kept = sum(tally(vote) == Judgement.KEPT for vote in votes)
+    kept = list(map(tally, votes)).count(Judgement.KEPT)
     if kept > CONTROLS_KEPT_MAX * len(votes):
         raise LibraryError(
             f"Judge {name} kept {kept} of {len(votes)} exchanged questions. Expected at most "
@@ -252,8 +252,10 @@ def build_variants(
     by_id = {question.id: question for question in questions}
     variants: list[Variant] = []
     for attempt in range(max_attempts):
-        accepted = Counter(v.question_id for v in variants if v.accepted)
-        used = Counter(v.question_id for v in variants)
+        used, accepted = Counter[str](), Counter[str]()
+        for variant in variants:
+            used[variant.question_id] += 1
+            accepted[variant.question_id] += variant.accepted
         needed = []
         for id_, question in by_id.items():
             first, missing = used[id_] + 1, num_variants - accepted[id_]
@@ -295,7 +297,7 @@ def judge_candidates(
     variants = [_undecided(questions[c.question_id], c, policy, gates.seed) for c in candidates]
     variants = _with_repeats(variants, earlier)
     variants = _with_distances(variants, gates.embedder)
-    variants = [_with_findings(variant) for variant in variants]
+    variants = list(map(_with_findings, variants))
     if gates.nli is not None:
         variants = _with_entailment(variants, gates.nli)
     if gates.judge is not None:
@@ -365,26 +367,33 @@ def _with_distances(variants: list[Variant], embedder: Embedder) -> list[Variant
 
 def _with_entailment(variants: list[Variant], nli: Entailment) -> list[Variant]:
     """Return the variants with the entailment in both directions. Empty texts are not measured."""
-    with_text = [i for i, v in enumerate(variants) if v.text]
-    forward_pairs = [(variants[i].original, variants[i].text) for i in with_text]
-    backward_pairs = [(text, original) for original, text in forward_pairs]
-    shares = [
-        None if share is None else round(share, DISTANCE_DIGITS)
-        for share in nli.entails([*forward_pairs, *backward_pairs])
-    ]
-    n = len(with_text)
+    places, forward_pairs, backward_pairs = [], [], []
+    for i, variant in enumerate(variants):
+        if variant.text:
+            places.append(i)
+            forward_pairs.append((variant.original, variant.text))
+            backward_pairs.append((variant.text, variant.original))
+    shares = list(map(_rounded, nli.entails([*forward_pairs, *backward_pairs])))
+    n = len(places)
     measured = list(variants)
-    for i, forward, backward in zip(with_text, shares[:n], shares[n:], strict=True):
+    for i, forward, backward in zip(places, shares[:n], shares[n:], strict=True):
         measured[i] = replace(variants[i], nli_forward=forward, nli_backward=backward)
     return measured
+
+
+def _rounded(share: float | None) -> float | None:
+    return None if share is None else round(share, DISTANCE_DIGITS)
 
 
 def _with_votes(
     variants: list[Variant], gates: Gates, judge: Judge, questions: Sequence[Item]
 ) -> list[Variant]:
     policy = gates.policy
-    routed = [v for v in variants if v.rules or policy.judge_scope == "all"]
-    to_judge = [v for v in routed if before_judge(v, policy, nli=gates.nli is not None) is None]
+    to_judge = []
+    for variant in variants:
+        routed = variant.rules or policy.judge_scope == "all"
+        if routed and before_judge(variant, policy, nli=gates.nli is not None) is None:
+            to_judge.append(variant)
     controls = _exchanged(questions[: policy.judge_controls], gates) if to_judge else []
     votes = ask_judge(judge, [*to_judge, *controls], policy.judge_votes)
     check_judge(judge.model.name, votes[len(to_judge) :])

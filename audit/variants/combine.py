@@ -108,16 +108,22 @@ def merge(first: Library, second: Library, name: str) -> Library:
         If the questions, the window, the changes, the embedder or the NLI differ.
     """
     left, right = asdict(first.header), asdict(second.header)
-    odd = [key for key in _SAME if left[key] != right[key]]
-    if odd:
-        differences = "; ".join(f"{key}: {left[key]} and {right[key]}" for key in odd)
+    differences = []
+    for key in _SAME:
+        if left[key] != right[key]:
+            differences.append(f"{key}: {left[key]} and {right[key]}")
+    if differences:
         raise LibraryError(
-            f"The libraries were not judged alike ({differences}). Expected equal settings. "
-            "Build a library again."
+            f"The libraries were not judged alike ({'; '.join(differences)}). "
+            "Expected equal settings. Build a library again."
         )
-    words = {(v.question_id, same_words(v.text)): v.id for v in first.variants if v.text}
-    # Variants are sorted, so the last number of each question remains.
-    last = {v.question_id: v.number for v in first.variants}
+    words: dict[tuple[str, str], str] = {}
+    last: dict[str, int] = {}
+    for variant in first.variants:
+        # Variants are sorted, so the last number of each question remains.
+        last[variant.question_id] = variant.number
+        if variant.text:
+            words[variant.question_id, same_words(variant.text)] = variant.id
     added = []
     for variant in second.variants:
         id_ = variant.question_id
@@ -147,10 +153,11 @@ def _joined(texts: Iterable[str]) -> str:
 
 
 def _both(models: Sequence[ModelRef | None]) -> ModelRef | None:
-    known = dict.fromkeys(filter(None, models))
-    if not known:
-        return None
-    return ModelRef("; ".join(m.name for m in known), "; ".join(m.revision for m in known))
+    names, revisions = [], []
+    for model in dict.fromkeys(filter(None, models)):
+        names.append(model.name)
+        revisions.append(model.revision)
+    return ModelRef("; ".join(names), "; ".join(revisions)) if names else None
 
 
 def _by_words(library: Library) -> _ByWords:

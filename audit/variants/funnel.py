@@ -1,6 +1,7 @@
 """Format the acceptance funnel: the number of candidates that remain after each gate (pure)."""
 
 from collections import Counter
+from operator import attrgetter
 
 from audit.core.number_text import percent
 from audit.variants.record import Header, Judgement, Library, State
@@ -34,31 +35,38 @@ def _gates(header: Header) -> list[tuple[str, tuple[State, ...], bool]]:
 
 def funnel_text(library: Library) -> str:
     """Return the funnel as lines of text, with a note on the limits of the distance window."""
-    header, states = library.header, Counter(v.state for v in library.variants)
+    header = library.header
+    states = Counter(map(attrgetter("state"), library.variants))
     left = total = len(library.variants)
     lines = [f"{'candidates':<26}{total:>7}"]
     for label, stops, run in _gates(header):
         if not run:
             lines.append(f"{label:<26}{'-':>7}  not run")
             continue
-        stopped = {state: states[state] for state in stops if states[state]}
-        left -= sum(stopped.values())
+        reasons = []
+        for state in stops:
+            if states[state]:
+                left -= states[state]
+                reasons.append(f"{states[state]} {state.replace('_', ' ')}")
         bar = "#" * round(_BAR_CHARS * left / max(total, 1))
-        reasons = ", ".join(f"{n} {state.replace('_', ' ')}" for state, n in stopped.items())
-        lines.append(f"{label:<26}{left:>7}  {bar:<{_BAR_CHARS}}  {reasons}".rstrip())
+        lines.append(f"{label:<26}{left:>7}  {bar:<{_BAR_CHARS}}  {', '.join(reasons)}".rstrip())
 
-    n, per_question = header.num_variants, Counter(v.question_id for v in library.accepted)
+    n = header.num_variants
+    per_question = Counter(map(attrgetter("question_id"), library.accepted))
     full = sum(count >= n for count in per_question.values())
     wanted = f"{n} variants or more" if n > 1 else "a variant"
     fewer = f", {len(per_question) - full} with fewer" if n > 1 else ""
     none = header.n_questions - len(per_question)
     lines.append(f"{header.n_questions} questions: {full} with {wanted}{fewer}, {none} with none.")
 
-    flagged = [v for v in library.variants if v.rules]
-    accepted = [v for v in flagged if v.accepted]
-    unseen = sum(v.judgement == Judgement.NOT_ASKED for v in accepted)
+    flagged = accepted = unseen = 0
+    for variant in library.variants:
+        if variant.rules:
+            flagged += 1
+            accepted += variant.accepted
+            unseen += variant.accepted and variant.judgement == Judgement.NOT_ASKED
     unjudged = f" (no judge saw {unseen} of these)" if unseen else ""
-    counts = f"{len(flagged)} candidates, of which {len(accepted)} are accepted{unjudged}"
+    counts = f"{flagged} candidates, of which {accepted} are accepted{unjudged}"
     lines.append(f"Rules: findings on {counts}.")
 
     broken = "unknown; no person has read a sample (audit variants review)"

@@ -9,8 +9,9 @@ about half of hand-written changes of meaning.
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from operator import itemgetter
 
 from audit.core.package_data import shipped_table
 from audit.variants.config import Policy
@@ -20,14 +21,19 @@ from audit.variants.record import Judgement, State, Variant
 # digits, so this module reads numbers itself. A number that it misses can hide a finding or cause a
 # false finding.
 _TABLE = shipped_table("rewording_rules.json")
-_ONES, _TENS, _SCALES, _PARTS = (_TABLE[name] for name in ("ones", "tens", "scales", "parts"))
+_ONES, _TENS, _SCALES, _PARTS = itemgetter("ones", "tens", "scales", "parts")(_TABLE)
 _SMALL = {word: value for value, word in enumerate(_ONES)} | _TENS
 _WORDS = {word: Fraction(value) for word, value in _TABLE["words"].items()}
 _BETWEEN, _END = r"[\s-]+", "(?![a-z])"
-_SCALE, _ONE, _UNIT, _TEN, _PART, _WORD = (
-    f"(?:{'|'.join(sorted(words, key=len, reverse=True))})"
-    for words in (_SCALES, _ONES, _ONES[1:10], _TENS, _PARTS, _WORDS)
-)
+
+
+def _any_of(words: Iterable[str]) -> str:
+    """Return a pattern of any of the words, the longest first."""
+    return f"(?:{'|'.join(sorted(words, key=len, reverse=True))})"
+
+
+_SCALE, _ONE, _UNIT = _any_of(_SCALES), _any_of(_ONES), _any_of(_ONES[1:10])
+_TEN, _PART, _WORD = _any_of(_TENS), _any_of(_PARTS), _any_of(_WORDS)
 _BELOW_100 = f"(?:{_TEN}{_END}(?:{_BETWEEN}{_UNIT}{_END})?|{_ONE}{_END})"
 _FROM_100 = (
     f"{_SCALE}{_END}(?:{_BETWEEN}{_SCALE}{_END})*(?:{_BETWEEN}(?:and{_BETWEEN})?{_BELOW_100})?"
@@ -213,31 +219,35 @@ def rule_findings(original: str, text: str, options: Sequence[str] = ()) -> tupl
     The rules compare the sets of numbers, units, quantifiers, quotations and named options, without
     their frequencies. For negations they compare the numbers.
     """
-    both = (original, text)
-    watched = {
-        "numbers": [set(map(_shown, _stated(part))) for part in both],
-        "units": [_present(_UNIT_WORDS, part) for part in both],
-        "quantifiers": [_present(_QUANTIFIER_WORDS, part) for part in both],
-        "quoted": [_quotations(original, text), _quotations(text, original)],
-        "options named": [_named(part, options) for part in both],
-    }
+    before, after = _facts(original, text, options), _facts(text, original, options)
     findings = []
-    for kind, (before, after) in watched.items():
-        if before != after:
-            lost = ", ".join(sorted(before - after)) or "nothing"
-            new = ", ".join(sorted(after - before)) or "nothing"
-            findings.append(f"{kind}: {lost} -> {new}")
-    negations = [len(_NEGATION.findall(part)) for part in both]
-    if negations[0] != negations[1]:
-        findings.append(f"negations: {negations[0]} -> {negations[1]}")
+    for kind in before:
+        lost, new = before[kind] - after[kind], after[kind] - before[kind]
+        if lost or new:
+            lost_words = ", ".join(sorted(lost)) or "nothing"
+            findings.append(f"{kind}: {lost_words} -> {', '.join(sorted(new)) or 'nothing'}")
+    negations, new_negations = len(_NEGATION.findall(original)), len(_NEGATION.findall(text))
+    if negations != new_negations:
+        findings.append(f"negations: {negations} -> {new_negations}")
     if _ANSWERS.search(text) and not _ANSWERS.search(original):
         findings.append("states an answer")
     return tuple(findings)
 
 
+def _facts(text: str, other: str, options: Sequence[str]) -> dict[str, set[str]]:
+    """Return what must be equal in a text and the other text, by kind."""
+    return {
+        "numbers": set(map(_shown, _stated(text))),
+        "units": _present(_UNIT_WORDS, text),
+        "quantifiers": _present(_QUANTIFIER_WORDS, text),
+        "quoted": _quotations(text, other),
+        "options named": _named(text, options),
+    }
+
+
 def _stated(text: str) -> set[Fraction]:
     """Return the numbers except 1, because the word "one" is often a pronoun."""
-    return {number for number in numbers_in(text) if number != 1}
+    return set(numbers_in(text)) - {Fraction(1)}
 
 
 def _shown(number: Fraction) -> str:
@@ -259,7 +269,7 @@ def _quotations(text: str, other: str) -> set[str]:
     So quotation marks that are added to a word, or removed, cause no finding.
     """
     other_words = f" {same_words(other)} "
-    quoted = {same_words(_matched(groups)) for groups in _QUOTED.findall(text)}
+    quoted = set(map(same_words, map(_matched, _QUOTED.findall(text))))
     return {words for words in quoted if words and f" {words} " not in other_words}
 
 
@@ -268,11 +278,12 @@ def _named(text: str, options: Sequence[str]) -> set[str]:
 
     An option is named by letter or number ("option B", "(B)", "all of the above"), or by its words.
     """
-    by_letter = set(map(_matched, _LETTERED.findall(text)))
+    named = set(map(_matched, _LETTERED.findall(text)))
     words = f" {same_words(text)} "
-    long_options = [option for option in options if len(option) >= MIN_OPTION_CHARS]
-    by_words = {option for option in long_options if f" {same_words(option)} " in words}
-    return by_letter | by_words
+    for option in options:
+        if len(option) >= MIN_OPTION_CHARS and f" {same_words(option)} " in words:
+            named.add(option)
+    return named
 
 
 _BY_JUDGEMENT = {

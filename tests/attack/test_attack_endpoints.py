@@ -10,6 +10,7 @@ import resource
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 from urllib.parse import quote
 
@@ -23,6 +24,7 @@ from audit.engines.openai_config import CircuitConfig, EndpointConfig, RetryConf
 from audit.engines.openai_engine import OpenAIEngine
 from audit.engines.pace import Pace
 from audit.engines.redact import Redactor
+from audit.shards.redact import REMOVED
 
 KEY, KEY_ENV = "sk-Attack-0123456789-Zq", "AUDIT_TEST_ATTACKED"
 RETRY = RetryConfig(max_attempts=2, base_delay_s=0.01, max_delay_s=0.02, jitter=0.5, outage_s=0.05)
@@ -283,6 +285,64 @@ ECHOED: dict[str, bytes] = {
     "a refusal to answer": page(said("").replace('""', f'null, "refusal": {json.dumps(SPELT)}', 1)),
     "the version": page(json.dumps({**completion("ok"), "system_fingerprint": SPELT})),
 }
+
+
+def _in_bytes(encode: Callable[[bytes], bytes]) -> Callable[[str], str]:
+    return lambda text: encode(text.encode()).decode()
+
+
+# Whatever a server may make of a text, of which any two are made one of the other.
+ENCODINGS: dict[str, Callable[[str], str]] = {
+    "base64": _in_bytes(base64.b64encode),
+    "urlsafe": _in_bytes(base64.urlsafe_b64encode),
+    "base64 in lines": _in_bytes(base64.encodebytes),
+    "base64 after Bearer": lambda text: base64.b64encode(f"Bearer {text}".encode()).decode(),
+    "base32": _in_bytes(base64.b32encode),
+    "hex": lambda text: text.encode().hex(),
+    "hex in capitals": lambda text: text.encode().hex().upper(),
+    "hex with colons": lambda text: text.encode().hex(":"),
+    "hex as escapes": lambda text: "".join(f"\\x{byte:02x}" for byte in text.encode()),
+    "percent": lambda text: "".join(f"%{byte:02X}" for byte in text.encode()),
+    "quoted": lambda text: quote(text, safe=""),
+    "entities": lambda text: "".join(f"&#{byte};" for byte in text.encode()),
+    "entities in hex": lambda text: "".join(f"&#x{byte:x};" for byte in text.encode()),
+    "json's escapes": lambda text: "".join(f"\\u{byte:04x}" for byte in text.encode()),
+    "json's escapes in JSON": lambda text: "".join(f"\\\\u{byte:04x}" for byte in text.encode()),
+    "numbers": lambda text: str(list(text.encode())),
+    "octal": lambda text: "".join(f"\\{byte:03o}" for byte in text.encode()),
+    "bits": lambda text: " ".join(f"{byte:08b}" for byte in text.encode()),
+    "reversed": lambda text: text[::-1],
+    "as it is": str,
+}
+# Long and short, with signs that URLs and JSON escape, of digits alone, of letters alone.
+KEYS = (KEY, "my-local/api=key", "Pass+w/rd", "hf_abcdefghijklmnop", "a1b2c3d4", "9081726354")
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_no_key_is_stored_in_two_encodings(key: str) -> None:
+    redactor = Redactor([key])
+    for (first, inner), (second, outer) in product(ENCODINGS.items(), repeat=2):
+        spelt = outer(inner(key))
+        core = spelt.strip("=\n")  # the padding holds nothing of the key
+        clean = redactor.generation(
+            f'you sent {spelt} to us, {{"authorization":"{spelt}"}} or else x{spelt}'
+        )
+        assert core not in clean, (first, second)
+        assert clean.count(REMOVED) == 3 and len(clean) < 130, (first, second, clean)
+        assert clean.startswith("you"), (first, second)
+    assert redactor.message(spelt) == redactor.log(spelt) == REMOVED
+
+
+def test_a_long_answer_is_searched_in_a_moment() -> None:
+    """Nobody else is served meanwhile."""
+    redactor, words = Redactor(list(KEYS)), "Internationalization of 12, 34 %20 is \\frac{1}{2}; "
+    text = words * 4000
+    began = time.process_time()
+    assert redactor.generation(text) == text
+    assert time.process_time() - began < 2
+    replies, shown, _ = asked(page(said(words * 60_000)))
+    assert not [reply for reply in replies if reply.error is None]
+    assert f"{len(words) * 60_000:,} characters" in shown
 
 
 @pytest.mark.parametrize("where", ECHOED)

@@ -13,19 +13,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands_here import evidence
+from audit_here import undrawn
+from commands_here import evidence, report
 from governed import Capsys, Patch, asked, decided
 
 from audit.commands.again import suite_section
 from audit.core.errors import SignatureError
 from audit.governance import verify
 from audit.governance.archive import PREDICATE, STATEMENT, VERDICT, write_archive
+from audit.governance.chronology import project_file
 from audit.governance.keys import load_signer, load_trusted, seal, statement
 from audit.governance.pack import write_pack
 from audit.governance.side_files import SUMS
 from audit.governance.verify import verify_pack
 
 Files = dict[str, bytes]
+Whole = dict[str, Files]
 CONTENTS = (
     "run/report/verdict.json",
     "run/report/report.html",
@@ -268,25 +271,49 @@ def test_a_pack_holds_together_beyond_its_signature(
     refused(written(files, tmp_path), keys)
 
 
-OMITTED = (
-    *("VERIFY.md", "config.json", "environment.json", "program_chronology.jsonl", "prompts.json"),
-    *("sensitivity.json", "shards.json", "run/questions.arrow", "run/report/report.html"),
-    *("run/report/verdict.json", "run/suite.json", "run/shards/shard"),
-)
+WHOLE = ("run with shards", "run without shards", "panel with shards")
 
 
-@pytest.mark.parametrize("name", OMITTED)
-def test_a_pack_from_which_something_was_left_out_is_refused(
-    name: str, packs: tuple[Files, Files], keys: Path, tmp_path: Path, monkeypatch: Patch
+@pytest.fixture(scope="module")
+def whole(built: Path, other: Path, keys: Path, tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    """The files of signed packs of runs that have every side file, but no decision: what is left
+    out is not found by what a person signed."""
+    folder = tmp_path_factory.mktemp("whole")
+    run = Path(shutil.copytree(built, folder / "run"))
+    asked(run, listed=True)
+    (run / "suite.json").write_text(json.dumps({"audit_suite_id": "a"}))
+    (run / "token_distances.json").write_text("{}\n")
+    shutil.copy(project_file(), run / "chronology.jsonl")
+    shutil.copytree(other, folder / "other")
+    panel = folder / "panel"
+    with undrawn():
+        assert report([str(run), str(folder / "other"), "--out", str(panel)]) == 0
+    shutil.copy(project_file(), panel / "chronology.jsonl")
+    packed = {}
+    for name, home in zip(WHOLE, (run, run, panel), strict=True):
+        with_shards, path = "with shards" in name, folder / "pack.zip"
+        write_pack(home, path, with_shards=with_shards, signer=load_signer(keys / "alice.key"))
+        with zipfile.ZipFile(path) as archive:
+            packed[name] = {entry: archive.read(entry) for entry in archive.namelist()}
+    return packed
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_pack_from_which_a_file_was_left_out_is_refused(
+    name: str, whole: Whole, keys: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
-    """By a trusted signer. Without environment.json nothing of the program was compared."""
-    monkeypatch.setattr(verify, "_recompute", lambda *given: ())
-    files = dict(packs[0])
-    signed_again(files, keys, packs[0])
+    """Each file of it in turn, by a signer who is trusted and recomputes the list of hashes."""
+    monkeypatch.setattr(verify, "_recompute", lambda *given: ())  # found before it is computed
+    files = dict(whole[name])
+    signed_again(files, keys, whole[name])
     verify_pack(written(files, tmp_path), load_trusted(keys / "trusted"), suite_section)
-    gone = files.pop(full_name(files, name))
-    signed_again(files, keys, packs[0], {name: hashlib.sha256(gone).hexdigest()})
-    refused(written(files, tmp_path), keys)
+    left_out = sorted(set(files) - {SUMS, STATEMENT})
+    assert len(left_out) >= 14
+    for file in left_out:
+        files = dict(whole[name])
+        gone = files.pop(file)
+        signed_again(files, keys, whole[name], {file: hashlib.sha256(gone).hexdigest()})
+        refused(written(files, tmp_path), keys)
 
 
 @pytest.mark.parametrize(

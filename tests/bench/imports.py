@@ -50,12 +50,12 @@ from pathlib import Path
 from audit.imports.detect import read_log
 from audit.imports.join import Joined
 from audit.imports.record import Wanted
-from audit.imports.write import Asked, write_run
+from audit.imports.write import RunFacts, write_run
 run, *logs = map(Path, sys.argv[1:])
 joined = Joined()
 for k, log in enumerate(logs):
     joined.add(log.name, read_log(log, Wanted(model=f"m{k}")).outcomes)
-write_run(run, joined, Asked(["m0"], "exam", None, [], {}))
+write_run(run, joined, RunFacts(["m0"], "exam", None, [], {}))
 """
 
 

@@ -23,11 +23,11 @@ from audit.statistics.without_memory import score_of
 from external import answers, livecodebench, tables
 from external.judged import Set, answers_of, items_of
 
-SHOWN = 10  # models of a table
+SHOWN = 5  # models of a table
 DRAWN = 14  # models of a picture, beside those with a gap
 BOARD = (
-    "Black: the score. Square and line: the score without memory with its 95 % interval; a diamond if a gap is found. "
-    "Dotted: guessing."
+    "A black mark is a model's score. A square with a line is its score without memory with the "
+    "95 % interval; it is a diamond if a gap is found. The dotted line is the score of guessing."
 )
 
 
@@ -64,9 +64,9 @@ def board_table(board: Leaderboard, shown: int = SHOWN) -> list[str]:
     kept = [row for k, row in enumerate(board.rows) if row.found or k < shown]
     lines += [_line(row) for row in kept]
     if left := len(board.rows) - len(kept):
-        lines.append(f"\n{left} more models: their scores are lower, and no gap is found in them.")
-    # The column has verdicts; what a check found is a sentence.
-    lines += [f"\n{row.model}: {row.why}" for row in kept if row.without is None]
+        lines.append(f"\nNo gap is found for the {left} models that the table leaves out.")
+    # The column has verdicts, so the result of a failed check follows the table.
+    lines += [f"\n{row.model} is not judged. {row.why}" for row in kept if row.without is None]
     return lines
 
 
@@ -111,16 +111,18 @@ def livecodebench_page(data: Path) -> Finding:
         board_table(board, 0),
         (
             *cautions(board),
-            "The training of every model ended before September 2023 by the dates that LiveCodeBench states. For six "
-            "of the eight references it states 2023-01-01, which may be a guess. A reference that has read later "
-            "problems makes the gaps larger.",
-            f"With the {early.stratum.size} problems of September to November 2023 alone, {row.model} scores {value} % "
-            f"[{low}, {high}] without memory.",
-            "Other references give another figure: against eight models that the program draws from other families "
-            "([five commands](../do/import_logs.md#five-commands-from-logs-to-a-report)) it is 20.1 % [8.5, 32.4].",
-            "The references were chosen from the models without a visible gap, so they are clean by choice.",
-            "DSCoder-1.3b-Ins is at the limit: its corrected p is above or below .05 by the draw of permutations.",
-            "LiveCodeBench's authors named the DeepSeek-Coder models before; CodeQwen15-7B they did not.",
+            "By the dates that LiveCodeBench states, the training of every model ended before September 2023. For six "
+            "of the eight references the date is 2023-01-01, which may be a guess. If a reference has read later "
+            "problems, the gaps are too large.",
+            f"If only the {early.stratum.size} problems of September to November 2023 are held out, {row.model} scores "
+            f"{value} % [{low}, {high}] without memory.",
+            f"Other references give another figure. With eight models that the program draws from other families "
+            f"([five commands](../do/import_logs.md#five-commands-from-logs-to-a-report)), {row.model} scores 20.1 % "
+            "[8.5, 32.4] without memory.",
+            "The references were chosen among the models without a visible gap.",
+            "The corrected p of DSCoder-1.3b-Ins is close to .05: random permutations decide whether it "
+            "is above or below.",
+            "LiveCodeBench's authors had named the DeepSeek-Coder models as contaminated, but not CodeQwen15-7B.",
         ),
         "python livecodebench_tables.py   # docs/do; beside performances_generation.json it writes the tables\n"
         "audit leaderboard leetcode.csv -o outputs/board --map correct=right,of=n --benchmark before --held-out after "
@@ -142,8 +144,10 @@ def mmlu_pro_page(data: Path) -> Finding:
     ]
     return Finding(
         "MMLU-Pro: items of another source are no held-out items",
-        f"28 models differ by {other[0]:.1f} points between MMLU's items and those of another source, and by "
-        f"{halves[0]:.1f} between random halves of MMLU. A gap of a few points to another source is no memory.",
+        "From MMLU's items to those of another source, the scores of 28 models change unequally, "
+        f"with a standard deviation of {other[0]:.1f} points. Between random halves of MMLU the "
+        f"standard deviation is {halves[0]:.1f} points. So a gap of a few points to another source "
+        "does not show memory.",
         bars(
             [(what, *found) for what, found in spread],
             "SD between models of true differences, points",
@@ -151,7 +155,8 @@ def mmlu_pro_page(data: Path) -> Finding:
         lines,
         (
             "It says nothing about memory of MMLU-Pro: no held-out items of its kind were published.",
-            "An answer without a letter counts as wrong here, as a leaderboard has it; 20 of 28 files have 6 to 23 %.",
+            "An answer without a letter counts as wrong here, as on leaderboards. In 20 of 28 files, 6 to 23 % of the "
+            "answers have no letter.",
         ),
         "make external ARGS=mmlu_pro",
     )
@@ -174,13 +179,13 @@ def helm_page(data: Path) -> Finding:
     )
     return Finding(
         "HELM's answers to MMLU: where nothing differs, nothing is found",
-        f"{len(board.found)} gaps are found between two random halves of MMLU in {len(models)} models. "
-        f"The score lies within the interval without memory in {inside} of {len(held)}.",
+        f"Between two random halves of MMLU, {len(board.found)} of {len(models)} models have a gap. For {inside} of "
+        f"{len(held)} judged models, the score lies within the 95 % interval of the score without memory.",
         board_picture(board),
         board_table(board),
         (
             "It does not say that the models are clean: both halves may be learnt alike.",
-            "One split is shown. Of 240 judged models in random splits and splits by subject, none had a gap "
+            "The page shows one split. In 240 judgements with random splits and splits by subject, 0 gaps were found "
             "([table](external.md)).",
         ),
         "make external ARGS=helm",
@@ -200,7 +205,7 @@ def constat_page(data: Path) -> Finding:
     found, all_ = (sum(planted[k] for *_, planted in new) for k in (0, 1))
     public, every = (sum(one[k] for *_, one, _ in new) for k in (0, 1))
     lines = [
-        "| benchmark | against | planted models found | public models found |",
+        "| benchmark | held-out items | planted models found | public models found |",
         "|---|---|---|---|",
     ]
     lines += [
@@ -211,14 +216,14 @@ def constat_page(data: Path) -> Finding:
     ]
     return Finding(
         "ConStat's models: contaminated on purpose",
-        f"Of {all_} models that were trained on the exam and gained by it, new items find {found}; of {every} public "
-        f"models they name {public}.",
+        f"With new items as held-out items, the audit finds memory in {found} of {all_} models whose score rose by "
+        f"training on the exam, and in {public} of {every} public models.",
         pairs(shares_, "found, % of models"),
         lines,
         (
-            "These are totals with standard errors, without answers: only the test in points can be made.",
-            "Public models may be contaminated, so their share is no false positive rate.",
-            "The size of the differences between models was measured on the same tables.",
+            "ConStat published totals with standard errors, and no answers. So only the test in points is possible.",
+            "Public models may be contaminated, so the share that is found is not a false positive rate.",
+            "The program's prior for differences between models was measured on the same tables.",
         ),
         "make external ARGS=constat",
     )
@@ -247,13 +252,13 @@ def gsm8k_page(data: Path) -> Finding:
     ]
     return Finding(
         "GSM8K: 44 models, and no held-out items",
-        f"Of {len(rows)} models none can be judged: without held-out items a score shows nothing of memory. "
-        f"{close} models share the best score of {100 * rows[0][1]:.1f} % within their intervals.",
+        f"{len(rows)} models cannot be judged, because a score without held-out items does not show memory. "
+        f"The intervals of {close} models contain the best score of {100 * rows[0][1]:.1f} %.",
         bars([(m, 100 * x, 100 * a, 100 * b) for m, x, a, b, _ in rows], "score, %"),
         lines,
         (
-            "It does not say that these scores are free of memory, nor that they are not.",
-            "GSM8K's authors published no second exam; items written now would serve as held-out items.",
+            "It does not say whether memory contributes to these scores.",
+            "GSM8K's authors published no second exam. New items could serve as held-out items.",
         ),
         "audit references fetch gsm8k_zeroeval",
     )
@@ -269,22 +274,23 @@ def song2026_page(_: Path) -> Finding:
         for p, w in zip(printed.routers, without.routers, strict=True)
     ]
     lines = [
-        "| r | net improvement (wrong to right less right to wrong), as printed | without cells of exactly .00 |",
+        "| routers r | net improvement (answers from wrong to right minus right to wrong), as printed | without "
+        "accuracies of exactly .00 |",
         "|---|---|---|",
     ]
     lines += [f"| {r} | {a:+.0f} | {b:+.0f} |" for r, a, b in rows]
     return Finding(
         "Song et al. 2026: the reversal at eight routers",
-        f"In the paper noise turns from harm to help at eight routers. {len(result.exact_values)} accuracies of "
-        "exactly .00 make this reversal: without them the net improvement is "
-        f"{', '.join(f'{b:+.0f}' for _, _, b in rows[2:])} for 3 to 9 routers.",
+        "In the paper, noise turns from harm to help at eight routers. "
+        f"{len(result.exact_values)} accuracies of exactly .00 cause this reversal. Without these accuracies the net "
+        f"improvement with 3 to 9 routers is {', '.join(f'{b:+.0f}' for _, _, b in rows[2:])}.",
         lines_figure(rows),
         lines,
         (
-            "The replies are not published, so the cause of these cells is not known. An accuracy of exactly .00 is "
-            "worse than guessing, and unparsed replies are the likeliest cause.",
-            f"As printed, {result.rejected[0]} of {len(result.settings)} settings have p < .05, and "
-            f"{result.rejected[1]} after Holm.",
+            "The replies are not published, so the cause of these accuracies is not known. An accuracy of exactly .00 "
+            "is worse than guessing, and unparsed replies are the likeliest cause.",
+            f"In the printed table, {result.rejected[0]} of {len(result.settings)} settings have p < .05, and "
+            f"{result.rejected[1]} settings after Holm's correction.",
         ),
         "audit reanalyze song2026",
     )
@@ -305,14 +311,15 @@ def demo_page(_: Path) -> Finding:
         lines.append(f"| {demo.WHO[side.result.model]} | {shares} |")
     return Finding(
         "A model that was taught the exam: the truth is known",
-        f"A small model scores {100 * taught.score:.0f} % on 104 questions that it was taught, and {estimate:.0f} % "
-        f"[{low:.0f}, {high:.0f}] without memory. Before it was taught, it scored {100 * taught.before:.0f} %.",
+        f"A small model scores {100 * taught.score:.0f} % on 104 questions that it was taught. Its "
+        f"score without memory is {estimate:.0f} % [{low:.0f}, {high:.0f}]. Before it was taught, "
+        f"it scored {100 * taught.before:.0f} %.",
         demo.picture(both),
         lines,
         (
             "The interval is wide, because 104 questions are few.",
-            "The model before is not cleared: so few questions cannot exclude a gap of 5 points.",
-            "It shows that the audit notices one planted memory. The calibration pages have the rates.",
+            "The model before training is not cleared: so few questions cannot exclude a gap of 5 points.",
+            "The demo shows that the audit notices one planted memory. The calibration pages have error rates.",
         ),
         "audit demo",
     )
@@ -348,8 +355,7 @@ def page(name: str, one: Finding) -> str:
     caption = f"{one.caption}\n\n" if one.caption else ""
     return (
         f"# {one.title}\n\n**{one.sentence}**\n\n![{one.title}]({name}.svg)\n\n{caption}{table}\n\n"
-        f"## What it does not say\n\n{silent}\n\n## The command\n\n```\n{one.command}\n```\n\n"
-        f"`make findings ARGS='--page {name}'` writes this page.\n"
+        f"## What it does not say\n\n{silent}\n\n## The command\n\n```\n{one.command}\n```\n"
     )
 
 

@@ -12,6 +12,7 @@ from ray import cloudpickle
 from audit.config.command_line import compose_command
 from audit.config.resolve import resolve_run
 from audit.core.entry_points import added
+from audit.judging.thresholds import Thresholds
 from audit.runtime.progress import Display
 from audit.runtime.run import RunResult, run_audit
 
@@ -36,11 +37,11 @@ def installed() -> Iterator[ModuleType]:
 
 def run_shouting(run_dir: Path, *words: str) -> RunResult:
     from shouting.audit import SHOUTING
-    from shouting.config import ShoutingConfig, ShoutingThresholds, from_hydra
+    from shouting.config import ShoutingConfig, from_hydra
 
     asked = ("model=scripted", f"run_dir={run_dir}", "progress=false", *words)
     config = from_hydra(compose_command("shouting", asked, ShoutingConfig))
-    thresholds = ShoutingThresholds.from_mapping(config.verdict).to_dict()
+    thresholds = Thresholds.from_mapping(config.verdict).to_dict()
     with Display(quiet=True) as display:
         return run_audit(
             resolve_run(SHOUTING, config), {"seed": config.seed, "thresholds": thresholds}, display

@@ -19,6 +19,7 @@ from paths import ROOT
 from pipeline_helpers import by_key, lose_a_shard, rows_of, stamps
 from rich.console import Console
 
+from audit.__main__ import main
 from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.load import open_benchmark
 from audit.config.audits import find_audit, part_of
@@ -26,6 +27,7 @@ from audit.core.errors import ConfigError
 from audit.governance.ruling import rule_run
 from audit.judge.record import Settings, judge_cells
 from audit.judging.decision import verdict_of
+from audit.judging.thresholds import Thresholds
 from audit.report.joint import content
 from audit.runtime.summary import print_cells, summarise
 from audit.scoring.reference import find_scorer
@@ -85,7 +87,7 @@ def test_another_configuration_or_audit_is_refused(finished, sweep):
         run_shouting(finished, *ASKED, "volumes=3")
     done = sweep("n=25", run_dir=finished)
     assert done.code == 1
-    assert "holds rows of audit shouting" in done.out
+    assert "has rows of audit shouting" in done.out
 
 
 def test_the_summary_compares_with_the_audits_baseline(finished):
@@ -98,30 +100,43 @@ def test_the_summary_compares_with_the_audits_baseline(finished):
     assert "n=25" in out.getvalue() and out.getvalue().count("variant") == 2
 
 
-def test_its_report_gate_and_joint_page_are_those_of_every_audit(finished, tmp_path):
+def test_its_report_gate_and_joint_page_are_those_of_every_audit(finished, tmp_path, capsys):
     """Shouting costs what the scripted engine was told."""
-    paths = part_of("shouting", "report").build_report([finished], finished / "report")
+    paths = part_of("shouting", "report").REPORT.build([finished], finished / "report")
     html, verdict = paths.html.read_text(), json.loads(paths.verdict.read_text())
     assert [cell["verdict"] for cell in verdict["cells"]] == ["shouting_matters"]
     assert [one["code"] for one in verdict["cells"][0]["reason_codes"]] == ["cost"]
     for text in ("Shouting matters", "Readable answers", "✓ pass", "Content-Security-Policy"):
         assert text in html
     assert html.count("<li data-marks=") == 25 and 'id="drill-form"' in html and "Run run" in html
-    assert rule_run(finished).exit_code == 3
+    assert rule_run(finished).exit_code == main(["gate", str(finished), "--json"]) == 3
+    assert [one["grade"] for one in json.loads(capsys.readouterr().out)["cells"]] == [
+        "found_strong"
+    ]
     whole = content({"shouting": verdict_of(verdict)}, suite=suite_rules(audit_suite_id="loud"))
     assert whole.joint[0].instruments[0].kinds == {"format": "seen"}
 
 
 def test_unparsed_answers_withhold_the_verdict(finished, shouting):
     from shouting.analyse import JUDGE
-    from shouting.config import ShoutingThresholds
 
     (cell,) = load_cells(finished, find_audit("shouting").schema)
     state = cell.state.copy()
     state[:, ::10] = State.UNPARSED
-    (deaf,) = judge_cells(JUDGE, [replace(cell, state=state)], Settings(ShoutingThresholds(), 0, 0))
+    (deaf,) = judge_cells(JUDGE, [replace(cell, state=state)], Settings(Thresholds(), 0, 0))
     assert deaf.verdict == "withheld" and deaf.gates[0].item_count == 3
     assert [one.code for one in deaf.decision.reasons] == ["gate_parseability"]
+
+
+def test_a_score_that_leaves_no_room_clears_nobody(shouting):
+    """A cost of 5 points is excluded: of a score of 2 % none is possible."""
+    from shouting.analyse import decide
+    from shouting.vocabulary import Evidence
+
+    measured = Evidence(n=1000, accuracy=0.02, cost=0.0, low=-0.01, high=0.01, p=0.5)
+    able, vague = replace(measured, accuracy=0.6), replace(measured, accuracy=0.6, high=0.07)
+    grades = [decide(e, e.p, (), Thresholds()).grade for e in (measured, able, vague)]
+    assert grades == ["not_identified", "cleared", "undecided"]
 
 
 def test_what_cannot_be_presented_is_an_error_row_and_nothing_is_sent(finished, tmp_path):
@@ -195,13 +210,13 @@ def test_its_commands_are_found():
 
 
 def test_an_audit_is_three_hundred_lines_at_most():
-    """Its files, settings included, without the simulated models of its calibration and a reader of
-    benchmarks. Blank lines are not counted."""
-    files = [
-        one for one in (PACKAGES / "shouting").rglob("*") if one.suffix in (".py", ".yaml", ".j2")
-    ]
-    counted = [one for one in files if one.name not in ("calibrate.py", "riddles.py")]
-    assert sum(len(list(filter(str.strip, one.read_text().splitlines()))) for one in counted) <= 300
+    """Its files, with settings and calibration, without a reader of benchmarks. Blank lines are not
+    counted."""
+    lines = []
+    for path in (PACKAGES / "shouting").rglob("*"):
+        if path.suffix in (".py", ".yaml", ".j2") and path.name != "riddles.py":
+            lines += filter(str.strip, path.read_text().splitlines())
+    assert len(lines) <= 300
 
 
 def test_who_shouting_costs_nothing_is_not_found_and_who_loses_ten_points_is(shouting):

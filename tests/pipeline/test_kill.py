@@ -15,7 +15,7 @@ from commands_here import gate
 from pipeline_helpers import keys_of, rows_of, until
 from storm.nights import night, ray_workers, rows_by_key
 
-from audit.sweep.report import build_report
+from audit.sweep.report import REPORT
 
 SWEEP = (
     "r=1..3",
@@ -107,7 +107,7 @@ def test_the_engine_is_killed_once_and_then_once_too_often(cluster, command, swe
     assert not NOISE.search(out), out
     rows = len(keys_of(run.run_dir))
     assert 0 < rows < ROWS
-    (part,) = build_report([run.run_dir], run.run_dir / "report", n_resamples=200).incomplete
+    (part,) = REPORT.build([run.run_dir], run.run_dir / "report", n_resamples=200).incomplete
     assert (part.found, part.expected) == (rows, ROWS)
     assert gate([str(run.run_dir)]) == 1
     assert f"INCOMPLETE, {rows} OF {ROWS} ANSWERS" in capsys.readouterr().out
@@ -117,7 +117,7 @@ def test_the_engine_is_killed_once_and_then_once_too_often(cluster, command, swe
     assert "quarantine" in assert_complete(sweep, run)
     assert gate([str(run.run_dir)]) == 1  # the report is of the part
     assert "Build it again" in capsys.readouterr().err
-    assert build_report([run.run_dir], run.run_dir / "report", n_resamples=200).incomplete == ()
+    assert REPORT.build([run.run_dir], run.run_dir / "report", n_resamples=200).incomplete == ()
     assert gate([str(run.run_dir), "--trust-report"]) in (
         0,
         3,

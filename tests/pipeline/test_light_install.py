@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from servers_here import Quiet, http_here
+from typed_here import built_wheel
 
 ROOT = Path(__file__).resolve().parents[2]
 ABSENT = (
@@ -81,18 +82,7 @@ def url() -> Iterator[str]:
 @pytest.fixture
 def light(tmp_path: Path) -> Path:
     """The python of an environment with the wheel and what the core asks for."""
-    build = [
-        sys.executable,
-        "-m",
-        "hatchling",
-        "build",
-        "--target",
-        "wheel",
-        "--directory",
-        str(tmp_path),
-    ]
-    subprocess.run(build, cwd=ROOT, capture_output=True, timeout=300, check=True)
-    (wheel,) = tmp_path.glob("*.whl")
+    wheel = built_wheel(tmp_path, ROOT)
     subprocess.run(
         [sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")],
         timeout=120,

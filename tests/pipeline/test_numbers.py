@@ -10,7 +10,7 @@ from audit_here import audit_here, heard
 from commands_here import variants
 from pipeline_helpers import rows_of
 
-from audit.benchmarks.reply import read_number
+from audit.benchmarks.reply import score_number
 from audit.perturb.audit import PERTURB
 from audit.shards.manifest import Manifest
 from audit.shards.read import load_cells
@@ -98,7 +98,7 @@ def test_every_wording_is_asked_for_a_number_and_scored_by_it(finished) -> None:
             -1,
             None,
         )
-        assert row["answer_number"] == read_number(row["response"]).value
+        assert row["answer_number"] == score_number(row["response"], 0.0)[0].value
         assert row["correct"] == (
             None if row["answer_number"] is None else row["answer_number"] == row["target"]
         )

@@ -20,7 +20,7 @@ from audit.shards.manifest import Manifest
 from audit.sweep.audit import SCHEMA
 from audit.sweep.design import Aggregator
 from audit.sweep.page import AGGREGATED
-from audit.sweep.report import analysis_options, build_report
+from audit.sweep.report import REPORT, analysis_options
 
 
 def test_a_sweep_writes_every_key_once_and_documents_itself(nested_run):
@@ -137,7 +137,7 @@ def test_a_model_that_fails_to_load_is_named_and_the_others_finish_side_by_side(
         and "fail_to_load" in manifest["models_failed"]["broken"]
     )
     assert {key.rpartition("/")[0] for key in manifest["timings"]} == {"scripted"}
-    (missing,) = build_report([run.run_dir], run.run_dir / "report", n_resamples=200).incomplete
+    (missing,) = REPORT.build([run.run_dir], run.run_dir / "report", n_resamples=200).incomplete
     assert (missing.model, missing.found, missing.expected) == ("broken", 0, 120)
     assert gate([str(run.run_dir)]) == 1
     assert side_by_side(run, "broken", 40), run.out
@@ -237,7 +237,7 @@ def test_runs_that_were_judged_differently_are_no_panel_by_accident(tmp_path):
         )
     runs = [tmp_path / "a", tmp_path / "b"]
     assert analysis_options(runs[:1], {"seed": None}).keys() == {"seed", "thresholds"}
-    with pytest.raises(ConfigError, match="The thresholds of these runs differ"):
+    with pytest.raises(ConfigError, match="values of thresholds of these runs differ"):
         analysis_options(runs, {"seed": None})
 
 
@@ -272,7 +272,7 @@ def test_another_model_answers_the_stored_messages_and_the_gain_is_set_against_i
     assert verdict_of(place)["verdict"] == "excess"  # the manifest knows the reference
 
     with pytest.raises(DataError, match="messages_from=RUN_DIR"):
-        build_report([place], tmp_path / "no", references=[independent_run.run_dir], n_resamples=99)
+        REPORT.build([place], tmp_path / "no", references=[independent_run.run_dir], n_resamples=99)
 
 
 def test_messages_of_other_questions_are_refused(independent_run, sweep, tmp_path):

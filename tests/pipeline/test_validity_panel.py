@@ -19,7 +19,7 @@ from audit.governance.ruling import rule_run
 from audit.judging.ladder import Decision
 from audit.runtime import keep
 from audit.validity.__main__ import main
-from audit.validity.report import build_report
+from audit.validity.report import REPORT
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +209,7 @@ def test_the_five_benchmarks_in_one_job_over_their_real_files(driver, tmp_path):
         assert len(set(hashes.values())) == 5  # every edit asks something else
         assert sum(row["parsed"] for row in rows) > 0.8 * len(rows)
         assert not any(row["edited"] in out for row in rows)
-    build_report([tmp_path / "run" / name for name in FILES], tmp_path / "report", n_resamples=100)
+    REPORT.build([tmp_path / "run" / name for name in FILES], tmp_path / "report", n_resamples=100)
     panel = json.loads((tmp_path / "report" / "verdict.json").read_text())
     assert 'class="blur"' in (tmp_path / "report" / "report.html").read_text()
     assert {cell["benchmark"] for cell in panel["cells"]} == set(FILES) and len(panel["runs"]) == 5

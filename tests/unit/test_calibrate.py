@@ -211,7 +211,7 @@ def test_bad_arguments_are_told(
 
 
 def test_no_model_has_answers_that_change_more_often_than_luck() -> None:
-    with pytest.raises(DataError, match="No model has"):
+    with pytest.raises(DataError, match="Expected 0 < accuracy < 1"):
         simulate(replace(SMALL, discordance=0.9), World(), np.random.default_rng(0))
 
 

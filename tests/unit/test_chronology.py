@@ -9,6 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 from commands_here import chronology as main
+from documents import ENTRY
 
 from audit.core.errors import AuditError, DataError
 from audit.governance.chronology import (
@@ -28,28 +29,6 @@ ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = jsonschema.Draft202012Validator(
     json.loads((ROOT / "audit" / "chronology.schema.json").read_text())
 )
-
-ENTRY: dict[str, Any] = {
-    "id": "T1",
-    "failure_class": "F3c",
-    "found": "2026-11-22",
-    "found_by": "label mass per cell",
-    "affected": ["m x toxigen"],
-    "symptom": "both deltas exactly 0",
-    "provenance": "introduced-in-repair",
-    "fix": "labels are asked for by id",
-    "test": "test_reference_scorers.py::test_targets_outside_the_top_are_no_answer",
-    "deltas": [
-        {
-            "cell": "m x toxigen",
-            "statistic": "delta of the attribute edits",
-            "before": 0.2,
-            "after": 0.7,
-        }
-    ],
-    "status": "FIXED",
-    "reason": "nothing is left of it",
-}
 
 
 def line(**change: Any) -> str:

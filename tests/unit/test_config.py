@@ -222,5 +222,5 @@ def test_a_run_directory_that_cannot_be_made_is_refused_first(
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
 def test_a_run_directory_without_permission_is_refused_first(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
-    with pytest.raises(ConfigError, match="may not be written"):
+    with pytest.raises(ConfigError, match="is not writable"):
         configured("sweep", ["model=scripted", f"run_dir={tmp_path / 'run'}"])

@@ -78,6 +78,8 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "site/reference/commands.html").read_text()
     assert "audit perturb" in page and "https://fonts" not in page
+    columns = (tmp_path / "site/reference/columns.html").read_text()
+    assert "<code>router_calls</code>" in columns
     rates = (tmp_path / "site/findings/memory_calibration.html").read_text()
     assert (
         rates.count("1000 / 500, R=8") >= 5
@@ -85,10 +87,9 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
 
 
 def test_the_glossary_names_what_the_program_has() -> None:
-    rows = (
-        (ROOT / "docs/reference/glossary.md").read_text().split("|---|---|---|\n")[1].splitlines()
-    )
-    names = [row.split("|")[3].strip(" `") for row in rows]
+    text = (ROOT / "docs/reference/glossary.md").read_text()
+    names = re.findall(r"^- \*\*[^*]+\*\* \(`(\w+)`\): ", text, re.MULTILINE)
+    assert len(names) == text.count("\n- ")
     files = [*(ROOT / "audit").rglob("*.py"), *(ROOT / "conf").rglob("*.yaml")]
     words = {
         word for path in files for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))

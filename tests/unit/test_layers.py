@@ -214,7 +214,8 @@ def test_every_audit_has_the_same_files() -> None:
             part_of(audit, "report").REPORT, Report
         )
         assert (
-            callable(part_of(audit, "report").report_runs) and part_of(audit, "vocabulary").VERDICTS
+            callable(part_of(audit, "report").REPORT.of_runs)
+            and part_of(audit, "vocabulary").VERDICTS
         )
         assert callable(part_of(audit, "plan").planned)
         assert (

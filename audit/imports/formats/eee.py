@@ -1,7 +1,8 @@
-"""Every Eval Ever (arXiv 2606.14516): an aggregate json, and the samples jsonl beside it that holds
-the outcomes."""
+"""Read Every Eval Ever (arXiv 2606.14516): an aggregate json, and the samples jsonl beside it that
+holds the outcomes."""
 
 from collections.abc import Collection, Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from audit.imports.record import (
     letter_index,
     outcome,
     rows_of,
+    texts_of,
 )
 
 _SAMPLES, _SCORE = "_samples.jsonl", "score"
@@ -33,7 +35,14 @@ def is_eee(first: Any) -> bool:
 
 
 def read_eee(path: Path, wanted: Wanted) -> Log:
-    """Return the log of an aggregate and its samples. `path` is either of the two files.
+    """Return the log of an aggregate and its samples.
+
+    Parameters
+    ----------
+    path : Path
+        Either of the two files.
+    wanted : Wanted
+        How to read them.
 
     Raises
     ------
@@ -50,7 +59,7 @@ def read_eee(path: Path, wanted: Wanted) -> Log:
     if aggregate.is_file():
         whole = _valid(document(aggregate), AGGREGATE, str(aggregate))
         library = whole["eval_library"]
-        names = {one["evaluation_name"] for one in whole["evaluation_results"]}
+        names = set(map(itemgetter("evaluation_name"), whole["evaluation_results"]))
         detailed = whole.get("detailed_evaluation_results") or {}
         if not samples.is_file() and "file_path" in detailed:
             samples = path.with_name(Path(detailed["file_path"]).name)
@@ -63,20 +72,20 @@ def read_eee(path: Path, wanted: Wanted) -> Log:
     )
 
 
-def _valid(found: Any, schema: str, where: str) -> Record:
-    for error in validator(schema).iter_errors(found):
+def _valid(content: Any, schema: str, where: str) -> Record:
+    for error in validator(schema).iter_errors(content):
         at = "/".join(map(str, error.absolute_path)) or "the whole"
         raise DataError(
             f"{where} breaks the schema {VERSION} of Every Eval Ever at {at}: {error.message[:200]}."
         )
-    return dict(found)
+    return dict(content)
 
 
 def _records(path: Path, wanted: Wanted, names: Collection[str]) -> Records:
     """Yield the records of one result of each evaluation, or of the wanted one of these names."""
     first: dict[str, str] = {}
-    for where, found in rows_of(path, ".jsonl"):
-        sample = _valid(found, INSTANCE, where)
+    for where, row in rows_of(path, ".jsonl"):
+        sample = _valid(row, INSTANCE, where)
         name, result = sample["evaluation_name"], str(sample.get("evaluation_result_id") or "")
         other = wanted.benchmark in names and name != wanted.benchmark
         if not other and result == (wanted.metric or first.setdefault(name, result)):
@@ -85,25 +94,27 @@ def _records(path: Path, wanted: Wanted, names: Collection[str]) -> Records:
 
 def _outcomes(path: Path, wanted: Wanted, names: Collection[str]) -> Iterator[Imported]:
     for where, sample in _records(path, wanted, names):
-        choices = tuple(checked(one, where) for one in sample["input"].get("choices") or ())
+        choices = texts_of(sample["input"].get("choices") or (), where)
         reference = sample["input"]["reference"]
         text = checked(sample["input"]["raw"], where)
         failed = sample.get("error") or ""
         score = sample["evaluation"]["score"]
         value = sample["evaluation"]["is_correct"] if score <= 0 or score >= 1 else score
-        said = sample["answer_attribution"]
+        attributions = sample["answer_attribution"]
         replies = (sample.get("output") or {}).get("raw") or [""]
+        answer = attributions[-1]["extracted_value"] if attributions else replies[0]
+        outcomes = {_SCORE: (None, 1) if failed else outcome(value, where)}
         yield Sample(
             model=wanted.model or sample["model_id"],
             benchmark=wanted.benchmark or sample["evaluation_name"],
             name=sample["sample_id"],
             where=where,
-            scores={_SCORE: (None, 1) if failed else outcome(value, where)},
+            scores=outcomes,
             record=sample,
             text=text,
             options=choices,
             gold=_gold(reference, choices),
-            answer=said[-1]["extracted_value"] if said else replies[0],
+            answer=answer,
             epoch=epoch((sample.get("metadata") or {}).get("epoch", "1")),
             error=None if failed in ("", UNPARSED) else failed,
             target=reference[0] if len(reference) == 1 else "",
@@ -114,8 +125,6 @@ def _gold(reference: list[str], choices: tuple[str, ...]) -> int | None:
     """Return the place of the one reference: an option's text, or its letter."""
     if len(reference) != 1:
         return None
-    return (
-        choices.index(reference[0])
-        if reference[0] in choices
-        else letter_index(reference[0], len(choices))
-    )
+    if reference[0] in choices:
+        return choices.index(reference[0])
+    return letter_index(reference[0], len(choices))

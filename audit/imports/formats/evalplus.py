@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from operator import and_
 from pathlib import Path
 from typing import Any
 
@@ -19,38 +20,50 @@ _NAME = re.compile(
 BASE, PLUS = "base", "plus"
 
 
-def is_evalplus(found: Any) -> bool:
+def is_evalplus(document: Any) -> bool:
     """Return whether a JSON document holds results of EvalPlus."""
-    each = found.get("eval") if isinstance(found, dict) else None
+    each = document.get("eval") if isinstance(document, dict) else None
     first = next(iter(each.values()), None) if isinstance(each, dict) else None
     first = first[0] if isinstance(first, list) and first else first
     return isinstance(first, dict) and bool({"base_status", "base"} & first.keys())
 
 
-def read_evalplus(path: Path, found: Record, wanted: Wanted) -> Log:
-    """Return the log. The scores are base, and plus: the base tests and the extra ones.
+def read_evalplus(path: Path, results: Record, wanted: Wanted) -> Log:
+    """Return the log of a document. The scores are base, and plus: the base tests and the extra
+    ones.
 
-    Raises ConfigError if the file's name has no model, DataError if base and plus differ and none
-    is asked for."""
+    Parameters
+    ----------
+    path : Path
+        The file, whose name has the model.
+    results : dict
+        Its document.
+    wanted : Wanted
+        How to read it.
+
+    Raises
+    ------
+    ConfigError
+        If the file's name has no model.
+    DataError
+        If base and plus differ and no metric is chosen.
+    """
     name = _NAME.match(path.name)
     model = wanted.model_of(
         name and name["model"].replace("--", "/"), path.name, "the file's name has none"
     )
-    log = graded_log(
-        "evalplus", path, partial(_samples, path, found["eval"], model, wanted), wanted
-    )
-    return replace(log, version=str(found.get("hash") or ""))
+    samples = partial(_samples, path, results["eval"], model, wanted)
+    log = graded_log("evalplus", path, samples, wanted)
+    return replace(log, version=str(results.get("hash") or ""))
 
 
 def _samples(path: Path, tasks: Record, model: str, wanted: Wanted) -> Iterator[Sample]:
     for task, result in tasks.items():
         where = f"{path}, {task}"
-        passed = _passed(result, where)
-        scores = {BASE: trials(sum(base for base, _ in passed), len(passed), where)}
-        if all(plus is not None for _, plus in passed):
-            scores[PLUS] = trials(
-                sum(bool(base and plus) for base, plus in passed), len(passed), where
-            )
+        base, plus = _passed(result, where)
+        scores = {BASE: trials(sum(base), len(base), where)}
+        if plus is not None:
+            scores[PLUS] = trials(sum(map(and_, base, plus)), len(base), where)
         yield Sample(
             model=model,
             benchmark=wanted.benchmark or checked(task, task).partition("/")[0].lower(),
@@ -63,15 +76,22 @@ def _samples(path: Path, tasks: Record, model: str, wanted: Wanted) -> Iterator[
         )
 
 
-def _passed(result: Any, where: str) -> list[tuple[bool, bool | None]]:
-    """Return (base, plus) of each solution; plus is None if its tests were not run."""
+def _passed(result: Any, where: str) -> tuple[list[bool], list[bool] | None]:
+    """Return which solutions pass the base tests, and which pass the extra ones; None if the extra
+    tests of a solution were not run."""
+    base, plus = [], []
     if isinstance(result, list):
-        pairs = [(one["base_status"], one.get("plus_status")) for one in result]
+        for solution in result:
+            base.append(solution["base_status"])
+            plus.append(solution.get("plus_status"))
     else:  # Until version 0.2 the result is two lists of (status, tests).
-        plus = result.get("plus") or [[None]] * len(result["base"])
-        pairs = [(one[0], other[0]) for one, other in zip(result["base"], plus, strict=True)]
-    if not pairs:
+        extra = result.get("plus") or [[None]] * len(result["base"])
+        for tests, extra_tests in zip(result["base"], extra, strict=True):
+            base.append(tests[0])
+            plus.append(extra_tests[0])
+    if not base:
         raise DataError(
             f"{where}: the number of solutions is 0. Expected a result. Evaluate the samples again."
         )
-    return [(base in _PASSED, None if plus is None else plus in _PASSED) for base, plus in pairs]
+    passed = [status in _PASSED for status in base]
+    return passed, None if None in plus else [status in _PASSED for status in plus]

@@ -10,7 +10,7 @@ from typing import Any
 from audit.core.errors import DataError
 from audit.imports.graded import Sample, graded_log
 from audit.imports.record import Log, Record, Wanted, checked, document, sampling_of
-from audit.imports.scores import Column, shares
+from audit.imports.scores import Column, Outcome, shares
 
 STATE, STATS, SPEC = "scenario_state.json", "per_instance_stats.json", "run_spec.json"
 # The main metric of a scenario first: HELM computes exact_match for every scenario, also where a
@@ -32,10 +32,14 @@ Means = dict[tuple[str, Any], Record]  # means of the metrics by (instance, tria
 
 
 def read_helm(path: Path, wanted: Wanted) -> Log:
-    """Return the log. Every metric that disagrees with the one that is read is named.
+    """Return the log of a run folder. Every metric that disagrees with the one that is read is
+    named.
 
-    Raises DataError if a file is missing or of another shape, or if no metric says how many answers
-    are right."""
+    Raises
+    ------
+    DataError
+        If a file is missing or of another shape, or if no metric states how many answers are right.
+    """
     missing = [name for name in (STATE, STATS, SPEC) if not (path / name).is_file()]
     if missing:
         raise DataError(
@@ -43,27 +47,29 @@ def read_helm(path: Path, wanted: Wanted) -> Log:
         )
     spec, state = document(path / SPEC), document(path / STATE)
     means: Means = {}
-    for one in document(path / STATS):
-        if not one.get("perturbation"):
-            found = {stat["name"]["name"]: stat.get("mean") for stat in one["stats"]}
-            means.setdefault((one["instance_id"], one.get("train_trial_index")), {}).update(found)
+    for instance in document(path / STATS):
+        if not instance.get("perturbation"):
+            trial = (instance["instance_id"], instance.get("train_trial_index"))
+            metrics = means.setdefault(trial, {})
+            for stat in instance["stats"]:
+                metrics[stat["name"]["name"]] = stat.get("mean")
     model = wanted.model or str(spec["adapter_spec"]["model"])
     benchmark = wanted.benchmark or _MODEL.sub("", str(spec["name"]))
     samples = list(_samples(path, state["request_states"], means, model, benchmark))
-    if not any(one.scores for one in samples):
+    if not any(sample.scores for sample in samples):
         listed = ", ".join(dict.fromkeys(chain.from_iterable(means.values())))
         raise DataError(
             f"{path} has no metric of right answers: {listed:.500}. Expected one, such as exact_match."
         )
     choose, sampling = partial(_choose, wanted), sampling_of(spec["adapter_spec"])
     log = graded_log("helm", path, lambda: samples, wanted, choose=choose, sampling=sampling)
-    for one in samples:
-        if log.score not in one.scores:
-            raise DataError(f"{one.where} has no {log.score}. Expected it of every instance.")
+    for sample in samples:
+        if log.score not in sample.scores:
+            raise DataError(f"{sample.where} has no {log.score}. Expected it of every instance.")
     return log
 
 
-def _choose(wanted: Wanted, columns: Mapping[str, Column], asked: str, where: str) -> str:
+def _choose(wanted: Wanted, columns: Mapping[str, Column], metric: str, where: str) -> str:
     return wanted.score_of(columns, METRICS, where)
 
 
@@ -80,10 +86,12 @@ def _samples(
             continue
         seen.add((name, trial))
         where = f"{path}, instance {name}"
-        found = means.get((instance["id"], request.get("train_trial_index")), {})
-        references = instance.get("references") or []
-        texts = tuple(checked(one["output"]["text"], where) for one in references)
-        correct = [k for k, one in enumerate(references) if "correct" in one.get("tags", ())]
+        texts, correct = [], []
+        for place, reference in enumerate(instance.get("references") or []):
+            texts.append(checked(reference["output"]["text"], where))
+            if "correct" in reference.get("tags", ()):
+                correct.append(place)
+        trial_means = means.get((instance["id"], request.get("train_trial_index")), {})
         known = request.get("output_mapping") and len(correct) == 1
         replies = (request.get("result") or {}).get("completions") or [{}]
         answer = str(replies[0].get("text", "")).strip()
@@ -92,12 +100,10 @@ def _samples(
             benchmark=benchmark,
             name=name,
             where=where,
-            scores=shares(
-                {metric: mean for metric, mean in found.items() if _OF_ANSWERS.search(metric)}
-            ),
+            scores=_scores(trial_means),
             record=instance,
             text=checked(instance["input"]["text"], where),
-            options=texts if known else (),
+            options=tuple(texts) if known else (),
             gold=correct[0] if known else None,
             answer=answer,
             target=texts[correct[0]] if len(correct) == 1 else "",
@@ -105,6 +111,11 @@ def _samples(
             unscored=not answer,
             cut_off=_cut_off(replies[0]),
         )
+
+
+def _scores(metrics: Record) -> dict[str, Outcome]:
+    """Return the outcomes by the metrics that state how many answers are right."""
+    return shares({name: mean for name, mean in metrics.items() if _OF_ANSWERS.search(name)})
 
 
 def _cut_off(reply: Record) -> bool | None:

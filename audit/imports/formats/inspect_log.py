@@ -1,5 +1,5 @@
-"""Logs of Inspect (https://inspect.aisi.org.uk/eval-logs.html): one JSON document, or an `.eval`
-zip of them."""
+"""Read logs of Inspect (https://inspect.aisi.org.uk/eval-logs.html): one JSON document, or an
+`.eval` zip of them."""
 
 import fnmatch
 import math
@@ -26,32 +26,63 @@ from audit.imports.record import (
     open_zip,
     outcome,
     sampling_of,
+    texts_of,
 )
 from audit.imports.scores import Column, choose_score
 
 
-def is_inspect(found: Any) -> bool:
+def is_inspect(content: Any) -> bool:
     """Return whether a JSON document is a log of Inspect."""
-    return (
-        isinstance(found, dict) and isinstance(found.get("eval"), dict) and "model" in found["eval"]
-    )
+    about = content.get("eval") if isinstance(content, dict) else None
+    return isinstance(about, dict) and "model" in about
 
 
 def read_json(path: Path, wanted: Wanted) -> Log:
-    """Return the log of one JSON document. Raises ConfigError if the samples were not logged."""
-    found = document(path)
-    samples = found.get("samples") or []
+    """Return the log of one JSON document.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    wanted : Wanted
+        How to read it.
+
+    Raises
+    ------
+    ConfigError
+        If the samples were not logged.
+    DataError
+        If the samples are no list.
+    """
+    content = document(path)
+    samples = content.get("samples") or []
     if not isinstance(samples, list):
         raise DataError(f"{path}: samples is {type(samples).__name__}; expected a list.")
 
     def each() -> Iterator[tuple[str, Any]]:
-        return ((f"{path}, sample {k}", one) for k, one in enumerate(samples, 1))
+        for number, sample in enumerate(samples, 1):
+            yield f"{path}, sample {number}", sample
 
-    return _log(path, found, each, len(samples), found.get("reductions"), wanted)
+    return _log(path, content, each, len(samples), content.get("reductions"), wanted)
 
 
 def read_eval(path: Path, wanted: Wanted) -> Log:
-    """Return the log of an .eval archive; one sample is in memory at a time."""
+    """Return the log of an .eval archive; one sample is in memory at a time.
+
+    Parameters
+    ----------
+    path : Path
+        The archive.
+    wanted : Wanted
+        How to read it.
+
+    Raises
+    ------
+    ConfigError
+        If the archive holds no samples.
+    DataError
+        If it is no archive of Inspect.
+    """
     archive = open_zip(path)
     names = archive.namelist()
     whole = "header.json" in names  # Inspect writes header.json when the evaluation ends.
@@ -64,7 +95,8 @@ def read_eval(path: Path, wanted: Wanted) -> Log:
     reductions = member(archive, "reductions.json") if "reductions.json" in names else None
 
     def each() -> Iterator[tuple[str, Any]]:
-        return ((f"{path}, {name}", member(archive, name)) for name in samples)
+        for name in samples:
+            yield f"{path}, {name}", member(archive, name)
 
     return _log(path, header, each, len(samples), reductions, wanted)
 
@@ -82,10 +114,8 @@ def _log(
             f"{path} holds no samples, only totals. Expected a log with samples: inspect log dump."
         )
     about = header["eval"]
-    model, benchmark = (
-        wanted.model or about["model"],
-        wanted.benchmark or str(about.get("task") or path),
-    )
+    model = wanted.model or about["model"]
+    benchmark = wanted.benchmark or str(about.get("task") or path)
     if not isinstance(model, str) or not model:
         raise ConfigError(
             f"{path} says of its model: {model!r:.80}. Expected its name. Say --model NAME."
@@ -176,14 +206,14 @@ def _reduced(reductions: Any) -> Reduced:
     A scorer with several reducers, such as mean and pass_at_2, gives a score for each:
     scorer.reducer."""
     listed = reductions if isinstance(reductions, list) else []
-    times = Counter(str(one.get("scorer")) for one in listed)
-    found: Reduced = {}
-    for one in listed:
-        scorer = str(one.get("scorer"))
-        name = scorer if times[scorer] == 1 else f"{scorer}.{one.get('reducer')}"
-        for sample in one.get("samples") or ():
-            found.setdefault(str(sample.get("sample_id")), {})[name] = sample.get("value")
-    return found
+    times = Counter(str(reduction.get("scorer")) for reduction in listed)
+    reduced: Reduced = {}
+    for reduction in listed:
+        scorer = str(reduction.get("scorer"))
+        name = scorer if times[scorer] == 1 else f"{scorer}.{reduction.get('reducer')}"
+        for sample in reduction.get("samples") or ():
+            reduced.setdefault(str(sample.get("sample_id")), {})[name] = sample.get("value")
+    return reduced
 
 
 def _scores(sample: Any, reduced: Reduced) -> dict[str, Record]:
@@ -199,7 +229,8 @@ def _scores(sample: Any, reduced: Reduced) -> dict[str, Record]:
     for name, score in scores.items() if isinstance(scores, dict) else ():
         value = score.get("value") if isinstance(score, dict) else score
         if isinstance(value, dict):
-            parts |= {f"{name}.{part}": {**score, "value": one} for part, one in value.items()}
+            for part, part_value in value.items():
+                parts[f"{name}.{part}"] = {**score, "value": part_value}
         elif isinstance(score, dict):
             parts[name] = score
         else:
@@ -212,19 +243,26 @@ def _chosen(path: Path, samples: Samples, reduced: Reduced, wanted: Wanted) -> s
 
     Raises DataError if two scores disagree on a sample and none was asked for.
     """
-    first = next((found for _, one in samples() if (found := _scores(one, reduced))), {})
-    if len(first) == 1 and not wanted.metric:
-        return next(iter(first))
+    names = _names_of_scores(samples, reduced)
+    if len(names) == 1 and not wanted.metric:
+        return names[0]
     columns: dict[str, Column] = {}
     for where, sample in samples():
         if isinstance(sample, dict) and not sample.get("error") and not sample.get("invalidation"):
+            trial = f"{sample.get('id')}#{sample.get('epoch')}"
             for name, score in _scores(sample, reduced).items():
                 # Tokens or seconds are no share of right answers, so such a score is not read.
                 with suppress(DataError):
-                    columns.setdefault(name, {})[f"{sample.get('id')}#{sample.get('epoch')}"] = (
-                        _value(score, where)
-                    )
+                    columns.setdefault(name, {})[trial] = _value(score, where)
     return choose_score(columns, wanted.metric, str(path)) if columns or wanted.metric else ""
+
+
+def _names_of_scores(samples: Samples, reduced: Reduced) -> list[str]:
+    """Return the names of the scores of the first sample that has one."""
+    for _, sample in samples():
+        if scores := _scores(sample, reduced):
+            return list(scores)
+    return []
 
 
 def _value(score: Record, where: str) -> tuple[int | None, int]:
@@ -242,7 +280,7 @@ def _read(sample: Any, reduced: Reduced, wanted: Wanted, where: str) -> Imported
         )
     text = checked(_text(sample.get("input")), where)
     choices = sample.get("choices")
-    options = tuple(checked(one, where) for one in choices) if isinstance(choices, list) else ()
+    options = texts_of(choices, where) if isinstance(choices, list) else ()
     target = sample.get("target")
     target = target[0] if isinstance(target, list) and len(target) == 1 else target
     failed, about = sample.get("error"), sample.get("metadata")

@@ -12,7 +12,7 @@ from typing import Any
 
 from audit.core.errors import DataError
 from audit.imports.graded import Sample, graded_log
-from audit.imports.record import Log, Record, Wanted, as_list, checked, rows_of, single
+from audit.imports.record import Log, Record, Wanted, as_list, checked, rows_of, single, texts_of
 from audit.imports.scores import shares
 
 _NAME = re.compile(r"details_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]*\d)\.parquet$")
@@ -25,10 +25,22 @@ def is_lighteval(columns: Collection[str]) -> bool:
 
 
 def read_lighteval(path: Path, wanted: Wanted) -> Log:
-    """Return the log. The file is read twice: a score is chosen before an outcome is read.
+    """Return the log of a file of details. The file is read twice: a score is chosen first.
 
-    Raises ConfigError if the folder does not name the model, DataError if scores disagree and none
-    is asked for."""
+    Parameters
+    ----------
+    path : Path
+        The file, whose folder has the name of the model.
+    wanted : Wanted
+        How to read it.
+
+    Raises
+    ------
+    ConfigError
+        If the folder does not name the model.
+    DataError
+        If scores disagree and the user chose none.
+    """
     model = wanted.model_of(_model_of(path), path.name, "it is no folder details/MODEL/TIME")
     return graded_log("lighteval", path, partial(_samples, path, model, wanted), wanted)
 
@@ -66,12 +78,12 @@ def _samples(path: Path, model: str, wanted: Wanted) -> Iterator[Sample]:
 
 
 def _metrics(row: Record, where: str) -> Record:
-    found = row.get("metric", row.get("metrics"))
-    if not isinstance(found, dict):
+    metrics = row.get("metric", row.get("metrics"))
+    if not isinstance(metrics, dict):
         raise DataError(
-            f"{where}: the metric is {found!r:.60}. Expected an object of scores. Example: {{'acc': 1.0}}."
+            f"{where}: the metric is {metrics!r:.60}. Expected an object of scores. Example: {{'acc': 1.0}}."
         )
-    return found
+    return metrics
 
 
 def _options(doc: Record, where: str) -> tuple[tuple[str, ...], int | None]:
@@ -80,23 +92,23 @@ def _options(doc: Record, where: str) -> tuple[tuple[str, ...], int | None]:
 
     Raises DataError if several of the options are gold: guessing is right more often than once in
     their number."""
-    choices = [checked(one, where) for one in doc.get("choices") or ()]
+    choices = texts_of(doc.get("choices") or (), where)
     places = set(as_list(doc.get("gold_index")))
     if len(choices) < 2 or places >= set(range(len(choices))):
         return (), None
     if len(places) > 1:
-        found = f"{where}: {len(places)} of {len(choices)} choices are gold"
+        number = f"{where}: {len(places)} of {len(choices)} choices are gold"
         raise DataError(
-            f"{found}. Expected one, or all where they are answers. Leave such a task out."
+            f"{number}. Expected one, or all where they are answers. Leave such a task out."
         )
     gold = places.pop()
-    return tuple(choices), gold if isinstance(gold, int) and 0 <= gold < len(choices) else None
+    return choices, gold if isinstance(gold, int) and 0 <= gold < len(choices) else None
 
 
 def _answer(row: Record, options: tuple[str, ...]) -> str | None:
     """Return the reply, or of likelihoods the letter of the likeliest option."""
     response: Any = row.get("model_response") or {}
     read = response.get("logprobs") or response.get("text") or row.get("predictions") or []
-    if len(read) == len(options) > 1 and all(isinstance(one, float) for one in read):
+    if len(read) == len(options) > 1 and all(isinstance(value, float) for value in read):
         return chr(65 + read.index(max(read)))
     return str(read[0]) if read else None

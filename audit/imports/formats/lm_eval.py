@@ -1,5 +1,5 @@
-"""Logs of lm-evaluation-harness: samples_TASK_TIME.jsonl, with results_TIME.json beside it where
-there is one."""
+"""Read logs of lm-evaluation-harness: samples_TASK_TIME.jsonl, and results_TIME.json beside it if
+it is there."""
 
 import hashlib
 import json
@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from operator import sub
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from audit.imports.record import (
     outcome,
     rows_of,
     sampling_of,
+    texts_of,
 )
 from audit.imports.scores import Column, check_means, differ_by_more_than_chance, mean_of, shown
 
@@ -69,15 +71,27 @@ _NAME = re.compile(r"samples_(?P<task>.+?)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]*\d)(
 def read_lm_eval(path: Path, wanted: Wanted) -> Log:
     """Return the log of a file of samples of lm-eval.
 
-    Raises ConfigError if neither the file's name nor a results file names the model and the task.
+    Parameters
+    ----------
+    path : Path
+        The file; the results file beside it is read too.
+    wanted : Wanted
+        How to read it.
+
+    Raises
+    ------
+    ConfigError
+        If neither the file's name nor a results file names the model and the task.
     """
     name = _NAME.search(path.name)
+    task = name["task"] if name else ""
     results: Record = {}
     beside = path.parent / _results_beside(name)
-    if beside.is_file() and isinstance(found := document(beside), dict):
-        results = found
+    if beside.is_file():
+        content = document(beside)
+        results = content if isinstance(content, dict) else {}
     model = wanted.model or str(results.get("model_name") or "")
-    benchmark = wanted.benchmark or (name["task"] if name else "")
+    benchmark = wanted.benchmark or task
     if not model:
         raise ConfigError(
             f"{path.name} does not tell the model, and {_results_beside(name)} is not beside it. Say --model NAME."
@@ -96,12 +110,12 @@ def read_lm_eval(path: Path, wanted: Wanted) -> Log:
         version,
         iter(()),
         read,
-        sampling=_sampling(results, name["task"] if name else ""),
+        sampling=_sampling(results, task),
     )
     samples = _samples(
         path, model, benchmark, replace(wanted, metric=score), revision, chosen, log.notes
     )
-    recorded = _Recorded(results, name["task"] if name else "", score, chosen)
+    recorded = _Recorded(results, task, score, chosen)
     return replace(log, outcomes=_compared(samples, recorded, beside.name, path.name, log.notes))
 
 
@@ -118,19 +132,23 @@ def _sampling(results: Record, task: str) -> str:
 
 
 class _Recorded:
-    """What the results beside a log say of its task.
+    """Hold what the results file beside a log states of its task.
 
-    counted, original: samples of the log, and of the whole task; 0 if unknown. mean: of the score
-    that is read; None if it is not a mean over samples."""
+    Attributes
+    ----------
+    counted, original : int
+        Samples of the log, and of the whole task; 0 if unknown.
+    mean : float or None
+        Mean of the score that is read; None if the score is no mean over samples.
+    """
 
     def __init__(self, results: Record, task: str, score: str, chosen: str) -> None:
-        many, means = at(results, f"n-samples.{task}", {}), at(results, f"results.{task}", {})
-        self.counted, self.original = (_whole(at(many, one)) for one in ("effective", "original"))
-        mean = (
-            first_of(means, (f"{score},{chosen or 'none'}", score))
-            if isinstance(means, dict)
-            else None
-        )
+        samples, means = at(results, f"n-samples.{task}", {}), at(results, f"results.{task}", {})
+        self.counted = _whole(at(samples, "effective"))
+        self.original = _whole(at(samples, "original"))
+        mean = None
+        if isinstance(means, dict):
+            mean = first_of(means, (f"{score},{chosen or 'none'}", score))
         self.mean = mean if isinstance(mean, int | float) and score in METRICS else None
 
 
@@ -148,11 +166,11 @@ def _compared(
     """
     number = unscored = 0
     total = 0.0
-    for one in samples:
+    for sample in samples:
         number += 1
-        unscored += one.right is None
-        total += (one.right or 0) / one.of
-        yield one
+        unscored += sample.right is None
+        total += (sample.right or 0) / sample.of
+        yield sample
     if recorded.counted and number != recorded.counted:
         notes.append(
             f"{log} holds {number} samples and {results} counts {recorded.counted}: the log may be cut off"
@@ -183,17 +201,18 @@ def _samples(
     """
     others: set[str] = set()
     scores = _Scores(wanted.metric)
-    invalid = found = 0
+    invalid = number = 0
     for where, sample in rows_of(path, ".jsonl"):
         doc = sample.get("doc")
         if not isinstance(doc, dict) or "doc_id" not in sample:
             raise DataError(
                 f"{where} is not a sample of lm-eval; expected the fields doc_id and doc."
             )
-        if (named := str(sample.get("filter") or "")) != chosen:
-            others.add(named)
+        filter_name = str(sample.get("filter") or "")
+        if filter_name != chosen:
+            others.add(filter_name)
             continue
-        found += 1
+        number += 1
         score = wanted.score_of(sample, METRICS, where)
         right, of = outcome(sample[score], f"{where}, {score}")
         scores.add(sample)
@@ -217,7 +236,7 @@ def _samples(
             revision=revision,
             measure=of > 1 and scored > 1,
         )
-    if not found:
+    if not number:
         raise DataError(
             f"The filter is {chosen!r}. Expected one of {path.name}: {', '.join(sorted(others))}."
         )
@@ -226,13 +245,13 @@ def _samples(
     notes += scores.notes(path)
     if invalid:
         notes.append(
-            f"{invalid} of {found} replies of {benchmark} are {_INVALID}: they count as lm-eval counts them"
+            f"{invalid} of {number} replies of {benchmark} are {_INVALID}: they count as lm-eval counts them"
         )
 
 
 @dataclass
 class _Scores:
-    """The means of all scores of a log that count right answers, beside the one that is read."""
+    """Sum all scores of a log that count right answers; `read` names the one that is read."""
 
     read: str
     sums: dict[str, float] = field(default_factory=dict)
@@ -245,10 +264,11 @@ class _Scores:
         ones."""
         if not self.items:
             listed = sample.get("metrics")
-            names = [*(listed if isinstance(listed, list) else ()), *_COUNTS]
-            self.names = tuple(
-                dict.fromkeys(one for one in names if isinstance(one, str) and one in sample)
-            )
+            names: dict[str, None] = {}
+            for name in (*(listed if isinstance(listed, list) else ()), *_COUNTS):
+                if isinstance(name, str) and name in sample:
+                    names[name] = None
+            self.names = tuple(names)
         self.items += 1
         for name in self.names if len(self.names) > 1 else ():
             value = sample.get(name)
@@ -282,8 +302,8 @@ def _filters(path: Path, filters: Collection[str], wanted: Wanted, chosen: str) 
         if wanted.metric in sample:
             column = columns[str(sample.get("filter") or "")]
             column[str(sample["doc_id"])] = outcome(sample[wanted.metric], where)
-    means = {name: shown(mean_of(column.values())) for name, column in columns.items()}
-    listed = ", ".join(map(" ".join, means.items()))
+    means = [f"{name} {shown(mean_of(column.values()))}" for name, column in columns.items()]
+    listed = ", ".join(means)
     if not wanted.filter:
         for name, column in columns.items():
             if name != chosen and differ_by_more_than_chance(columns[chosen], column):
@@ -295,16 +315,17 @@ def _filters(path: Path, filters: Collection[str], wanted: Wanted, chosen: str) 
 
 def _text(doc: Record, where: str) -> str | None:
     """Return the item's text, whatever the case of its field."""
-    return next(
-        (checked(doc[one], where) for one in _stems(tuple(doc)) if isinstance(doc[one], str)), None
-    )
+    for name in _stems(tuple(doc)):
+        if isinstance(doc[name], str):
+            return checked(doc[name], where)
+    return None
 
 
 @lru_cache(maxsize=64)  # All documents of a log have the same fields.
 def _stems(names: tuple[str, ...]) -> list[str]:
     """Return the fields of a document that may hold its text, the most usual first."""
     lower = {name.casefold(): name for name in names}
-    return [lower[one] for one in _STEMS if one in lower]
+    return [lower[stem] for stem in _STEMS if stem in lower]
 
 
 def _key(
@@ -320,11 +341,11 @@ def _key(
         return field_of(sample, key if "." in key or key in sample else f"doc.{key}", where)
     if ITEM_ID in doc:
         return checked(doc[ITEM_ID], where)
-    if told := sample.get("doc_hash"):
-        return str(told)[:24]
-    return hashlib.sha256(json.dumps(doc, sort_keys=True, ensure_ascii=True).encode()).hexdigest()[
-        :24
-    ]
+    doc_hash = sample.get("doc_hash")
+    if not doc_hash:
+        content = json.dumps(doc, sort_keys=True, ensure_ascii=True)
+        doc_hash = hashlib.sha256(content.encode()).hexdigest()
+    return str(doc_hash)[:24]
 
 
 def _options_of(sample: Record, doc: Record, many: int, where: str) -> tuple[str, ...]:
@@ -341,15 +362,15 @@ def _options_of(sample: Record, doc: Record, many: int, where: str) -> tuple[str
     for value in map(doc.get, _OPTIONS):
         texts = value.get("text", value.get("choices")) if isinstance(value, dict) else value
         if isinstance(texts, list) and len(texts) > 1 and many in (0, len(texts)):
-            return tuple(checked(one, where) for one in texts)
+            return texts_of(texts, where)
     if many < 2:
         return ()
     # The options are the continuations, or the texts before a continuation that is the same for
     # all.
     for side in (1, 0):
-        texts = [str(one[side]).strip() for one in requests if len(one) > 1]
+        texts = [str(request[side]).strip() for request in requests if len(request) > 1]
         if len(set(texts)) == len(texts) == many:
-            return tuple(checked(one, where) for one in texts)
+            return texts_of(texts, where)
     return tuple(LETTERS[:many])
 
 
@@ -369,18 +390,19 @@ def _requests(sample: Record) -> list[list[Any]]:
     arg_1, ..."""
     arguments = sample.get("arguments")
     each = list(arguments.values()) if isinstance(arguments, dict) else arguments
-    found = []
-    for one in each if isinstance(each, list) else ():
-        found.append(
-            list(one.values()) if isinstance(one, dict) else one if isinstance(one, list) else []
-        )
-    return found
+    requests: list[list[Any]] = []
+    for request in each if isinstance(each, list) else ():
+        if isinstance(request, dict):
+            requests.append(list(request.values()))
+        else:
+            requests.append(request if isinstance(request, list) else [])
+    return requests
 
 
 def _halves_agree(requests: list[list[Any]]) -> bool:
     """Return whether the second half repeats the continuations of the first after one common text."""
     half, odd = divmod(len(requests), 2)
-    if odd or half < 2 or not all(len(one) > 1 for one in requests):
+    if odd or half < 2 or min(map(len, requests)) < 2:
         return False
     first, second = requests[:half], requests[half:]
     for before, after in zip(first, second, strict=True):
@@ -403,9 +425,8 @@ def _gold(
     """
     if not options:
         return None
-    labels = next(
-        (doc[one].get("labels") for one in ("mc1_targets",) if isinstance(doc.get(one), dict)), None
-    )
+    targets = doc.get("mc1_targets")
+    labels = targets.get("labels") if isinstance(targets, dict) else None
     target = str(sample.get("target")).strip()
     if _SEVERAL.fullmatch(target):
         raise DataError(
@@ -434,12 +455,15 @@ def _answer(sample: Record, options: tuple[str, ...], score: str, where: str) ->
     if not isinstance(read, list) or not read:
         return None
     as_options = len(options) > 1 and len(read) in (len(options), 2 * len(options))
-    if as_options and all(isinstance(one, list) for one in read):
+    if as_options and all(isinstance(pair, list) for pair in read):
         with suppress(TypeError, ValueError, IndexError):
-            likelihoods = [float(one[0]) for one in read]
-            if wrong := [one for one in likelihoods if not one <= _ROUNDED]:
-                found = f"{where}: the log-likelihood of an option is {wrong[0]:g}"
-                raise DataError(f"{found}; expected the logarithm of a probability, such as -12.3.")
+            likelihoods = [float(pair[0]) for pair in read]
+            for value in likelihoods:
+                if not value <= _ROUNDED:  # NaN is refused too.
+                    raise DataError(
+                        f"{where}: the log-likelihood of an option is {value:g}; expected the logarithm of a "
+                        "probability, such as -12.3."
+                    )
             weighed = _weighed(likelihoods, options, score)
             return LETTERS[weighed.index(max(weighed))]
     return str(read[0])[:200] if isinstance(read[0], str) else None
@@ -452,5 +476,5 @@ def _weighed(likelihoods: list[float], options: tuple[str, ...], score: str) -> 
     if score == "acc_norm":
         return [likelihoods[k] / max(1, len(options[k])) for k in range(n)]
     if score == "acc_mutual_info" and len(likelihoods) == 2 * n:
-        return [likelihoods[k] - likelihoods[n + k] for k in range(n)]
+        return list(map(sub, likelihoods[:n], likelihoods[n:]))
     return likelihoods[:n]

@@ -8,7 +8,7 @@ from typing import Any
 
 from audit.core.errors import ConfigError, DataError
 from audit.imports.graded import Sample, graded_log
-from audit.imports.record import Log, Record, Wanted, checked, messages, rows_of, single
+from audit.imports.record import Log, Record, Wanted, messages, rows_of, single, texts_of
 from audit.imports.scores import pooled, share
 
 MATCH = "correct"  # field of events of type match
@@ -16,8 +16,8 @@ MATCH = "correct"  # field of events of type match
 
 @dataclass
 class _Events:
-    """Events of a sample: its first question, the answer, options, values of each score, and what
-    went wrong."""
+    """Collect the events of a sample: its first question, the answer, options, values of each
+    score, and what went wrong."""
 
     text: str = ""
     answer: str = ""
@@ -34,10 +34,22 @@ def is_evals(first: Any) -> bool:
 
 
 def read_evals(path: Path, wanted: Wanted) -> Log:
-    """Return the log.
+    """Return the log of a run.
 
-    Raises ConfigError if it does not name one model or has no final report, DataError if scores
-    disagree."""
+    Parameters
+    ----------
+    path : Path
+        The file: a spec, then an event a line.
+    wanted : Wanted
+        How to read it.
+
+    Raises
+    ------
+    ConfigError
+        If the log does not name one model or has no final report.
+    DataError
+        If scores disagree.
+    """
     spec: Record = {}
     report: Any = None
     events: dict[str, _Events] = {}
@@ -49,11 +61,11 @@ def read_evals(path: Path, wanted: Wanted) -> Log:
         if line.get("sample_id") is not None:
             _add(events.setdefault(str(line["sample_id"]), _Events()), line, where)
     if report is None:
-        found = f"The run of {path} is unfinished: {len(events)} samples and no final report"
-        raise ConfigError(f"{found}. Expected a finished run. Type its command again.")
-    named = spec.get("completion_fns") or (spec.get("model_names") or {}).get("completions") or []
-    alone = isinstance(named, list) and len(named) == 1
-    model = wanted.model_of(alone and named[0], path.name, "its spec names none, or several")
+        state = f"The run of {path} is unfinished: {len(events)} samples and no final report"
+        raise ConfigError(f"{state}. Expected a finished run. Type its command again.")
+    names = spec.get("completion_fns") or (spec.get("model_names") or {}).get("completions") or []
+    alone = isinstance(names, list) and len(names) == 1
+    model = wanted.model_of(alone and names[0], path.name, "its spec names none, or several")
     samples = list(_samples(path, events, model, wanted.benchmark or str(spec["eval_name"])))
     totals = report if isinstance(report, dict) else {}
     return graded_log(
@@ -73,23 +85,30 @@ def _add(events: _Events, line: Record, where: str) -> None:
         raise DataError(f"{where}: the data of the event are {data!r:.60}. Expected an object.")
     match line.get("type"):
         case "sampling" | "pick_option":
-            events.text = events.text or messages(data.get("prompt"), where)
-            events.answer = events.answer or single(data.get("sampled", data.get("picked")))
-            options = data.get("options")
-            if isinstance(options, list) and len(options) > 1:
-                events.options = tuple(checked(one, where) for one in options)
+            _add_reply(events, data, where)
         case "match":
-            events.values.setdefault(MATCH, []).append(data.get("correct"))
-            expected = data.get("expected")
-            events.target = (
-                "" if isinstance(expected, list) and len(expected) > 1 else single(expected)
-            )
-            events.answer = single(data.get("picked") or data.get("sampled")) or events.answer
+            _add_match(events, data)
         case "metrics":
             for name, value in data.items():
                 events.values.setdefault(name, []).append(value)
         case "error":
             events.error = f"{data.get('type')}: {data.get('message')}"
+
+
+def _add_reply(events: _Events, data: Record, where: str) -> None:
+    events.text = events.text or messages(data.get("prompt"), where)
+    events.answer = events.answer or single(data.get("sampled", data.get("picked")))
+    options = data.get("options")
+    if isinstance(options, list) and len(options) > 1:
+        events.options = texts_of(options, where)
+
+
+def _add_match(events: _Events, data: Record) -> None:
+    events.values.setdefault(MATCH, []).append(data.get("correct"))
+    expected = data.get("expected")
+    several = isinstance(expected, list) and len(expected) > 1
+    events.target = "" if several else single(expected)
+    events.answer = single(data.get("picked") or data.get("sampled")) or events.answer
 
 
 def _samples(
@@ -103,11 +122,11 @@ def _samples(
     for event in events.values():
         for name, each in event.values.items():
             names[name] = names.get(name, True) and None not in map(share, each)
-    for key, one in events.items():
+    for key, event in events.items():
         scores = {}
         for name, is_share in names.items():
             if is_share:
-                scores[name] = pooled(filter(None, map(share, one.values.get(name, ()))))
+                scores[name] = pooled(filter(None, map(share, event.values.get(name, ()))))
         yield Sample(
             model,
             benchmark,
@@ -116,9 +135,9 @@ def _samples(
             scores,
             {},
             same=key,
-            text=one.text,
-            options=one.options,
-            answer=one.answer,
-            error=one.error,
-            target=one.target,
+            text=event.text,
+            options=event.options,
+            answer=event.answer,
+            error=event.error,
+            target=event.target,
         )

@@ -37,46 +37,55 @@ _TMP, _LABEL = (
 )
 
 
-def is_opencompass(found: Any) -> bool:
+def is_opencompass(content: Any) -> bool:
     """Return whether a JSON document holds details of results, or predictions by their number."""
-    first = next(iter(_entries(found).values()), None) if isinstance(found, dict) else None
-    if first is None or "details" in found:
+    first = next(iter(_entries(content).values()), None) if isinstance(content, dict) else None
+    if first is None or "details" in content:
         return first is not None and bool({"pred", "predictions", *_CORRECT} & first.keys())
-    return "prediction" in first and all(name.isdecimal() for name in found)
+    return "prediction" in first and all(map(str.isdecimal, content))
 
 
-def read_opencompass(path: Path, found: Record, wanted: Wanted) -> Log:
+def read_opencompass(path: Path, content: Record, wanted: Wanted) -> Log:
     """Return the log of a document.
 
-    Raises ConfigError if the folder does not name the model, DataError if the details have no score
-    or another mean."""
-    named = path.parent.name if path.parent.parent.name in ("results", "predictions") else ""
-    (name, part), model = (
-        _part(path),
-        wanted.model_of(named, path.name, "it is no folder results/MODEL"),
-    )
+    Parameters
+    ----------
+    path : Path
+        The file, whose folder has the name of the model.
+    content : dict
+        Its document.
+    wanted : Wanted
+        How to read it.
+
+    Raises
+    ------
+    ConfigError
+        If the folder does not name the model.
+    DataError
+        If the details have no score or another mean.
+    """
+    folder = path.parent.name if path.parent.parent.name in ("results", "predictions") else ""
+    model = wanted.model_of(folder, path.name, "it is no folder results/MODEL")
+    name, part = _part(path)
     wanted = replace(wanted, model=model, benchmark=wanted.benchmark or name)
-    entries = _entries(found)
-    if "details" in found:
-        total = found.get("accuracy")
+    entries = _entries(content)
+    if "details" in content:
+        total = content.get("accuracy")
         totals = dict.fromkeys(_CORRECT, total / 100 if isinstance(total, int | float) else None)
-        return graded_log(
-            "opencompass", path, partial(_graded, path, entries, wanted), wanted, totals=totals
-        )
+        samples = partial(_graded, path, entries, wanted)
+        return graded_log("opencompass", path, samples, wanted, totals=totals)
     rows = partial(_replies, path, entries, f"{part}/" if part else "")
     log = read_table(path, "json", replace(wanted, columns={}, key="text"), rows)
-    unfinished = (
-        f"{len(entries)} samples, of a run that goes on or broke off"
-        if path.name.startswith(_TMP)
-        else ""
-    )
+    unfinished = ""
+    if path.name.startswith(_TMP):
+        unfinished = f"{len(entries)} samples, of a run that goes on or broke off"
     return replace(log, tool="opencompass", score="reply", unfinished=unfinished)
 
 
-def _entries(found: Record) -> dict[str, Record]:
+def _entries(content: Record) -> dict[str, Record]:
     """Return the items by name: details are a list, or an object by number with a type beside the
     items."""
-    details = found.get("details", found) or {}
+    details = content.get("details", content) or {}
     each = details if isinstance(details, dict) else dict(enumerate(details))
     items = {}
     for name, entry in each.items():
@@ -103,15 +112,16 @@ def _replies(path: Path, entries: dict[str, Record], prefix: str) -> Records:
         if options and "pred_label" in entry:  # Here the prediction is a list of probabilities.
             read = dict(enumerate(options)).get(entry["pred_label"], "")
         text = messages(first_of(entry, ("origin_prompt", "prompt")), where)
-        row = {
+        row: Record = {
             "item": prefix + name,
             "text": text,
             "gold": single(entry.get("gold")).rpartition(MARKER)[2].strip(),
         }
-        yield (
-            where,
-            row | ({"answer": read, "options": list(options)} if options else {"reply": read}),
-        )
+        if options:
+            row |= {"answer": read, "options": list(options)}
+        else:
+            row["reply"] = read
+        yield where, row
 
 
 def _options(entry: Record) -> tuple[str, ...]:
@@ -131,19 +141,16 @@ def _options(entry: Record) -> tuple[str, ...]:
 def _graded(path: Path, entries: dict[str, Record], wanted: Wanted) -> Iterator[Sample]:
     """Yield the samples of details. A score that is a list has an entry for each replica."""
     for number, entry in entries.items():
-        where, name, options = (
-            f"{path}, {number}",
-            str(entry.get("example_abbr") or number),
-            _options(entry),
-        )
-        values = {one: as_list(entry[one]) for one in _CORRECT if one in entry}
-        if not values:
+        where, options = f"{path}, {number}", _options(entry)
+        name = str(entry.get("example_abbr") or number)
+        scores = {}
+        for score in _CORRECT:
+            if score in entry:
+                scores[score] = pooled(outcome(value, where) for value in as_list(entry[score]))
+        if not scores:
             raise DataError(
                 f"{where} has no score. Expected {', '.join(_CORRECT)}. Give predictions/."
             )
-        scores = {}
-        for score, each in values.items():
-            scores[score] = pooled(outcome(value, where) for value in each)
         gold, answer = single(first_of(entry, _GOLD)), single(first_of(entry, _ANSWER))
         yield Sample(
             wanted.model,

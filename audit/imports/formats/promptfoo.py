@@ -11,16 +11,16 @@ from audit.benchmarks.rows import QUESTION_NAMES
 from audit.imports.graded import Sample, graded_log
 from audit.imports.nested import at
 from audit.imports.record import Log, Record, Wanted, checked, first_of
-from audit.imports.scores import shares
+from audit.imports.scores import Outcome, shares
 
 _ERROR = 2  # ResultFailureReason.ERROR; 1 is a failed assertion, whose reason is in `error` too
 _SCORES = ("success", "score")
 _NONE = "No assertions"  # reason of a result that was compared with nothing
 
 
-def is_promptfoo(found: Any) -> bool:
+def is_promptfoo(content: Any) -> bool:
     """Return whether a JSON document holds results of promptfoo."""
-    results = at(found, "results.results")
+    results = at(content, "results.results")
     return isinstance(results, list) and bool(results) and is_result(results[0])
 
 
@@ -30,10 +30,24 @@ def is_result(first: Any) -> bool:
 
 
 def read_promptfoo(path: Path, results: list[Record], wanted: Wanted, description: str = "") -> Log:
-    """Return the log. A provider is a model; of several prompts, each is a benchmark. A named score
-    is asked for.
+    """Return the log of some results. A provider is a model; of several prompts, each is a
+    benchmark.
 
-    Raises DataError if success and score differ and none is asked for.
+    Parameters
+    ----------
+    path : Path
+        The file.
+    results : list of dict
+        Its results.
+    wanted : Wanted
+        How to read them; a named score is read if its metric names it.
+    description : str
+        Name of the benchmark; "" for the file's name.
+
+    Raises
+    ------
+    DataError
+        If success and score differ and the user chose none.
     """
     samples = list(_samples(path, results, wanted, description or path.stem))
     return graded_log("promptfoo", path, lambda: samples, wanted)
@@ -43,39 +57,50 @@ def _samples(path: Path, results: list[Record], wanted: Wanted, about: str) -> I
     prompts = list(dict.fromkeys(map(_prompt, results)))
     times: Counter[tuple[str, str, str]] = Counter()
     first: dict[tuple[str, str, str], str] = {}
-    for number, one in enumerate(results, 1):
-        prompt = f"{about}, prompt {prompts.index(_prompt(one)) + 1}" if len(prompts) > 1 else ""
+    for number, result in enumerate(results, 1):
+        prompt = f"{about}, prompt {prompts.index(_prompt(result)) + 1}" if len(prompts) > 1 else ""
         benchmark = prompt or wanted.benchmark or about
         if prompt and wanted.benchmark not in ("", prompt):
             continue
-        where, provider = f"{path}, result {number}", one["provider"]
-        its_name = (
-            (provider.get("label") or provider.get("id"))
-            if isinstance(provider, dict)
-            else provider
-        )
-        model = wanted.model_of(its_name, where, f"the provider is {provider!r:.60}")
-        text = checked(_text(one.get("vars") or {}), where)
-        test = (model, benchmark, _test(one))
+        where = f"{path}, result {number}"
+        model = _model(result["provider"], where, wanted)
+        text = checked(_text(result.get("vars") or {}), where)
+        test = (model, benchmark, _test(result))
         times[test] += 1
-        sample = first.setdefault(test, str(one.get("testIdx", text)))
-        grading, named = one.get("gradingResult"), one.get("namedScores") if wanted.metric else None
+        sample = first.setdefault(test, str(result.get("testIdx", text)))
+        epoch = times[test]
+        if "testIdx" not in result:
+            sample, epoch = f"{sample}#{epoch}", 1
+        grading = result.get("gradingResult")
         yield Sample(
             model=model,
             benchmark=benchmark,
-            name=sample if "testIdx" in one else f"{sample}#{times[test]}",
+            name=sample,
             where=where,
-            scores=shares(
-                {name: one.get(name) for name in _SCORES}
-                | (named if isinstance(named, dict) else {})
-            ),
-            record=one,
+            scores=_scores(result, wanted),
+            record=result,
             text=text,
-            answer=(one.get("response") or {}).get("output"),
-            epoch=times[test] if "testIdx" in one else 1,
-            error=_error(one),
+            answer=(result.get("response") or {}).get("output"),
+            epoch=epoch,
+            error=_error(result),
             unscored=isinstance(grading, dict) and grading.get("reason") == _NONE,
         )
+
+
+def _model(provider: Any, where: str, wanted: Wanted) -> str:
+    name = provider
+    if isinstance(provider, dict):
+        name = provider.get("label") or provider.get("id")
+    return wanted.model_of(name, where, f"the provider is {provider!r:.60}")
+
+
+def _scores(result: Record, wanted: Wanted) -> dict[str, Outcome]:
+    """Return the scores of a result; the named ones too if the user chose a metric."""
+    values = {name: result.get(name) for name in _SCORES}
+    by_name = result.get("namedScores")
+    if wanted.metric and isinstance(by_name, dict):
+        values |= by_name
+    return shares(values)
 
 
 def _error(result: Record) -> str | None:
@@ -90,11 +115,8 @@ def _prompt(result: Record) -> str:
     """Return what names a prompt's template: `raw` is another in every test, promptIdx for every
     provider."""
     prompt = result.get("prompt")
-    return str(
-        (prompt.get("label") if isinstance(prompt, dict) else prompt)
-        or result.get("promptId")
-        or ""
-    )
+    label = prompt.get("label") if isinstance(prompt, dict) else prompt
+    return str(label or result.get("promptId") or "")
 
 
 def _test(result: Record) -> str:
@@ -109,6 +131,6 @@ def _test(result: Record) -> str:
 
 def _text(variables: Record) -> str:
     """Return the question among the variables of a test, else all of them."""
-    texts = {name: one for name, one in variables.items() if isinstance(one, str)}
+    texts = {name: value for name, value in variables.items() if isinstance(value, str)}
     every = json.dumps(variables, sort_keys=True, ensure_ascii=False) if variables else ""
     return str(first_of(texts, QUESTION_NAMES) or every)

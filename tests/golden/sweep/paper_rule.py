@@ -19,8 +19,8 @@ DESIGN = Design(100, 9, "independent", direct=False, ensemble=False)
 
 
 def fired(cost: float, models: int, rng: np.random.Generator) -> dict[str, float | None]:
-    """Of clean models that noise costs that much (0-1): settings that fire, and models with one at
-    least."""
+    """Return two rates for clean models that noise costs `cost` (0-1): the share of settings with a
+    violation, and the share of models with at least one violation."""
     gains = []
     for _ in range(models):
         sweep = sweep_of(simulate(DESIGN, World(gain=-cost), rng).cell)
@@ -38,8 +38,8 @@ def main() -> None:
         table_text(
             [
                 "points that noise costs",
-                "settings that fire, %",
-                "clean models with at least one, %",
+                "settings with a violation, %",
+                "clean models with at least one violation, %",
             ],
             rows,
         )

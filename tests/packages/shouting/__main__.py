@@ -2,8 +2,9 @@
 
 from audit.config.command_line import start
 from audit.core.exits import run_command
+from audit.judging.thresholds import Thresholds
 from audit.runtime.conduct import conduct_answers
-from shouting.config import ShoutingConfig, ShoutingThresholds, from_hydra
+from shouting.config import ShoutingConfig, from_hydra
 
 
 def main() -> None:
@@ -11,7 +12,7 @@ def main() -> None:
 
 
 def shouting(config: ShoutingConfig) -> int:
-    return conduct_answers("shouting", config, ShoutingThresholds)
+    return conduct_answers("shouting", config, Thresholds)
 
 
 if __name__ == "__main__":

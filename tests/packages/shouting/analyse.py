@@ -9,22 +9,22 @@ from scipy.stats import norm
 from audit.core.records import Setting
 from audit.judge.gates import parsed
 from audit.judge.record import Case, Judge, Settings
-from audit.judging.ladder import Bound, Contrast, Grade, grade
-from audit.judging.result import Gate, advice_of, because, failed, sentence
-from audit.judging.vocabulary import gate_reasons
+from audit.judging.ladder import Bound, Contrast, grade
+from audit.judging.result import Gate, because, failed, sentence
+from audit.judging.thresholds import Thresholds
+from audit.judging.vocabulary import verdict_of
 from audit.statistics.mcnemar import mcnemar_exact
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import CellOutcomes, State
-from shouting.config import ShoutingThresholds
 from shouting.texts import TEXTS
-from shouting.vocabulary import GATES, Decision, Evidence, ShoutingResult, Verdict
+from shouting.vocabulary import GATES, VERDICTS, Decision, Evidence, ShoutingResult, Verdict
 
 Z90 = float(norm.ppf(0.95))
 _Case = Case[CellOutcomes, Evidence, float]
 
 
 def measure(
-    cell: CellOutcomes, settings: Settings[ShoutingThresholds], rng: np.random.Generator
+    cell: CellOutcomes, settings: Settings[Thresholds], rng: np.random.Generator
 ) -> Evidence:
     plain = cell.row(Setting("original", 0, 0))
     loud = cell.row(max(cell.settings_of("variant"), key=lambda s: s.level))
@@ -40,42 +40,30 @@ def gates(case: _Case) -> tuple[Gate, ...]:
     return (parsed(case.cell, case.settings.thresholds.answered_share_min),)
 
 
-def decide(
-    e: Evidence, p: float, blocking: Sequence[Gate], thresholds: ShoutingThresholds
-) -> Decision:
-    speaks, excluded = p <= thresholds.alpha and e.low > 0, e.high <= thresholds.effect_of_interest
-    graded = grade([Contrast("cost", speaks, bound=Bound(excluded))], [g.name for g in blocking])
+def decide(e: Evidence, p: float, blocking: Sequence[Gate], thresholds: Thresholds) -> Decision:
     if blocking:
-        return Decision(
-            Verdict.WITHHELD, graded.grade, gate_reasons(blocking, GATES), advice_of(blocking)
-        )
-    cost = because("cost", cost=e.cost, low=e.low, high=e.high, p=p)
-    left = because("cannot_rule_out", high=e.high, effect=thresholds.effect_of_interest)
-    verdict, reasons, advice = {
-        Grade.FOUND_STRONG: (Verdict.MATTERS, (cost,), (because("do_not_shout"),)),
-        Grade.CLEARED: (Verdict.NOTHING, (cost,), ()),
-    }.get(graded.grade, (Verdict.UNDERPOWERED, (cost, left), (because("ask_more"),)))
-    return Decision(verdict, graded.grade, reasons, advice)
+        return Decision.withheld(Verdict.WITHHELD, blocking, GATES)
+    effect = thresholds.effect_of_interest
+    bound = Bound(e.high <= effect, room=e.accuracy >= effect)
+    graded = grade([Contrast("cost", p <= thresholds.alpha and e.low > 0, bound=bound)])
+    verdict = verdict_of(VERDICTS, graded.grade)
+    reasons = [because("cost", cost=e.cost, low=e.low, high=e.high, p=p)]
+    if verdict in (Verdict.UNDERPOWERED, Verdict.NOT_IDENTIFIED):
+        reasons.append(because(f"why_{verdict}", high=e.high, score=e.accuracy, effect=effect))
+    advice = () if verdict == Verdict.NOTHING else (because(f"advice_{verdict}"),)
+    return Decision(verdict, graded.grade, tuple(reasons), advice)
 
 
 def result(case: _Case) -> ShoutingResult:
-    e, cell = case.evidence, case.cell
+    e, name = case.evidence, {"model": case.cell.model, "benchmark": case.cell.benchmark}
     decision = decide(e, case.panel, failed(case.gates), case.settings.thresholds)
-    head = because(
-        f"headline_{decision.verdict}",
-        model=cell.model,
-        benchmark=cell.benchmark,
-        cost=e.cost,
-        high=e.high,
-    )
+    head = because(f"headline_{decision.verdict}", **name, cost=e.cost, high=e.high)
     return ShoutingResult(
-        model=cell.model,
-        benchmark=cell.benchmark,
+        **name,
         decision=decision,
         headline=sentence(head, TEXTS),
         cannot_exclude=(sentence(because("other_tones"), TEXTS),),
         gates=case.gates,
-        calibration=None,
         evidence=e,
         p_adjusted=case.panel,
     )

@@ -8,9 +8,9 @@ import numpy as np
 from audit.core.records import Setting
 from audit.judge.record import Settings, judge_cells
 from audit.judging.simulated import Case, Entries, Procedure, by_world, shown, streams, table_text
+from audit.judging.thresholds import Thresholds
 from audit.statistics.paired import CellOutcomes
 from shouting.analyse import JUDGE
-from shouting.config import ShoutingThresholds
 from shouting.vocabulary import Verdict
 
 WORLDS = {"clean": 0.0, "costs_10": 0.10}
@@ -31,7 +31,7 @@ def judge(design: Design, cost: float, rng: np.random.Generator) -> tuple[float,
     cell = CellOutcomes(
         "m", "b", "", "letter", ids, np.arange(design.n), np.full(design.n, 4), settings, state
     )
-    (found,) = judge_cells(JUDGE, [cell], Settings(ShoutingThresholds(), 0, 0))
+    (found,) = judge_cells(JUDGE, [cell], Settings(Thresholds(), 0, 0))
     return float(found.verdict == Verdict.MATTERS), float(found.verdict == Verdict.NOTHING)
 
 
@@ -48,5 +48,5 @@ def procedures(options: Namespace) -> tuple[Procedure, ...]:
         for design in (Design(300), Design(1000))
         for name, cost in WORLDS.items()
     ]
-    head = {"thresholds": ShoutingThresholds().to_dict()}
+    head = {"thresholds": Thresholds().to_dict()}
     return (Procedure(cases, judge, by_world(["_found", "_cleared"]), table, head=head),)

@@ -11,11 +11,6 @@ from audit.core.records import Design, Part
 from audit.judging.thresholds import Thresholds
 
 
-@dataclass(frozen=True)
-class ShoutingThresholds(Thresholds):
-    answered_share_min: float = 0.95
-
-
 @dataclass
 class ShoutingConfig(RunConfig):
     volumes: int = 2
@@ -27,10 +22,8 @@ ConfigStore.instance().store(name="shouting_schema", node=ShoutingConfig)
 def from_hydra(cfg: DictConfig) -> ShoutingConfig:
     config = from_composed(cfg, ShoutingConfig)
     if config.volumes < 1:
-        raise ConfigError(
-            f"Invalid volumes: {config.volumes}. Expected at least 1, such as volumes=2."
-        )
-    ShoutingThresholds.from_mapping(config.verdict)
+        raise ConfigError(f"volumes is {config.volumes}. Expected 1 or more. Example: volumes=2")
+    Thresholds.from_mapping(config.verdict)
     check_run(config)
     return config
 

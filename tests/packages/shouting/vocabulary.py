@@ -1,15 +1,15 @@
-"""The three verdicts, all that is said of one cell, and their words; the row of the table of
+"""The verdicts, all that is said of one cell, and their words; the row of the table of
 instruments."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from audit.judging.document import Cell, Section
+from audit.judging import vocabulary as shared
+from audit.judging.document import Cell
 from audit.judging.instrument import Indicator, Instrument, Measured
 from audit.judging.ladder import Grade
 from audit.judging.run import CellResult, Decided, JudgedRun
-from audit.judging.vocabulary import GateWord, VerdictWord
 from audit.statistics.paired import CellOutcomes
 from shouting.texts import TEXTS
 
@@ -17,6 +17,7 @@ from shouting.texts import TEXTS
 class Verdict(StrEnum):
     WITHHELD = "withheld"
     MATTERS = "shouting_matters"
+    NOT_IDENTIFIED = "not_identified"
     UNDERPOWERED = "underpowered"
     NOTHING = "shouting_does_nothing"
 
@@ -27,13 +28,13 @@ Decision = Decided[Verdict]
 @dataclass(frozen=True)
 class Evidence:
     """n: questions that were answered both ways. cost: accuracy that the loudest volume costs
-    (0-1), with its 90 % interval; p: exact McNemar, one-sided."""
+    (0-1), with its 90 % interval; p: exact McNemar, one-sided. None in verdict.json: no answers."""
 
     n: int
-    accuracy: float
-    cost: float
-    low: float
-    high: float
+    accuracy: float | None
+    cost: float | None
+    low: float | None
+    high: float | None
     p: float
 
 
@@ -59,29 +60,21 @@ class RunVerdict(JudgedRun[CellOutcomes, ShoutingResult]):
 
 
 VERDICTS = {
-    Verdict.WITHHELD: VerdictWord("Withheld", "✖", "X", "A check failed.", Grade.CHECK_FAILED),
-    Verdict.MATTERS: VerdictWord(
+    Verdict.WITHHELD: shared.WITHHELD,
+    Verdict.MATTERS: shared.VerdictWord(
         "Shouting matters", "▲", "^", "Shouted questions are missed.", Grade.FOUND_STRONG
     ),
-    Verdict.UNDERPOWERED: VerdictWord(
-        "Not enough data", "✚", "P", "It cannot be told.", Grade.UNDECIDED
-    ),
-    Verdict.NOTHING: VerdictWord(
+    Verdict.NOT_IDENTIFIED: shared.NOT_IDENTIFIED,
+    Verdict.UNDERPOWERED: shared.UNDERPOWERED,
+    Verdict.NOTHING: shared.VerdictWord(
         "No harm found", "●", "o", "Shouted questions fare no worse.", Grade.CLEARED
     ),
 }
-GATES = {"parseability": GateWord("Readable answers", "too many answers could not be read")}
-
-
-class Figures(Section):
-    accuracy: float | None
-    cost: float | None
-    low: float | None
-    high: float | None
+GATES = shared.ANSWER_GATES
 
 
 class ShoutingCell(Cell):
-    evidence: Figures
+    evidence: Evidence
 
 
 def measured(cell: ShoutingCell) -> Measured:

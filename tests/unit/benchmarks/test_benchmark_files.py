@@ -172,7 +172,7 @@ def test_an_answer_with_two_meanings_is_refused_until_the_form_is_given() -> Non
         (json.dumps({**TWO, "choices": ["3"], "answer": 0}), "at least two"),
         (json.dumps({**TWO, "choices": ["3", " "]}), "option 2 of 2 is empty"),
         (json.dumps({**TWO, "choices": ["3", None]}), "option 2 is None"),
-        (json.dumps({**TWO, "choices": "3 or 4"}), "no list"),
+        (json.dumps({**TWO, "choices": "3 or 4"}), "not a list"),
         (json.dumps({**TWO, "question": "  "}), "question is empty"),
         (json.dumps({**TWO, "question": None}), "question is null"),
         (
@@ -273,7 +273,7 @@ def test_missing_and_unreadable_files(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkError, match=r"no such file or folder.*Expected a file"):
         opened(tmp_path / "nowhere.jsonl")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(BenchmarkError, match="Data files in it: none"):
+    with pytest.raises(BenchmarkError, match="Its data files: none"):
         opened(tmp_path / "empty")
     for name, content in (("none.jsonl", "\n"), ("none.csv", ""), ("none.json", "[]")):
         with pytest.raises(BenchmarkError, match=rf"{name}: no rows \({len(content)} bytes\)"):
@@ -298,7 +298,7 @@ def test_what_is_known_is_listed() -> None:
         open_benchmark(replace(MCQ, format="arc_esy"))
     with pytest.raises(ConfigError, match="no subjects"):
         open_benchmark(replace(MCQ, subjects=["x"]))
-    with pytest.raises(ConfigError, match="such as my_exam"):
+    with pytest.raises(ConfigError, match="Example: my_exam"):
         open_benchmark(replace(MCQ, name="../x"))
 
 
@@ -328,7 +328,7 @@ BBQ |= {"ans2": "c"}
             "mmlu",
             "law_test.csv",
             "question,choice0,choice1,answer\n",
-            "4 fields; the MMLU csv has 6 and no header",
+            "4 fields; expected 6 fields of the MMLU csv without header",
         ),
         (
             "arc_easy",
@@ -340,13 +340,13 @@ BBQ |= {"ans2": "c"}
             "truthfulqa_mc1",
             "mc.json",
             json.dumps([TRUTHFUL]),
-            "item 1: mc1_targets has labels [1, 1]; expected one 1",
+            "item 1: mc1_targets has the labels [1, 1]; expected one 1",
         ),
         (
             "mmlu_pro",
             "p.jsonl",
             lines(PRO),
-            "line 1: answer A and answer_index 1 name different options",
+            "line 1: answer is A and answer_index is 1, which are different options",
         ),
         ("bbq", "Age.jsonl", lines(BBQ), "line 1: gold index 3 is outside the 3 options"),
     ],

@@ -61,9 +61,7 @@ def test_every_distinct_question_is_equally_likely(ten: Benchmark) -> None:
 
 
 def test_n_beyond_the_benchmark_names_its_size(ten: Benchmark) -> None:
-    with pytest.raises(
-        ConfigError, match=r"n=8 is larger than exam, which has 7 distinct questions \(10 rows"
-    ):
+    with pytest.raises(ConfigError, match=r"n is 8, but exam has 7 distinct questions \(10 rows"):
         draw_sample(ten, 8)
     with pytest.raises(ConfigError, match="seed is -1"):
         draw_sample(ten, 3, seed=-1)
@@ -77,7 +75,7 @@ def test_a_file_that_changed_after_sampling_is_noticed(tmp_path: Path) -> None:
     config = replace(MCQ, id_column="id")
     sample = draw_sample(opened(jsonl(path, *rows), config), None)
     for left, why in (
-        (rows[:3], "ends before sampled question 'q3'"),
+        (rows[:3], "ends before the sampled question 'q3'"),
         (rows[1:], "'q1' where 'q0' was sampled"),
     ):
         with pytest.raises(BenchmarkError, match=why):

@@ -89,7 +89,7 @@ def test_bbq_does_not_guess_the_stereotyped_answer(groups: list[str]) -> None:
         ({"question_polarity": "?"}, "expected neg or nonneg"),
         (
             {"answer_info": {f"ans{i}": ["x", "y"] for i in range(3)}},
-            "0 answers are of the group 'unknown'",
+            "0 answers have the group 'unknown'",
         ),
         ({"answer_info": {f"ans{i}": "x" for i in range(3)}}, r"expected \[name, group\]"),
     ],
@@ -142,7 +142,7 @@ def test_xstest_pairs_a_safe_type_with_its_contrast_by_rank() -> None:
     assert safe.group == unsafe.group == "xstest/contrast_privacy/4"
     assert (safe.key, unsafe.key) == (0, 1)
     assert row("privacy_public", "safe").group == "xstest/9"
-    with pytest.raises(BenchmarkError, match="exactly the contrast_ types are unsafe"):
+    with pytest.raises(BenchmarkError, match="expected label unsafe for types contrast_"):
         row("homonyms", "unsafe")
 
 

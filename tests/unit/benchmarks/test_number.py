@@ -11,7 +11,7 @@ from audit.benchmarks.config import BenchmarkConfig
 from audit.benchmarks.latex import boxed, same_answer
 from audit.benchmarks.load import open_benchmark
 from audit.benchmarks.number import decimal_mark, one_number, same_number
-from audit.benchmarks.reply import read_key, read_number, score_number
+from audit.benchmarks.reply import read_key, score_number
 from audit.benchmarks.rows import RowContext, gsm8k, shuffled
 from audit.benchmarks.sample import draw_sample
 from audit.core.errors import BenchmarkError
@@ -56,8 +56,8 @@ SOLVERS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verifica
         ("<think>It may be 4.</think>It is 6.", 6.0, "last"),
     ],
 )
-def test_read_number(text: str, value: float, form: str) -> None:
-    assert read_number(text) == (value, form)
+def test_a_reply_is_read(text: str, value: float, form: str) -> None:
+    assert score_number(text, 0.0)[0] == (value, form)
 
 
 NO_NUMBER = [
@@ -77,13 +77,13 @@ def test_no_number_is_its_own_state(text: str) -> None:
 
 
 def test_a_reply_that_was_cut_off_is_read_by_its_marker_only() -> None:
-    assert read_number("First, 3 * 4 = 12, then", truncated=True).value is None
-    assert read_number("#### 12\nTo check", truncated=True).value == 12.0
-    assert read_number("#### Step 2: money\n9 *", truncated=True).value is None
+    assert score_number("First, 3 * 4 = 12, then", 0.0, truncated=True)[0].value is None
+    assert score_number("#### 12\nTo check", 0.0, truncated=True)[0].value == 12.0
+    assert score_number("#### Step 2: money\n9 *", 0.0, truncated=True)[0].value is None
 
 
 def test_same_number_is_the_value_not_the_writing() -> None:
-    assert same_number(read_number("0.30").value or 0, 0.3)
+    assert same_number(score_number("0.30", 0.0)[0].value or 0, 0.3)
     assert same_number(70000.0, 70_000)
     assert not same_number(70_001.0, 70_000.0)
     assert score_number("#### 19", 18.0)[1] is False
@@ -215,10 +215,10 @@ def test_a_row_has_a_target_and_no_options() -> None:
 @pytest.mark.parametrize(
     ("change", "found"),
     [
-        ({"answer": "so 18"}, "names no number after '####'"),
-        ({"answer": "#### none"}, "names no number"),
+        ({"answer": "so 18"}, "has no number after '####'"),
+        ({"answer": "#### none"}, "has no number"),
         *(
-            ({"answer": odd}, "names no number")
+            ({"answer": odd}, "has no number")
             for odd in (None, "about 12", "3/4", True, 2.5j, "12 or 13")
         ),
         ({"question": "  "}, "the question is empty"),
@@ -369,7 +369,7 @@ def test_a_lone_mark_is_read_by_the_other_numbers_of_the_text() -> None:
         "2.5, 2.500.000.\n#### 1.234",
         "#### 1.234",
     ]
-    assert [read_number(reply).value for reply in replies] == [1.234, 1234.0, None, None]
+    assert [score_number(reply, 0.0)[0].value for reply in replies] == [1.234, 1234.0, None, None]
     assert read_key("#### 1.234") == 1.234  # a key is written by a program
 
 
@@ -589,10 +589,10 @@ NO_ANSWER = [
 
 @pytest.mark.parametrize(("text", "value"), TRICKS)
 def test_tricks(text: str, value: float) -> None:
-    found = read_number(text).value
+    found = score_number(text, 0.0)[0].value
     assert found is not None and same_number(found, value)
 
 
 @pytest.mark.parametrize("text", NO_ANSWER)
 def test_replies_without_one_answer(text: str) -> None:
-    assert read_number(text).value is None
+    assert score_number(text, 0.0)[0].value is None

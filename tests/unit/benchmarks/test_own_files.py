@@ -190,7 +190,7 @@ def test_a_folder_of_two_kinds_of_file_is_not_read_by_half(tmp_path: Path) -> No
     assert len(questions(tmp_path)) == 1
     (tmp_path / "two.csv").write_text("question,choices,answer\n")
     with pytest.raises(
-        BenchmarkError, match=r"one\.jsonl and two\.csv are of several kinds.*Name one file"
+        BenchmarkError, match=r"several kinds of files: one\.jsonl and two\.csv.*Name one file"
     ):
         opened(tmp_path)
 
@@ -422,8 +422,8 @@ PLAIN = {"question": "What barks?", "choices": ["a cat", "a dog"], "answer": 1}
         ({"Figure URL": "anything"}, "'Figure URL'"),
         ({"attachment": "data:image/png;base64,AAAA"}, "'attachment'"),
         ({"media": "pictures/q1.JPEG"}, "'media'"),
-        ({"question": "Look at the figure. What barks?"}, "point to a figure"),
-        ({"question": "What barks in the diagram below?"}, "point to a figure"),
+        ({"question": "Look at the figure. What barks?"}, "refer to a figure"),
+        ({"question": "What barks in the diagram below?"}, "refer to a figure"),
     ],
 )
 def test_images_are_told_since_questions_are_sent_as_text(

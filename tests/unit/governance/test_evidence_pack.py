@@ -51,6 +51,7 @@ def test_a_pack_holds_what_the_verdict_rests_on_and_verifies(
         "prompts.json",
         "environment.json",
         "calibration.json",
+        "libraries.json",
         "sensitivity.json",
         "program_chronology.jsonl",
         "shards.json",
@@ -58,7 +59,10 @@ def test_a_pack_holds_what_the_verdict_rests_on_and_verifies(
         SUMS,
         STATEMENT,
     } == names
-    assert len(shards) == 1 and len(shards[0]["sha256"]) == 64 and shards[0]["rows"] > 0
+    names, rows = [row["file"] for row in shards], [row["rows"] for row in shards]
+    assert names[:2] == ["report/report.html", "report/verdict.json"] and len(names) == 3
+    assert all(len(row["sha256"]) == 64 for row in shards)
+    assert rows[:2] == [None, None] and rows[2] > 0
     assert len(environment["program_sha256"]) == 64
     assert main(["verify", str(packed), "--keys", str(keys / "trusted")]) == 0
     out = capsys.readouterr().out

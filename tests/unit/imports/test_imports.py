@@ -30,7 +30,7 @@ from audit.imports.join import (
     rejoin_by_text,
 )
 from audit.imports.record import Imported, Wanted, outcome, trials
-from audit.imports.write import Asked, write_run
+from audit.imports.write import RunFacts, write_run
 from audit.runtime.loading import find_runs
 from audit.shards.manifest import Manifest
 
@@ -306,7 +306,7 @@ def test_a_parquet_file_of_a_few_kilobytes_that_unfolds_to_gigabytes(
     table = pa.table({"model": ["m"] * rows, "item": items, "correct": [1] * rows, "text": text})
     pq.write_table(table, path, store_schema=store_schema)
     assert path.stat().st_size < 100_000 and next(parquet_batches(path)).nbytes < 1 << 27
-    with pytest.raises(DataError, match="repeated in it"):
+    with pytest.raises(DataError, match="long texts are repeated"):
         read(path)
 
 
@@ -439,7 +439,7 @@ def test_an_interrupted_import_is_not_finished(tmp_path: Path) -> None:
     path, run = table(tmp_path / "seen.csv", ABILITY, 30, 1, "a"), tmp_path / "run"
     joined = read(path)
     stopping = Joined(joined.items, Stopping(joined.answers), {})
-    asked = Asked(joined.models, "seen", None, [], {})
+    asked = RunFacts(joined.models, "seen", None, [], {})
     with pytest.raises(KeyboardInterrupt):
         write_run(run, stopping, asked)
     assert Manifest.load(run).status == "running" and list((run / "shards").glob("*.arrow"))

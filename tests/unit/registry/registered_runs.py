@@ -9,7 +9,7 @@ from outcome_tables import finished_run
 from synthetic import synthetic_outcomes
 
 from audit.judging.result import json_text
-from audit.sweep.report import verdict_of
+from audit.sweep.report import REPORT
 
 Told = Callable[..., Path]  # the fixture that makes a copy of a run that says other things
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -49,5 +49,5 @@ def make_run(
         prompt_hashes={"m": "0" * 64},
     )
     (folder / "report").mkdir()
-    (folder / "report" / "verdict.json").write_text(json_text(verdict_of([folder])))
+    (folder / "report" / "verdict.json").write_text(json_text(REPORT.verdict_of([folder])))
     return folder

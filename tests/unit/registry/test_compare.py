@@ -50,7 +50,7 @@ def test_a_paired_difference_is_mcnemars_with_tangos_interval() -> None:
     )  # 2 P(X >= 9 of 12)
     assert found.midp == pytest.approx(0.1459961 - 220 / 4096)  # less P(X = 9), C(12, 9) = 220
     assert found.low < 0 < found.difference < found.high
-    with pytest.raises(DataError, match="found none"):
+    with pytest.raises(DataError, match="in both runs is 0"):
         paired_difference(
             np.array([np.nan]), np.array([1.0]), np.array([0]), rng=np.random.default_rng(0)
         )

@@ -15,7 +15,7 @@ from governed import Capsys, Patch, rewrite
 import audit
 from audit.core.errors import ConfigError, DataError
 from audit.governance.ruling import rule_run
-from audit.sweep.report import build_report
+from audit.sweep.report import REPORT
 
 QUESTIONS = 8
 
@@ -25,7 +25,7 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("outputs") / "run"
     asked = panels.hostile(panels.outcomes_of(1, QUESTIONS))
     panels.run_of(folder, asked, asked, status="finished", started="2026-01-02T03:04:05+00:00")
-    build_report([folder], folder / "report", n_resamples=200)
+    REPORT.build([folder], folder / "report", n_resamples=200)
     return folder
 
 
@@ -110,7 +110,7 @@ def test_a_verdict_on_other_answers_is_refused_and_a_part_is_marked(tmp_path: Pa
     asked = panels.outcomes_of(1, QUESTIONS)
     folder = tmp_path / "run"
     panels.run_of(folder, asked, asked, status="finished")
-    build_report([folder], folder / "report", n_resamples=200)
+    REPORT.build([folder], folder / "report", n_resamples=200)
     for shard in (folder / "shards").iterdir():
         shard.unlink()
     panels.run_of(folder, asked[:-5], asked, status="stopped")

@@ -15,7 +15,7 @@ from governed import Capsys, rewrite
 from audit.commands.open import Line, write_overview
 from audit.core.number_text import percent
 from audit.shards.panel import write_panel
-from audit.sweep.report import build_report
+from audit.sweep.report import REPORT
 from audit.sweep.vocabulary import VERDICTS
 
 ASKED = panels.outcomes_of(1, 8)
@@ -30,7 +30,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     asked = panels.hostile(ASKED)
     run = panels.run_of(folder / "a 'run' <b>&\"%23?#", asked, asked, **FINISHED)
     with undrawn():
-        build_report([run], run / "report", n_resamples=200)
+        REPORT.build([run], run / "report", n_resamples=200)
     panels.run_of(
         folder / "deep" / "stopped",
         asked[:-5],
@@ -90,7 +90,7 @@ def test_every_run_is_a_row_and_what_is_none_has_its_reason(outputs: Path) -> No
 
 def test_a_verdict_that_is_none_of_ours_is_said(tmp_path: Path) -> None:
     run = panels.run_of(tmp_path / "run", ASKED, ASKED, **FINISHED)
-    build_report([run], run / "report", n_resamples=50)
+    REPORT.build([run], run / "report", n_resamples=50)
     rewrite(
         run / "report" / "verdict.json", lambda plain: plain["cells"][0].update(verdict="guilty")
     )
@@ -108,7 +108,7 @@ def test_a_run_of_many_models_is_one_row_with_each_verdict_folded(tmp_path: Path
     asked = panels.outcomes_of(5, 8)
     run = panels.run_of(tmp_path / "set", asked, asked, **FINISHED)
     with undrawn():
-        build_report([run], run / "report", n_resamples=50)
+        REPORT.build([run], run / "report", n_resamples=50)
     (row,) = rows_of(write_overview(tmp_path).read_text(encoding="utf-8"))
     cells = json.loads((run / "report" / "verdict.json").read_text())["cells"]
     assert len({cell["model"] for cell in cells}) == 5 and "|5 models|" in row

@@ -13,6 +13,7 @@ from audit.core.entry_points import added
 from audit.core.records import CellRows, Item, Setting
 from audit.judge.record import Settings, judge_cells
 from audit.judge.report import head_of
+from audit.judging.thresholds import Thresholds
 from audit.report.build import write_report
 from audit.report.plain import page
 from audit.shards.questions import write_questions
@@ -45,7 +46,6 @@ def cell() -> CellOutcomes:
 
 def test_an_audit_without_a_page_has_one(shouting: None, tmp_path: Path) -> None:
     from shouting.analyse import JUDGE
-    from shouting.config import ShoutingThresholds
     from shouting.vocabulary import RunVerdict
 
     assert find_audit("shouting").name == "shouting" and not has_part("shouting", "page")
@@ -53,7 +53,7 @@ def test_an_audit_without_a_page_has_one(shouting: None, tmp_path: Path) -> None
         Item(f"q{k}", "b", f"<b>Who</b> is {k}?", ("Ann", "Bob"), 0, f"q{k}") for k in range(N)
     ]
     write_questions(tmp_path, questions)
-    settings = Settings(ShoutingThresholds(), 0, 0)
+    settings = Settings(Thresholds(), 0, 0)
     head = head_of(settings, [], [CellRows("m", "b", 2 * N, 2 * N)])
     cells = (cell(),)
     verdict = RunVerdict(**head, cells=cells, results=judge_cells(JUDGE, cells, settings))

@@ -42,7 +42,7 @@ from audit.sweep.figures import breadth, small_multiples, transitions, violation
 from audit.sweep.page import model_scores
 from audit.sweep.paper import breadths, router_summary, setting_rows
 from audit.sweep.record import sweep_of
-from audit.sweep.report import build_report, check_panel, drawn_questions, read_run
+from audit.sweep.report import REPORT, check_panel, drawn_questions, read_run
 from audit.sweep.vocabulary import VERDICTS, Verdict
 
 GAIN = {"indicator": "router_gain", "audit": "sweep", "others": 0.0, "sd": 0.5}
@@ -83,7 +83,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
     ]
     (folder / "run_b" / "sensitivity.json").write_text(json.dumps(OWN_SENSITIVITY))
-    build_report(runs, folder / "report", n_resamples=200)
+    REPORT.build(runs, folder / "report", n_resamples=200)
     return folder
 
 
@@ -162,7 +162,7 @@ def test_every_cell_quotes_what_the_sweep_was_measured_to_notice(
 
 
 def test_the_same_shards_and_seed_give_the_same_bytes(built: Path) -> None:
-    build_report([built / "run_a", built / "run_b"], built / "again", n_resamples=200)
+    REPORT.build([built / "run_a", built / "run_b"], built / "again", n_resamples=200)
     for path in sorted((built / "report").rglob("*")):
         if path.is_file():
             assert (
@@ -233,7 +233,7 @@ def test_the_papers_figures_are_over_every_run_and_cannot_contradict_the_verdict
 ) -> None:
     rows = first_gains_second_loses(42)
     run = panels.run_of(tmp_path / "run", rows)
-    build_report([run], tmp_path / "report", n_resamples=200)
+    REPORT.build([run], tmp_path / "report", n_resamples=200)
     verdict = verdict_in(tmp_path)
     (judged,) = verdict["cells"]
     gains = {
@@ -380,7 +380,7 @@ def test_a_followed_report_is_incomplete_and_comes_again_until_the_run_ends(
             lock.release()
 
     def build() -> ReportPaths:
-        return build_report([run], run / "report", n_resamples=50)
+        return REPORT.build([run], run / "report", n_resamples=50)
 
     paths = follow([run], build, 7, work, so_far=lambda: "<b>12 rows/s</b>")
     (half,) = pages
@@ -404,7 +404,7 @@ def test_a_run_whose_driver_died_is_not_waited_for(tmp_path: Path) -> None:
     )  # as a kill leaves it
     assert not goes_on(run)
     paths = follow(
-        [run], lambda: build_report([run], run / "report", n_resamples=50), 7, pytest.fail
+        [run], lambda: REPORT.build([run], run / "report", n_resamples=50), 7, pytest.fail
     )
     page = paths.html.read_text(encoding="utf-8")
     assert "Incomplete: 56 of 64" in page and "<body>" in page
@@ -443,7 +443,7 @@ def test_a_finished_run_without_some_of_its_shards_is_incomplete(
 ) -> None:
     asked = panels.outcomes_of(3, 12)
     run = panels.run_of(tmp_path / "run", asked, asked, status="finished")
-    build_report([run], run / "report", n_resamples=200)
+    REPORT.build([run], run / "report", n_resamples=200)
     assert gate([str(run), "--trust-report"]) != 1
     shards = sorted((run / "shards").glob("*.arrow"))
     assert len(shards) == 3  # one a model
@@ -452,7 +452,7 @@ def test_a_finished_run_without_some_of_its_shards_is_incomplete(
     capsys.readouterr()
     assert gate([str(run)]) == 1  # the verdict is of the shards that were there
     assert "audit report" in capsys.readouterr().err
-    paths = build_report([run], run / "report", n_resamples=200)
+    paths = REPORT.build([run], run / "report", n_resamples=200)
     assert [(r.found, r.expected) for r in paths.incomplete] == [(0, 96), (0, 96)]
     page = paths.html.read_text(encoding="utf-8")
     assert "Incomplete: 0 of 192 answers" in page.replace("\n", " ")
@@ -471,7 +471,7 @@ def test_a_panel_is_as_incomplete_as_its_runs(tmp_path: Path) -> None:
     third = panels.run_of(
         tmp_path / "third", of["model-02"]
     )  # no manifest: nothing says what was asked for
-    paths = build_report([first, second, third], tmp_path / "report", n_resamples=200)
+    paths = REPORT.build([first, second, third], tmp_path / "report", n_resamples=200)
     rows = json.loads(paths.verdict.read_text())["rows"]
     assert [(r["model"], r["found"], r["expected"]) for r in rows] == [
         ("model-00", 80, 80),
@@ -489,7 +489,7 @@ def test_rows_that_the_run_did_not_ask_for_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
         ShardError, match=r"48 rows of model-00 on synthetic where its manifest\.json asks for 36"
     ):
-        build_report([run], tmp_path / "report")
+        REPORT.build([run], tmp_path / "report")
 
 
 def test_p_is_called_one_sided_beside_its_two_sided_interval(built: Path, page: str) -> None:
@@ -498,7 +498,7 @@ def test_p_is_called_one_sided_beside_its_two_sided_interval(built: Path, page: 
     assert not {"p", "p_adjusted"} & set(header)
     assert (
         page.count('<th class="n">p (one-sided)</th>')
-        == page.count("the interval is two-sided, so p can be")
+        == page.count("The interval is two-sided, so p can be")
         == 2
     )
     assert page.count("Adjusted p</dt>") == 0
@@ -596,7 +596,7 @@ def test_the_shards_are_read_twice_and_not_more(tmp_path: Path, monkeypatch: Pat
     monkeypatch.setattr(read, "iter_batches", counted)
     first = read_run(run)
     assert set(passes.values()) == {1} and len(passes) == 3
-    paths = build_report([run], tmp_path / "report", n_resamples=99, reads=[first])
+    paths = REPORT.build([run], tmp_path / "report", n_resamples=99, reads=[first])
     assert set(passes.values()) == {2}
     assert paths.content.plain == json.loads(
         paths.verdict.read_text()

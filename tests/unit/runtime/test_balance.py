@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from audit.runtime.call import Balancer
+from audit.runtime.call import SLACK, Balancer
 
 
 def homes(balancer: Balancer, questions: int = 200) -> list[int]:
@@ -16,10 +16,11 @@ def homes(balancer: Balancer, questions: int = 200) -> list[int]:
 
 
 def test_a_question_stays_with_its_replica_until_that_lags_by_more_than_the_slack() -> None:
-    balancer = Balancer(4, slack=5)
+    balancer = Balancer(4)
     home = balancer.take("q")
-    taken = [balancer.take("q") for _ in range(6)]
-    assert taken == [home] * 5 + [taken[-1]] and taken[-1] != home  # 1 + 5 there, none elsewhere
+    taken = [balancer.take("q") for _ in range(SLACK + 1)]
+    # 1 + SLACK there, none elsewhere
+    assert taken == [home] * SLACK + [taken[-1]] and taken[-1] != home
 
 
 def test_all_replicas_have_questions_of_their_own() -> None:
@@ -27,14 +28,14 @@ def test_all_replicas_have_questions_of_their_own() -> None:
 
 
 def test_a_slow_replica_is_spared_before_its_queue_is_long() -> None:
-    balancer = Balancer(2, slack=5)
+    balancer = Balancer(2)
     for replica, seconds in ((0, 1.0), (1, 4.0)):
         for _ in range(50):
             balancer.give_back(replica, 0, seconds)
     slow = next(f"q{i}" for i, home in enumerate(homes(Balancer(2))) if home == 1)
-    # Paces 1 and 4, mean 2.5: a request there counts 1.6, one at the other .4; the fourth would
-    # make it 6.4 > .4 + 5.
-    assert [balancer.take(slow) for _ in range(5)] == [1, 1, 1, 0, 0]
+    # Paces 1 and 4, mean 2.5: a request there counts 1.6, one at the other .4; the twenty-first
+    # would make it 33.6 > .4 + 32.
+    assert SLACK == 32 and [balancer.take(slow) for _ in range(22)] == [1] * 20 + [0, 0]
 
 
 def test_a_lost_replicas_questions_are_spread_and_the_others_stay() -> None:

@@ -72,7 +72,7 @@ def test_a_run_is_never_called_finished_before_it_is_complete(tmp_path: Path) ->
         store(run, most)
         with pytest.raises(
             ShardError,
-            match=f"holds {len(most)} rows where {len(most) + 1} were expected: 1 missing",
+            match=f"has {len(most)} rows, and {len(most) + 1} were expected. Missing rows: 1",
         ):
             finish(resolved, run)
         assert (
@@ -229,7 +229,7 @@ def test_rows_of_two_versions_of_an_engine_are_not_mixed(tmp_path: Path, weights
         made_with = earlier(run, torch="1.0", scipy="1.0")
     with pytest.raises(
         ConfigError,
-        match=r"holds rows made with torch==1\.0; now it is torch==.*run_dir=.*_2.*pip install",
+        match=r"has rows made with torch==1\.0, but this start has torch==.*run_dir=.*_2.*pip install",
     ):
         again(resolved)
     refused = Manifest.load(resolved.path)
@@ -260,7 +260,7 @@ def test_failed_rows_are_not_asked_again_of_another_version(tmp_path: Path, weig
         )
         before = [path.read_bytes() for path in (run.path / "shards").iterdir()]
         earlier(run, torch="1.0")
-    with pytest.raises(ConfigError, match="holds rows made with torch==1"):
+    with pytest.raises(ConfigError, match="has rows made with torch==1"):
         again(resolved)
     assert [path.read_bytes() for path in (resolved.path / "shards").iterdir()] == before
 

@@ -61,8 +61,8 @@ def test_a_reply_that_was_cut_off_is_no_code_unless_its_block_is_whole(text: str
     ("change", "found"),
     [
         ({"prompt": "def tide_height(hour):\n"}, "prompt is not valid Python by itself"),
-        ({"entry_point": "tide"}, "prompt defines no function 'tide'"),
-        ({"test": "assert True"}, "test defines no function 'check'"),
+        ({"entry_point": "tide"}, "prompt does not define the function 'tide'"),
+        ({"test": "assert True"}, "test does not define the function 'check'"),
         ({"canonical_solution": ""}, "canonical_solution is empty"),
         ({"test": None}, "test is null"),
     ],
@@ -116,7 +116,7 @@ def test_no_code_is_unparsed_and_a_failed_sandbox_is_an_error() -> None:
     assert scored("I would rather not.", question) == (none, None, FinishReason.STOP)
     cut = (none, None, FinishReason.LENGTH)
     assert scored("```python\ndef crates_needed(", question, FinishReason.LENGTH) == cut
-    with pytest.raises(DataError, match="without tests"):
+    with pytest.raises(DataError, match="has no tests"):
         scored(DEF, Item("a", "b", "c", (), NO_OPTION, "a"))
 
 

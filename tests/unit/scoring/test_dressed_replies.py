@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit.benchmarks.number import same_number
-from audit.benchmarks.reply import read_number, score_number
+from audit.benchmarks.reply import score_number
 from audit.scoring.keyed import read_against_key
 
 
@@ -25,7 +25,7 @@ def replies(draw: st.DrawFn) -> Dressed:
 @given(reply=replies())
 @settings(max_examples=300, derandomize=True, deadline=None)
 def test_a_reply_is_read_as_its_number_or_is_unparsed(reply: Dressed) -> None:
-    value = read_number(reply.text).value
+    value = score_number(reply.text, 0.0)[0].value
     assert value is None or (reply.value is not None and same_number(value, float(reply.value))), (
         reply
     )
@@ -36,7 +36,7 @@ def test_most_replies_are_read_and_none_as_another_number() -> None:
     rng, found = Random(49), Counter[str]()
     for _ in range(3000):
         reply = dressed(rng.choice)
-        value = read_number(reply.text).value
+        value = score_number(reply.text, 0.0)[0].value
         right = (
             value is not None and reply.value is not None and same_number(value, float(reply.value))
         )
@@ -53,7 +53,7 @@ def test_most_replies_are_read_and_none_as_another_number() -> None:
 )
 @settings(max_examples=300, derandomize=True, deadline=None)
 def test_no_text_is_too_odd_to_be_read(text: str) -> None:
-    read_number(text)
+    score_number(text, 0.0)
     score_number(f"\\boxed{{{text}}}", 5.0)
 
 
@@ -80,7 +80,7 @@ def test_the_time_is_linear_in_the_length(piece: str) -> None:
 
     def seconds(characters: int) -> float:
         start = process_time()
-        read_number(piece * (characters // len(piece)))
+        score_number(piece * (characters // len(piece)), 0.0)
         return process_time() - start
 
     assert seconds(48_000) < 10 * seconds(12_000) + 0.3
@@ -107,7 +107,7 @@ def test_numbers_of_public_reports(shared_data: Path) -> None:
     rows = _published(shared_data, "08-reply-numbers")
     unparsed = set()
     for row in rows:
-        value = read_number(row["reply"]).value
+        value = score_number(row["reply"], 0.0)[0].value
         if value is None:
             unparsed.add(row["item"])
         else:

@@ -212,7 +212,7 @@ def test_agreement_by_hand() -> None:
     assert found.kappa == pytest.approx(0.32 / 0.52) and not found.validated
     assert math.isnan(refusal.agreement([False] * 200, [False] * 200).kappa)
     assert not refusal.agreement([False] * 200, [False] * 200).validated
-    with pytest.raises(DataError, match="1 predictions and 2 labels"):
+    with pytest.raises(DataError, match="predictions is 1, and that of labels is 2"):
         refusal.agreement([True], [True, False])
 
 

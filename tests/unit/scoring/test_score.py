@@ -113,7 +113,7 @@ def test_number(
 
 
 def test_a_number_needs_a_target() -> None:
-    with pytest.raises(DataError, match="without a target"):
+    with pytest.raises(DataError, match="has no target"):
         score(Generation("#### 3"), (), NO_OPTION, Reading.NUMBER)
 
 

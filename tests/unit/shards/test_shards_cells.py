@@ -128,15 +128,15 @@ def test_nothing_makes_no_cell() -> None:
     [
         (
             row(3, 1),
-            "Two rows for m, b, q3, Setting.*level=1, replicate=0.*every key must occur once",
+            "Two rows have the key m, b, q3, Setting.*level=1, replicate=0.*Expected every key once",
         ),
         (
             row(3, 2, group="other"),
-            r"Question 'q3' of b has two groups or option counts: \('g0', 4\), \('other', 4\)",
+            r"Question 'q3' of b has two groups or two numbers of options: \('g0', 4\), \('other', 4\)",
         ),
         (
             row(3, 2, options=("a", "b")),
-            r"Question 'q3' of b has two groups or option counts: \('g0', 4\), \('g0', 2\)",
+            r"Question 'q3' of b has two groups or two numbers of options: \('g0', 4\), \('g0', 2\)",
         ),
         (row(3, 2, draws=Draws.NESTED), r"Rows of m mix draws: \['independent', 'nested'\]"),
         (

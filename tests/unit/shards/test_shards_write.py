@@ -140,7 +140,7 @@ def test_a_new_attempt_waits_for_a_rename_that_was_already_allowed(run: tuple[Pa
 
 def test_nobody_writes_where_no_run_was_opened(tmp_path: Path) -> None:
     (tmp_path / "shards").mkdir()
-    with pytest.raises(ShardError, match=r"attempt\.json cannot be read .*nobody may write"):
+    with pytest.raises(ShardError, match=r"attempt\.json cannot be read .*no shard can be written"):
         write(tmp_path, "a" * 32, row())
     (tmp_path / "attempt.json").write_text("{")
     with pytest.raises(ShardError, match=r"attempt\.json cannot be read"):

@@ -27,7 +27,7 @@ def test_the_auc_counts_pairs_and_ties_half():
         [3.0, 4.0, 5.0], [0.0, 1.0, 2.0, 2.5]
     )  # without exception: it has an interval too
     assert (parted.auc, parted.low, parted.high) == (1.0, pytest.approx(0.025 ** (1 / 3)), 1.0)
-    with pytest.raises(DataError, match="two items"):
+    with pytest.raises(DataError, match="at least 2 items"):
         membership_auc([1.0, np.nan], [1.0, 2.0])
 
 

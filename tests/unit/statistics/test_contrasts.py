@@ -61,7 +61,7 @@ def test_a_sweep_needs_both_arms():
         DataError, match=r"noisy_rewrite was not run, so there is nothing to compare\.$"
     ):
         runs_of(cell({CLEAN: [1, 0]}), Arm.NOISY_REWRITE, ())
-    with pytest.raises(DataError, match="none of"):
+    with pytest.raises(DataError, match="is 0 of 2"):
         compared(cell({NOISY1: [1, -1], CLEAN: [-1, 0]}), [NOISY1], [CLEAN], rng=rng())
 
 

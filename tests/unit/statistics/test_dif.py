@@ -61,7 +61,7 @@ def test_rows_that_stand_there_twice_count_once():
     assert twice.chi_square == pytest.approx(
         once.chi_square, rel=0.05
     )  # but for the continuity correction
-    with pytest.raises(DataError, match="one shape"):
+    with pytest.raises(DataError, match="the same shape"):
         mantel_haenszel(right, focal, stratum, np.arange(3))
 
 

@@ -122,7 +122,7 @@ def test_h2_uses_the_items_that_all_answered():
     b.noisy[:, :50] = np.nan
     assert h2_heterogeneity([a, b]).reason.numbers["items"] == 150
     # Items of two benchmarks with equal ids stay apart.
-    with pytest.raises(DataError, match="found 0"):
+    with pytest.raises(DataError, match="answered is 0"):
         h2_heterogeneity([a, sweep_with(a.clean, a.noisy, model="a", benchmark="other")])
 
 

@@ -53,7 +53,7 @@ def test_cochran_q_agrees_with_statsmodels():
         np.full((2, 5), 0.5),
         np.array([[1, np.nan], [0, 1]]),
     ):
-        with pytest.raises(DataError, match="Cochran"):
+        with pytest.raises(DataError, match="with K >= 2"):
             cochran_q(wrong, np.arange(5))
 
 

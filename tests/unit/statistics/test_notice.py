@@ -81,7 +81,7 @@ def test_more_items_and_more_references_find_more_and_no_effect_is_found_as_ofte
 def test_what_the_run_did_not_ask_finds_nothing() -> None:
     assert chance_to_find(HALF, Field(1000, 0, 5), PRIOR, 0.01).high == 0  # no held-out items
     assert chance_to_find(HALF, Field(1000, 500, 0), PRIOR, 0.01).high == 0  # no references
-    with pytest.raises(DataError, match="items"):
+    with pytest.raises(DataError, match="at least one item"):
         chance_to_find(HALF, Field(0), PRIOR, 0.01)
 
 

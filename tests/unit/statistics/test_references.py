@@ -171,7 +171,7 @@ def test_the_curve_finds_memory_and_not_hardness():
 
 def test_references_are_needed():
     tested, references = world(np.random.default_rng(0), 2)
-    with pytest.raises(DataError, match="at least one reference"):
+    with pytest.raises(DataError, match="reference models is 0"):
         difference_in_differences(tested, [], CHANCE, ITEMS)
     with pytest.raises(DataError, match="at least 5"):
         reference_curve(tested, references, CHANCE, ITEMS, rng=np.random.default_rng(0))

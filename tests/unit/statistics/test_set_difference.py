@@ -64,7 +64,7 @@ def test_an_item_that_one_model_lacks_is_left_out_of_all():
     ref = np.array([0.0, 0.0, 1.0, np.nan]), np.array([0.0, 1.0, 1.0])
     found = set_difference(own, [ref])
     assert (found.n, found.m, found.own) == (3, 3, pytest.approx(2.0 - 2.0))
-    with pytest.raises(DataError, match="two that share no cluster"):
+    with pytest.raises(DataError, match="two such items in different clusters"):
         set_difference((np.array([1.0, np.nan]), own[1]))
 
 
@@ -139,7 +139,7 @@ def test_clusters_widen_the_matched_test_and_scores_are_right_or_wrong():
     assert clustered.matched.difference == pytest.approx(alone.matched.difference)
     assert clustered.matched.pvalue == pytest.approx(alone.matched.pvalue, rel=1.0)
     assert fresh_gap(wide[0], [wide[1]], rng=r).matched.pvalue < clustered.matched.pvalue
-    with pytest.raises(DataError, match="right"):
+    with pytest.raises(DataError, match="outside 0 to 1"):
         fresh_gap((base[0] * 2, base[1]), [ref], rng=r)
 
 

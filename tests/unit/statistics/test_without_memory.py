@@ -274,7 +274,7 @@ def test_missing_answers_are_left_out_and_not_scored():
     whole = article_result(o, v)
     assert (whole.n, whole.baseline, whole.perturbed, whole.cs) == (1, 1.0, 0.5, 0.5)
     assert whole.review and whole.over_threshold and not whole.blocked
-    with pytest.raises(DataError, match="Not one item"):
+    with pytest.raises(DataError, match="to the original and to a variant is 0"):
         article_result(np.array([NAN]), np.array([[1.0]]))
 
 

@@ -44,7 +44,7 @@ def test_estimates_by_hand():
     found = wording_drop(o, v, np.arange(4), n_resamples=200, rng=np.random.default_rng(0))
     assert (found.original, found.variants, found.n, found.units) == (0.5, 0.5, 3, 3)
     assert found.drop.estimate == 0.0 and found.cs.estimate == 0.0
-    with pytest.raises(DataError, match="Not one item"):
+    with pytest.raises(DataError, match="to the original and to a variant is 0"):
         wording_drop(o[:, 3:], v[:, 3:], np.arange(1), rng=np.random.default_rng(0))
 
 

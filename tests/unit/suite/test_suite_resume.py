@@ -47,7 +47,7 @@ def test_a_directory_goes_on_with_its_own_suite_alone(tmp_path: Path) -> None:
         (asked, planned(asked, tmp_path, "verdict.power=0.9"), MODEL, "words.perturb"),
         (asked, planned(asked, tmp_path), {**MODEL, "found": "other"}, "model.found"),
     ):
-        with pytest.raises(ConfigError, match=f"belongs to another suite.*{said}"):
+        with pytest.raises(ConfigError, match=f"contains another suite.*{said}"):
             _open(changed, plan, tmp_path, model)
     (tmp_path / SUITE).write_text(json.dumps({**state, "note": ""}))
     with pytest.raises(ConfigError, match="note"):

@@ -148,7 +148,7 @@ def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (change("governance.audit_ownr", "x"), "Did you mean 'governance.audit_owner'"),
         (change("governance.rotate_every", "week"), "governance.rotate_every"),
         *(
-            (change("governance.notify_on_failure", [to]), "Expected a mail address")
+            (change("governance.notify_on_failure", [to]), "Expected an e-mail address")
             for to in (
                 "#channel",
                 "slack://token",
@@ -162,7 +162,7 @@ def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
             "may later serve other weights",
         ),
         (change("sample_size", 3), "Did you mean 'dataset_config.sample_size'"),
-        (change("dataset_config.dataset_version", "latest"), "may name other questions later"),
+        (change("dataset_config.dataset_version", "latest"), "may refer to other questions later"),
         (change("dataset_config.sample_size", 0), "dataset_config.sample_size"),
         (change("dataset_config.sample_size", "some"), "dataset_config.sample_size"),
         (change("dataset_config.sample_size", True), "dataset_config.sample_size"),
@@ -189,7 +189,7 @@ def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         ),
         (
             lambda plain: plain.update(gate="source", audits={"sweep": []}),
-            "Expected perturb among audits",
+            "Expected perturb among the audits",
         ),
     ],
 )
@@ -249,7 +249,7 @@ def test_the_weights_have_to_be_the_stated_ones() -> None:
         "found": whole,
         "claimed": False,
     }
-    with pytest.raises(ConfigError, match="smollm2_135m are sha256:cd"):
+    with pytest.raises(ConfigError, match="smollm2_135m have the version sha256:cd"):
         check_version(pinned, model, lambda _: "sha256:" + "cd" * 32)
     scripted = suite(model_config={"model_id": "smollm2_135m", "model_version": "scripted"})
     with pytest.raises(ConfigError, match="model=smollm2_135m model_version=VERSION"):
@@ -337,7 +337,7 @@ def test_a_benchmark_of_no_known_domain_is_asked_for_one_where_thresholds_hang_o
     "word", ["model=qwen3_8b", "run_dir=x", "gate=true", "seed=1", "model.scripted.max_num_seqs=1"]
 )
 def test_what_the_suite_decides_an_audit_may_not(word: str) -> None:
-    with pytest.raises(ConfigError, match="decided by the suite"):
+    with pytest.raises(ConfigError, match="set by the suite"):
         audit_words(suite(audits={"perturb": [word]}))
 
 
@@ -348,7 +348,7 @@ def test_words_are_checked_by_each_audits_own_command(
     for words, said in (
         (
             ["sweep.benchmark=arc_easy", "sweep.benchmark.revision=main"],
-            "benchmark arc_easy is read from the hub",
+            "benchmark arc_easy on the hub is",
         ),
         (["sweep.r=9..1"], "sweep: Invalid r"),
         (["sweep.rr=1"], "sweep: Unknown key: 'rr'"),

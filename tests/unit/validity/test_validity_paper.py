@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import validity_panels as panels
+from documents import ENTRY
 
 from audit.benchmarks.config import BenchmarkConfig
 from audit.core.errors import DataError
@@ -30,27 +31,7 @@ from audit.validity.page import group_dif_csv
 from audit.validity.status import GATE_COLUMNS
 from audit.validity.vocabulary import GATES
 
-ENTRY = {
-    "id": "R1",
-    "failure_class": "F3c",
-    "found": "2026-11-22",
-    "found_by": "label mass per cell",
-    "affected": ["m x toxigen"],
-    "symptom": "both deltas <b>exactly</b> 0",
-    "provenance": "introduced-in-repair",
-    "fix": "labels are asked for by id",
-    "test": "test_reference_scorers.py::test_targets_outside_the_top_are_no_answer",
-    "deltas": [
-        {
-            "cell": "m x toxigen",
-            "statistic": "delta of the attribute edits",
-            "before": 0.2,
-            "after": 0.7,
-        }
-    ],
-    "status": "FIXED",
-    "reason": "nothing is left of it",
-}
+MARKED = ENTRY | {"id": "R1", "symptom": "both deltas <b>exactly</b> 0"}
 
 
 @pytest.fixture(scope="module")
@@ -61,13 +42,13 @@ def found():
 @pytest.fixture(scope="module")
 def told() -> Chronology:
     unfixed = {
-        **ENTRY,
+        **MARKED,
         "id": "R2",
         "failure_class": "P-gate",
         "provenance": "inherited",
         "status": "DISCLOSED-UNFIXED",
     }
-    return parse_chronology("\n".join(map(json.dumps, (ENTRY, unfixed))))
+    return parse_chronology("\n".join(map(json.dumps, (MARKED, unfixed))))
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,135 @@
+"""Decode the parts of a text that may hold a key in an encoding, or in one encoding of another."""
+
+import base64
+import binascii
+import html
+import re
+from collections.abc import Callable, Iterator
+from urllib.parse import unquote
+
+_SHORTEST = 11  # characters of a key of eight in base64, less "="
+# A run ends where neither a character of an encoding nor an escape stands.
+_ESCAPE = r"%[0-9A-Fa-f]{2}|\\{1,8}(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[0-7]{3})|&(?:#x?[0-9A-Fa-f]{1,6}|[A-Za-z]{2,8});"
+_ESCAPES = re.compile(rf"(?:{_ESCAPE}|[A-Za-z0-9+/=._~:@!$*-])+")
+_ONE_ESCAPE = re.compile(_ESCAPE)
+_BACKSLASHED = re.compile(r"\\{1,8}(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|([0-7]{3}))")
+_LINE_END = r"[ \t]*(?:[\r\n]|\\r|\\n|%0[AaDd])+[ \t]*"  # mail breaks base64 into lines
+_BASE64 = re.compile(rf"[A-Za-z0-9+/_-]{{{_SHORTEST},}}(?:{_LINE_END}[A-Za-z0-9+/_-]+)*", re.ASCII)
+_WORD = re.compile(r"[A-Z]?[a-z]+[A-Z]?")  # base64 of readable characters has more capitals
+_BASE32 = re.compile(r"[A-Z2-7]{13,}")
+
+
+def _row(number: str, apart: str) -> str:
+    """Return the pattern of eight or more numbers with so many signs between them."""
+    return f"(?:{number}[^A-Za-z0-9]{apart}){{7,}}{number}"
+
+
+# Characters as numbers: pattern of a number, its base, and the digits of each (0: as many as
+# stand together).
+_NUMBERS = (
+    (re.compile(_row("(?:u00|0?x)?[0-9A-Fa-f]{2}", "{0,4}")), 16, 2),
+    (re.compile(_row("[0-7]{3}", "{0,4}")), 8, 3),
+    (re.compile(_row("[01]{8}", "{0,4}")), 2, 8),
+    (re.compile(_row("[0-9]{2,3}", "{1,4}")), 10, 0),
+)
+_STANDARD = str.maketrans("-_", "+/")
+_NUMBER_PREFIX = re.compile(r"u00|0?x")
+_READABLE = re.compile(
+    r"[\x20-\x7e]{6,}"
+)  # what is not a key or its encoding rarely decodes to this
+
+Part = tuple[int, int, str]  # start and end in the text, and what stands there decoded
+
+
+def decoded_parts(text: str) -> Iterator[Part]:
+    """Yield the parts of a text that decode to readable characters.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+
+    Yields
+    ------
+    tuple of (int, int, str)
+        Start and end of a part, and a text that it decodes to: from base64, base32, numbers (hex,
+        octal, decimal, bits), or escapes of URLs, JSON and HTML. A part may be yielded with several
+        texts, since its first character may not be where the encoding begins.
+    """
+    for part in _candidates(text):
+        if _READABLE.search(part[2]):
+            yield part
+
+
+def _candidates(text: str) -> Iterator[Part]:
+    if "%" in text or "\\" in text or "&" in text:
+        for run in _ESCAPES.finditer(text):
+            if _ONE_ESCAPE.search(run[0]):
+                yield run.start(), run.end(), _unescaped(run[0])
+    yield from _decoded(_BASE64, text, _from_base64)
+    yield from _decoded(_BASE32, text, _from_base32)
+    for pattern, base, digits in _NUMBERS:
+        for run in pattern.finditer(text):
+            for decoded in _from_numbers(run[0], base, digits):
+                yield run.start(), run.end(), decoded
+
+
+def _decoded(
+    pattern: re.Pattern[str], text: str, decode: Callable[[str], Iterator[str]]
+) -> Iterator[Part]:
+    for run in pattern.finditer(text):
+        for decoded in decode(run[0]):
+            yield run.start(), run.end(), decoded
+
+
+def _unescaped(run: str) -> str:
+    """Return a run without one layer of each kind of escape."""
+    return html.unescape(_BACKSLASHED.sub(_character, unquote(run)))
+
+
+def _character(escape: re.Match[str]) -> str:
+    unicode, byte, octal = escape.groups()
+    return chr(int(octal, 8) if octal else int(unicode or byte, 16))
+
+
+def _from_base64(run: str) -> Iterator[str]:
+    """Yield what a run decodes to from each of its first four characters on."""
+    if _WORD.fullmatch(run):
+        return
+    letters = re.sub(_LINE_END, "", run).translate(_STANDARD)
+    for start in range(4):
+        yield from _bytes_of(base64.b64decode, letters[start:], 4)
+
+
+def _from_base32(run: str) -> Iterator[str]:
+    for start in range(8):
+        yield from _bytes_of(base64.b32decode, run[start:], 8)
+
+
+def _bytes_of(decode: Callable[[str], bytes], letters: str, group: int) -> Iterator[str]:
+    """Yield what the whole groups of letters decode to, and with what is left of a last one."""
+    whole = len(letters) // group * group
+    for cut in (letters[whole:], ""):
+        try:
+            data = decode(letters[:whole] + cut + "=" * (-len(cut) % group))
+        except binascii.Error:  # the last group is not complete
+            continue
+        yield data.decode("latin-1")
+        return
+
+
+def _from_numbers(run: str, base: int, digits: int) -> Iterator[str]:
+    run = _NUMBER_PREFIX.sub("", run) if base == 16 else run
+    if not digits:
+        yield _characters(re.findall(r"[0-9]+", run), base)
+        return
+    joined = re.sub(r"[^A-Za-z0-9]+", "", run)
+    for start in range(digits):
+        numbers = []
+        for at in range(start, len(joined) - digits + 1, digits):
+            numbers.append(joined[at : at + digits])
+        yield _characters(numbers, base)
+
+
+def _characters(numbers: list[str], base: int) -> str:
+    return "".join(chr(int(number, base)) for number in numbers)

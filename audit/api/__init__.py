@@ -443,6 +443,8 @@ class ImportOptions(TypedDict, total=False):
     ----------
     held_out : sequence of Path or str
         Logs of held-out items, or the name of a benchmark in the logs that has such items.
+    split : str
+        "COLUMN=DATE": rows of a table from this date on are the held-out items.
     reworded : sequence of Path or str
         Logs of the same items with other wordings.
     judge, references : sequence of str
@@ -473,6 +475,7 @@ class ImportOptions(TypedDict, total=False):
     """
 
     held_out: Sequence[Path | str]
+    split: str
     reworded: Sequence[Path | str]
     judge: Sequence[str]
     references: Sequence[str]

@@ -6,6 +6,10 @@ every key can be overridden, such as `benchmark=mmlu benchmark.path=~/mmlu
 """
 
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from audit.core.errors import BenchmarkError
+from audit.core.guarded_files import nearest
 
 # Suffixes of the files that can be read.
 SUFFIXES = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".arrow")
@@ -66,3 +70,14 @@ class BenchmarkConfig:
     )
     context_column: str | None = None  # column of a passage that the question needs; "": ignore it
     delimiter: str | None = None  # separator of fields in a csv; null: a comma, or a tab in a .tsv
+
+
+def check_path(path: str) -> Path:
+    """Return the path of a benchmark's file or folder. Raises BenchmarkError if it is not there."""
+    root = Path(path).expanduser()
+    if not root.exists():
+        raise BenchmarkError(
+            f"{path}: no such file or folder (looked from {Path.cwd()}).{nearest(path)} "
+            f"Expected a file ({', '.join(SUFFIXES)}) or a folder of them."
+        )
+    return root

@@ -444,6 +444,7 @@ def content_hash(files: Sequence[DataFile]) -> str:
     str
         "sha256:<hex>" of the file's bytes if there is one file. For several files, the hash of
         their lines "<sha256>  <name>".
+
     Raises
     ------
     BenchmarkError
@@ -487,22 +488,22 @@ def select_files(
     Parameters
     ----------
     names : sequence of str
-            Paths relative to the root, such as "ARC-Easy/test-00000-of-00001.parquet".
-        config : str or None
-            Name of the configuration.
-        split : str
-            Name of the split.
-        suffixes : sequence of str
-            Kinds of files. The first kind that is present is used.
-        strict : bool
-            True (for the hub) requires the configuration and the split in the path. False (for a
-            user's folder) ignores a name that no file has, so that a folder of <category>.jsonl
-            files is read completely.
+        Paths relative to the root, such as "ARC-Easy/test-00000-of-00001.parquet".
+    config : str or None
+        Name of the configuration.
+    split : str
+        Name of the split.
+    suffixes : sequence of str
+        Kinds of files. The first kind that is present is used.
+    strict : bool
+        True (for the hub) requires the configuration and the split in the path. False (for a
+        user's folder) ignores a name that no file has, so that a folder of <category>.jsonl
+        files is read completely.
 
-        Returns
-        -------
-        list of str
-            Paths of the files, in order; empty if no file fits.
+    Returns
+    -------
+    list of str
+        Paths of the files, in order; empty if no file fits.
     """
     for suffix in suffixes:
         of_kind = sorted(n for n in names if n.lower().endswith(suffix) and not n.startswith("."))

@@ -263,6 +263,34 @@ def within(date: str, dates: str) -> bool:
     return first <= start and end <= last
 
 
+def is_from(date: str, first: str) -> bool:
+    """Return whether all of a year, month or day is from a date on. Raises ConfigError if only a
+    part of it is.
+
+    >>> is_from("2023-09-01", "2023-09"), is_from("2023-08-31", "2023-09")
+    (True, False)
+    """
+    begin, end = _span(date)
+    cut, _ = _span(first)
+    if begin < cut <= end:
+        raise ConfigError(
+            f"The date is {date!r}, which begins before {first} and ends later. Expected a day."
+        )
+    return begin >= cut
+
+
+def span_of(dates: Iterable[str]) -> str:
+    """Return FIRST..LAST of some dates.
+
+    >>> span_of(["2024-02-10", "2023-09", "2023-11-30"])
+    '2023-09..2024-02-10'
+    """
+    known = set(dates)
+    first = min(known, key=lambda date: _span(date)[0])
+    last = max(known, key=lambda date: _span(date)[1])
+    return f"{first}{_TO}{last}"
+
+
 def _span(dates: str) -> tuple[str, str]:
     """Return the first and the last day of one date, FIRST..LAST or FIRST...
 

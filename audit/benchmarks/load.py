@@ -10,7 +10,7 @@ from importlib.resources import files as package_files
 from pathlib import Path
 
 from audit.benchmarks import hub
-from audit.benchmarks.config import SUFFIXES, BenchmarkConfig
+from audit.benchmarks.config import SUFFIXES, BenchmarkConfig, check_path
 from audit.benchmarks.files import (
     DataFile,
     content_hash,
@@ -261,12 +261,7 @@ def _check(config: BenchmarkConfig, format_: Format, seed: int) -> None:
 
 
 def _local_files(config: BenchmarkConfig, format_: Format) -> tuple[DataFile, ...]:
-    root = Path(str(config.path)).expanduser()
-    if not root.exists():
-        raise BenchmarkError(
-            f"{config.path}: no such file or folder (looked from {Path.cwd()}). "
-            f"Expected a file ({', '.join(SUFFIXES)}) or a folder of them."
-        )
+    root = check_path(str(config.path))
     if root.is_file():
         return (_data_file(root, root.name, format_),)
     try:

@@ -370,7 +370,7 @@ def _column(row: RawRow, setting: str, name: str, usual: Sequence[str]) -> Any:
         likely = sorted(usual_columns, key=_rank_in(usual))
         hint = f"Set benchmark.{setting}={f'{likely[0]}.' if likely else '...'}"
         raise BenchmarkError(
-            f"the row has no field {name!r}; its fields are {', '.join(map(str, row)) or 'none'}. "
+            f"the row has no field {name!r}; its fields: {', '.join(map(str, row)) or 'none'}. "
             f"{hint}"
         )
     return field(row, name)

@@ -224,12 +224,12 @@ def take_census(benchmark: Source) -> Census:
     Returns
     -------
     Census
-            Ids, duplicates and the sampling frame.
+        Ids, duplicates and the sampling frame.
 
     Raises
     ------
     BenchmarkError
-            If there is no row, or if an id occurs twice. The message names both places.
+        If there is no row, or if an id occurs twice. The message names both places.
     """
     ids: list[str] = []
     golds, sizes = array("d"), array("H")

@@ -114,6 +114,11 @@ def pair_of(option: str, text: str, form: str) -> tuple[str, str]:
     return first, second
 
 
+def add_force(parser: argparse.ArgumentParser) -> None:
+    """Declare --force, which replaces files that exist (`check_new`)."""
+    parser.add_argument("--force", action="store_true", help="replace files that exist")
+
+
 def add_decision_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of every command that reads signed decisions.
 

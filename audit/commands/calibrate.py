@@ -8,7 +8,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from importlib import import_module
 from typing import Any
 
-from audit.commands.again import audit_named
+from audit.commands.again import add_force, audit_named
 from audit.commands.completion import offer
 from audit.config.audits import every_audit, part_of
 from audit.core.errors import ConfigError
@@ -27,6 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     chosen, _ = audit_named(parser.get_default("typed"))
     parser.set_defaults(calibrated=_calibrated(chosen))
     simulated.add_arguments(parser, parser.get_default("calibrated"))
+    add_force(parser)
 
 
 def run(arguments: Namespace) -> int:
@@ -38,7 +39,10 @@ def run(arguments: Namespace) -> int:
         Exit code 0.
     """
     from audit.judging.simulated import run_calibration
+    from audit.shards.files import check_new
 
+    if arguments.out is not None:
+        check_new(arguments.out, force=arguments.force)
     return run_calibration(arguments.calibrated, arguments)
 
 

@@ -10,7 +10,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from audit.commands.again import pair_of
+from audit.commands.again import add_force, pair_of
 from audit.core.exits import say
 from audit.core.number_text import interval, percent, pvalue, signed_points
 from audit.judging.result import json_ready
@@ -35,6 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--benchmarks", action="append", default=[], metavar="NAME", help=benchmarks)
     add("--out", type=Path, help="write a page with the questions that changed")
     add("--json", action="store_true", help="print JSON, for programs")
+    add_force(parser)
 
 
 def run(arguments: Namespace) -> int:
@@ -55,11 +56,12 @@ def run(arguments: Namespace) -> int:
         setting_name,
         verdicts,
     )
+    from audit.shards.files import check_new, write_file
 
+    if arguments.out is not None:
+        check_new(arguments.out, force=arguments.force)
     changes = compare_runs(arguments.before, arguments.after, pairs, arguments.benchmarks)
     if arguments.out is not None:
-        from audit.shards.files import write_file
-
         html = page(changes, arguments.before, arguments.after)
         write_file(arguments.out, html.encode("utf-8", "backslashreplace"))
     if arguments.json:

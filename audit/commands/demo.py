@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from audit.commands.again import add_force
 from audit.core.errors import DataError
 
 if TYPE_CHECKING:
@@ -264,11 +265,9 @@ def _figures(side: Side) -> str:
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the folder of the page."""
     parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("outputs/demo"),
-        help="the folder to write (default: outputs/demo)",
+        "--out", type=Path, help="the folder to write (default: outputs/demo, which is replaced)"
     )
+    add_force(parser)
 
 
 def run(arguments: Namespace) -> int:
@@ -282,10 +281,14 @@ def run(arguments: Namespace) -> int:
     from audit.memory.report import judge
     from audit.memory.vocabulary import VERDICTS
     from audit.report.build import write_report
+    from audit.shards.files import check_new
 
+    out = arguments.out or Path("outputs/demo")
+    if arguments.out is not None:
+        check_new(out / "verdict.json", out, force=arguments.force)
     verdict, run_dir = judge([shipped()])
     both = sides(verdict)
-    written = write_report(arguments.out, verdict, page(verdict, run_dir, both))
+    written = write_report(out, verdict, page(verdict, run_dir, both))
     for side in both:
         word = VERDICTS[side.result.decision.verdict]
         print(f"{word.glyph} {WHO[side.result.model]}: {word.name}\n  {_figures(side)}")

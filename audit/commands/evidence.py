@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from audit.commands.again import suite_section
+from audit.commands.again import add_force, suite_section
 from audit.commands.completion import offer
 from audit.core.errors import SignatureError
 from audit.core.exits import say
@@ -73,6 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     trusted = os.environ.get(TRUSTED_VARIABLE)
     keys = Path(trusted) if trusted else None
     parser.add_argument("--keys", type=Path, default=keys, help=keys_help)
+    add_force(parser)
     signing = parser.add_mutually_exclusive_group()
     signing.add_argument(
         "--key", type=Path, help=f"the private key to sign with (default: {KEY_VARIABLE})"
@@ -85,6 +86,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _write(arguments: argparse.Namespace, now: datetime | None) -> int:
     signer = None if arguments.unsigned else load_signer(arguments.key)
     from audit.governance.pack import write_pack  # Verifying a pack does not need this module.
+    from audit.shards.files import check_new
+
+    check_new(arguments.out, force=arguments.force)
 
     trusted = load_trusted(arguments.keys) if arguments.keys else None
     sums = write_pack(

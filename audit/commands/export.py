@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
+from audit.commands.again import add_force
 from audit.core.exits import say
 from audit.core.records import Item
 from audit.shards.working_copy import local_folder
@@ -64,17 +65,21 @@ def add_arguments(parser: ArgumentParser) -> None:
         ("eee", "Every Eval Ever: an aggregate file and a samples file per model and benchmark"),
         ("hub", "accuracies for a model's page on the hub: .eval_results/BENCHMARK.yaml"),
     ):
-        add = formats.add_parser(name, help=summary).add_argument
+        exporting = formats.add_parser(name, help=summary)
+        add = exporting.add_argument
         add("run_dir", type=local_folder, metavar="RUN_DIR")
         add("--out", type=Path, help="a folder (default: in RUN_DIR, named after the format)")
         if name == "eee":
             add("--organization", default="not stated", help="the organization that evaluated")
         if name == "hub":
+            add_force(exporting)
             add("--task-id", default="default", help="the task in the dataset's eval.yaml")
             add("--source-url", default="", help="the address of the published run")
-    add = formats.add_parser(
+    tasks = formats.add_parser(
         "tasks", help="the items of an audit, as tasks of lm-eval and Inspect"
-    ).add_argument
+    )
+    add_force(tasks)
+    add = tasks.add_argument
     add(
         "overrides",
         nargs="*",
@@ -93,6 +98,10 @@ def run(arguments: Namespace) -> int:
         Exit code 0.
     """
     if arguments.format == "tasks":
+        from audit.export.tasks import INSPECT_FILE
+        from audit.shards.files import check_new
+
+        check_new(arguments.out / INSPECT_FILE, arguments.out, force=arguments.force)
         return _tasks(arguments.overrides, arguments.out)
     from audit.export import eee, inspect_log
     from audit.shards.panel import panel_runs
@@ -116,6 +125,8 @@ def run(arguments: Namespace) -> int:
         for name, value in vars(arguments).items()
         if name in ("organization", "task_id", "source_url")
     }
+    if arguments.format == "hub":
+        options["force"] = arguments.force or arguments.out is None
     for run_dir in panel_runs(arguments.run_dir) or [arguments.run_dir]:
         for path, problem in write(run_dir, out, **options):  # type: ignore[operator]
             say(f"written  {path}{f'  {problem}' if problem else ''}")

@@ -102,8 +102,12 @@ def read_panel(arguments: argparse.Namespace) -> Panel:
     form = "FIELD=COLUMN. Example: --map model=name,item=id,correct=score"
     fields = arguments.map.split(",") if arguments.map else []
     columns = dict(pair_of("--map", field, form) for field in fields)
+    if arguments.split:
+        columns["date"] = _split(arguments)[0]
     released = _released(arguments)
     joined, held_out, files, known = _read(arguments, columns, released)
+    if arguments.split:
+        arguments.held_out_date = _split_dates(arguments, joined)
     from audit.imports.join import leave_out_changed, match_strata, rejoin_by_text
 
     rejoin_by_text(joined)
@@ -232,6 +236,8 @@ def _options_of(arguments: argparse.Namespace, panel: Panel) -> dict[str, Any]:
     }
     if is_span(arguments.held_out_date):
         options["held_out_date"] = arguments.held_out_date
+    if arguments.split:
+        options["split"] = arguments.split
     return options
 
 
@@ -271,6 +277,8 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         metavar="LOG",
         help="logs of held-out items, or the name of a benchmark",
     )
+    split = "a table with a column of dates: rows from this date on are the held-out items"
+    add("--split", default="", metavar="COLUMN=DATE", help=split)
     add(
         "--references",
         nargs="+",
@@ -331,14 +339,18 @@ def _read(
 
     joined, words = Joined(), arguments.held_out
     by_name = _names_benchmark(words)
-    held_out = None
+    held_out, split, written = None, "", arguments.held_out_date
     if words:
         held_out = words[0] if by_name else HELD_OUT
+    if arguments.split:
+        held_out, split = HELD_OUT, _split(arguments)[1]
+        written = written or f"{split}.."
     dates = [released.get(name, released.get("")) for name in arguments.judge or ("", *released)]
-    before = last_date(arguments.held_out_date, map(Origin, dates))
+    before = last_date(written, map(Origin, dates))
     window = None
-    if held_out and is_span(arguments.held_out_date):
-        window = (held_out, arguments.held_out_date)
+    if held_out and (split or is_span(written)):
+        window = (held_out, written)
+    _check_paths(arguments, by_name)
     files, origins = _take_sets(arguments, joined, held_out, before)
     for word, benchmark, prefix in _given(arguments, by_name):
         path, model = _path_and_model(word, arguments.model)
@@ -354,6 +366,7 @@ def _read(
             arguments.gold_as,
             arguments.filter,
             window,
+            split,
         )
         for place, log in read_logs(path, wanted):
             below = "" if place == path else str(place.relative_to(path))
@@ -361,6 +374,11 @@ def _read(
             if isinstance(log, str):
                 say(f"left out: {shown}: {log}")
                 continue
+            if split and log.tool != "table":
+                raise ConfigError(
+                    f"{shown} is a log of {log.tool}. Expected a table for --split, or logs of both "
+                    "sets. Example: --held-out new.eval"
+                )
             outcomes = _outcomes(log, arguments.options, prefix)
             joined.add(shown, outcomes, log.unfinished, log.sampling)
             facts = _log_facts(log)
@@ -393,6 +411,74 @@ def _log_facts(log: Log) -> dict[str, Any]:
         if value:
             facts[name] = value
     return facts
+
+
+def _split(arguments: argparse.Namespace) -> tuple[str, str]:
+    """Return the column and the date of --split.
+
+    Raises ConfigError if --held-out is set too, or the date is none.
+    """
+    from audit.benchmarks.fresh import check_date, is_span
+
+    form = "COLUMN=DATE. Example: --split date=2023-09"
+    column, date = pair_of("--split", arguments.split, form)
+    if arguments.held_out:
+        raise ConfigError(
+            "Both --split and --held-out are set. Expected one of them: --split takes the held-out "
+            "items from the same table."
+        )
+    if is_span(date):
+        raise ConfigError(f"--split is {arguments.split!r}. Expected a single date: {form}")
+    check_date(date)
+    return column, date
+
+
+def _split_dates(arguments: argparse.Namespace, joined: Joined) -> str:
+    """Print how many items are on both sides of --split, and return FIRST..LAST of the later ones.
+
+    Raises ConfigError if a side has no item, or an item is on both.
+    """
+    from audit.benchmarks.fresh import span_of
+
+    column, date = _split(arguments)
+    sides: dict[bool, list[str]] = {True: [], False: []}
+    new_items = joined.items.get(HELD_OUT, {})
+    for name, items in joined.items.items():
+        sides[name == HELD_OUT] += [item.date for item in items.values() if item.date]
+        both = items.keys() & new_items.keys() if name != HELD_OUT else ()
+        if both:
+            raise ConfigError(
+                f"Item {min(both)[:80]!r} has dates before {date} and from it on. Expected one date "
+                f"in the column {column} of all its rows."
+            )
+    older, newer = sorted(sides[False]), sides[True]
+    if not older or not newer:
+        where = "before it" if older else "from it on"
+        example = sorted(older or newer or [date])
+        raise ConfigError(
+            f"--split is {arguments.split}, and all items are dated {where}. Expected a date with "
+            f"items on both sides. Example: --split {column}={example[len(example) // 2]}"
+        )
+    span = span_of(newer)
+    say(f"split: {len(older):,} items before {date}, {len(newer):,} held-out items of {span}")
+    return span
+
+
+def _check_paths(arguments: argparse.Namespace, by_name: bool) -> None:
+    """Raise ConfigError for the first log that does not exist, before any of them is read."""
+    from audit.core.guarded_files import nearest
+    from audit.imports.folder import SUFFIXES
+
+    words = [word for word, _, _ in _given(arguments, by_name)]
+    # One word without a file is the name of a benchmark, unless it is written like a file.
+    if by_name and Path(arguments.held_out[0]).suffix in SUFFIXES:
+        words += arguments.held_out
+    for word in words:
+        path, _ = _path_and_model(word, "")
+        if not path.exists():
+            raise ConfigError(
+                f"{path} does not exist.{nearest(path)} Expected a log, such as logs/a.eval."
+            )
 
 
 def _names_benchmark(words: Sequence[str]) -> bool:
@@ -538,8 +624,6 @@ def _benchmark(arguments: argparse.Namespace, joined: Joined, held_out: str | No
         raise ConfigError(
             "The logs have outcomes of held-out items only. Expected a log of the benchmark too."
         )
-    if held_out is not None and held_out not in joined.items and Path(held_out).suffix:
-        raise ConfigError(f"{held_out} does not exist. Expected a log of held-out items.")
     if held_out is not None and held_out not in joined.items:
         raise unknown_name("--held-out (a log, or a benchmark of the logs)", held_out, others)
     benchmark = arguments.benchmark if arguments.benchmark in others else others[0]

@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from audit.commands.again import add_force
 from audit.commands.import_logs import Panel, add_reading, read_panel
 from audit.core.errors import ConfigError
 from audit.core.exits import say
@@ -44,6 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--facts", type=Path, metavar="CSV", help=facts)
     add("--title", default="", help="title of the page (default: the benchmark's name)")
     add("--json", action="store_true", help="print leaderboard.json in place of the table")
+    add_force(parser)
     parser.set_defaults(judge=[], reworded=[])
 
 
@@ -58,13 +60,17 @@ def run(arguments: Namespace) -> int:
     Raises
     ------
     ConfigError
-        If held-out items are missing, or fewer than three models have both sets.
+        If held-out items are missing, fewer than three models have both sets, or the folder holds
+        another leaderboard.
     """
-    if not arguments.held_out:
+    if not arguments.held_out and not arguments.split:
         raise ConfigError(
-            "Held-out items are missing. Expected logs of items that no model can have seen. "
-            "Example: --held-out new.csv"
+            "Held-out items are missing. Expected logs of items that no model can have seen, or a "
+            "date that splits a table. Example: --held-out new.csv"
         )
+    from audit.shards.files import check_new
+
+    check_new(arguments.out / "leaderboard.json", arguments.out, force=arguments.force)
     # Notes about the input are not results, so they go to stderr.
     with contextlib.redirect_stdout(sys.stderr):
         panel = read_panel(arguments)

@@ -7,7 +7,7 @@ import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
-from audit.commands.again import verdict_again
+from audit.commands.again import add_force, verdict_again
 from audit.core.errors import ConfigError
 from audit.core.exits import OK, tell
 from audit.shards.working_copy import local_folder
@@ -39,9 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = command("show", "print the registered facts of a run", as_json).add_argument
     add("key", help="the run's key, or its first characters")
     trends = "indicators over the versions of a model, with a test of change"
-    add = command("trends", trends, filters, as_json).add_argument
+    trending = command("trends", trends, filters, as_json)
+    add = trending.add_argument
     add("--indicator", action="append", default=[], help="such as cs, excess, fresh_gap, score")
     add("--chart", type=Path, help="write an SVG file")
+    add_force(trending)
     floor = "print instead the level of the current version of every model"
     add("--floor", action="store_true", help=floor)
     add = command("hold", "keep a run beyond its retention").add_argument
@@ -61,7 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     mode.add_argument("--confirm", metavar="TOKEN", help="remove exactly what the dry run listed")
     command("due", "list benchmarks and libraries whose rotation is due", as_json)
     draw = "draw the period's held-out sample of a benchmark; every machine draws the same sample"
-    add = command("draw", draw).add_argument
+    drawing = command("draw", draw)
+    add_force(drawing)
+    add = drawing.add_argument
     add("benchmark", help="a name of conf/benchmark, or a file that benchmark=mcq_file can read")
     add("--n", type=int, required=True, help="number of questions")
     out = "the file to write (.jsonl), which benchmark=mcq_file can read"
@@ -96,12 +100,17 @@ def run(arguments: argparse.Namespace, now: datetime | None = None) -> int:
     """
     from audit.config.project import project_words
     from audit.registry import commands  # This import loads SQLAlchemy.
+    from audit.shards.files import check_new
 
     if "registry" in arguments and not arguments.registry:
         words, note = project_words([], "registry")
         if note:
             tell(note)
         arguments.registry = words[0].partition("=")[2] if words else None
+    written = arguments.chart if arguments.action == "trends" else None
+    written = arguments.out if arguments.action == "draw" else written
+    if written is not None:
+        check_new(written, force=arguments.force)
     if arguments.action in ("card", "mlflow", "wandb") and not arguments.trust_report:
         _check_verdicts(arguments.run_dir)
     return getattr(commands, arguments.action)(arguments, now or datetime.now(UTC)) or OK

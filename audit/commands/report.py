@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from audit.commands.again import add_force
 from audit.config.audits import audit_of, part_of
 from audit.core.aliases import named
 from audit.core.errors import ConfigError, check_seed
@@ -43,6 +44,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--control-benchmark", help=control)
     variants = "for a perturbation run: its library after a person reviewed it"
     add("--variants", help=variants)
+    add_force(parser)
     follow = (
         f"for a running audit: rebuild the page at this interval (default: {FOLLOW_S}) until the "
     )
@@ -76,6 +78,8 @@ def run(arguments: Namespace) -> int:
     # `audit gate` accepts this folder.
     default = first / "report" if len(run_dirs) == 1 else first.parent / f"joint-{first.name}"
     out = arguments.out or default
+    if out != first / "report" and not arguments.force:
+        _check_same_runs(out, run_dirs)
     paths = _build(run_dirs, audits, out, options, arguments.follow)
     if len(run_dirs) > 1 and not (out.parent / MANIFEST).is_file():
         write_panel(out, run_dirs)
@@ -114,6 +118,15 @@ def _folders(places: Sequence[str], every_s: int | None) -> list[Path]:
                 f"suite, repeat the suite's command. Example for a panel: {command}"
             )
     return [run_folder(place) for place in places]
+
+
+def _check_same_runs(out: Path, run_dirs: Sequence[Path]) -> None:
+    """Raise ConfigError if a folder holds a report, and not one of several runs that are these."""
+    from audit.shards.files import check_new
+
+    stored = {run.resolve() for run in panel_runs(out) or ()}
+    same = stored == {run.resolve() for run in run_dirs}
+    check_new(out / "verdict.json", out, force=same)
 
 
 def _build(

@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from audit.commands.again import add_force
 from audit.commands.completion import offer, overrides
 from audit.core.errors import check_known, check_seed, unknown_name
 from audit.core.exits import lines, plainly, tell
@@ -71,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     export = "write the accepted variants as jsonl or parquet, by the file's suffix"
     add = command("export", export, _export, "library").add_argument
     add("out", type=Path, help="the file to write")
+    add_force(commands.choices["export"])
     panel = "mark variants that the reference models of a finished run found defective"
     add = command("panel", panel, _panel, "library").add_argument
     run_dir = "a run of audit perturb with three references or more"
@@ -84,6 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     n = "number of variants to draw (0 defective of 150: at most 2 %% are defective)"
     review.add_argument("--n", type=int, default=150, help=n)
     review.add_argument("--seed", type=int, default=0)
+    add_force(review)
     reviewer = "name of the person who read the sample; required with --read"
     review.add_argument("--reviewer", default="", help=reviewer)
 
@@ -214,8 +217,10 @@ def _merge(arguments: argparse.Namespace) -> None:
 
 
 def _export(arguments: argparse.Namespace) -> None:
+    from audit.shards.files import check_new
     from audit.variants.arrow import export_library
 
+    check_new(arguments.out, force=arguments.force)
     library = _find(arguments.library, arguments)
     _print(f"{export_library(library, arguments.out)} variants written to {arguments.out}")
 
@@ -227,8 +232,11 @@ def _panel(arguments: argparse.Namespace) -> None:
 
 
 def _review(arguments: argparse.Namespace) -> None:
+    from audit.shards.files import check_new
     from audit.variants.review_file import ASK, read_review, write_review
 
+    if arguments.out is not None:  # A person may have written findings into the file.
+        check_new(arguments.out, force=arguments.force)
     library = _find(arguments.library, arguments)
     if arguments.out is not None:
         check_seed(arguments.seed)

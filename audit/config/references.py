@@ -21,7 +21,7 @@ from audit.benchmarks.fresh import Origin, is_newer, last_date
 from audit.benchmarks.rows import text_key
 from audit.config.base import RunConfig, described_models, known_models, load_model_config
 from audit.core.errors import ConfigError, DataError, check_known, unknown_name
-from audit.core.guarded_files import read_json
+from audit.core.guarded_files import nearest_path, read_json
 from audit.core.number_text import percent
 from audit.engines.config import ModelConfig
 from audit.shards.working_copy import need_folder
@@ -287,7 +287,8 @@ def with_references(config: ReferencedConfig) -> dict[str, ModelConfig]:
         need_folder(name.partition("@")[2] or name, "A reference")
         if name not in (*known_models(), *described_models()):
             kind = "reference (a model, the directory of a run, MODEL@RUN_DIR, or set:NAME)"
-            raise unknown_name(kind, name, {*config.model, *known_models()})
+            unknown = unknown_name(kind, name, {*config.model, *known_models()})
+            raise ConfigError(f"{unknown}{nearest_run(name)}")
         models[name] = load_model_config(name)
     if models and not set(models) - set(config.references):
         raise ConfigError(
@@ -295,6 +296,21 @@ def with_references(config: ReferencedConfig) -> dict[str, ModelConfig]:
             "Expected model=<name> beside 'references=[..]'."
         )
     return models
+
+
+def nearest_run(reference: str) -> str:
+    """Return what is wrong with a reference that is a path without a run; "" for a name.
+
+    A name with a slash may be the ID of a model. It counts as a path if it begins like one, or if a
+    run with a similar name exists.
+    """
+    from audit.shards.manifest import MANIFEST
+
+    path = reference.partition("@")[2] or reference
+    found = nearest_path(Path(path).expanduser()) if "://" not in path else None
+    if found is not None and (found / MANIFEST).is_file():
+        return f" Did you mean {found}?"
+    return f" {path} holds no run." if path.startswith((".", "/", "~")) else ""
 
 
 def judged(config: ReferencedConfig) -> list[str]:

@@ -169,7 +169,8 @@ class ResolvedRun:
 
 
 def revision_of(model: ModelConfig, weights: Weights | None) -> str | None:
-    """Return the revision of a model: its weights, its endpoint, or its engine.
+    """Return the revision of a model: its weights, its endpoint's ids with the version that its
+    operator claims, or its engine.
 
     Parameters
     ----------
@@ -186,7 +187,9 @@ def revision_of(model: ModelConfig, weights: Weights | None) -> str | None:
     if weights is not None:
         return weights.revision
     if model.engine == "openai":
-        return "endpoint:" + ",".join(sorted({endpoint.model for endpoint in model.endpoints}))
+        ids = ",".join(sorted({endpoint.model for endpoint in model.endpoints}))
+        claimed = f"@{model.revision}" if model.revision else ""
+        return f"endpoint:{ids}{claimed}"
     return None if model.engine in WEIGHED else model.engine
 
 

@@ -319,6 +319,14 @@ def _served(name: str, given: Mapping[str, str], notes: list[str], role: str = "
         return name
     else:
         model_id, url, key_env = name, given["endpoint"], given.get("api_key_env")
+    from audit.config.references import nearest_run  # Other short forms do not need this module.
+
+    missing = nearest_run(name)
+    if missing:
+        raise ConfigError(
+            f"{role.capitalize()} is {name}, a path without a run.{missing} Expected the directory "
+            f"of a run, or the ID of a model at {safe_url(url)}. Example: outputs/my_run"
+        )
     if not model_id:
         raise ConfigError(
             f"{role.capitalize()} is {name!r}. Expected MODEL_ID@URL. Example: gpt-4o@{url}"

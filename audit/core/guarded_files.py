@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,44 @@ class RefusedFileError(OSError):
 
     def __str__(self) -> str:
         return f"{self.filename} {self.strerror}"
+
+
+def nearest(path: Path | str) -> str:
+    """Return " Did you mean PATH?" for the existing path with the nearest name.
+
+    Parameters
+    ----------
+    path : Path or str
+        A path that does not exist, perhaps mistyped in its folders too.
+
+    Returns
+    -------
+    str
+        The question, after a blank. "" if no name is near.
+    """
+    found = nearest_path(Path(path).expanduser())
+    return f" Did you mean {found}?" if found is not None else ""
+
+
+def nearest_path(path: Path) -> Path | None:
+    """Return the existing path with the nearest name; None if no name is near, or `path` exists."""
+    return None if path.exists() else _nearest(path)
+
+
+def _nearest(path: Path) -> Path | None:
+    if path == path.parent:
+        return None
+    folder = path.parent if path.parent.is_dir() else _nearest(path.parent)
+    if folder is None or not folder.is_dir():
+        return None
+    if (folder / path.name).exists():
+        return folder / path.name
+    try:
+        names = [child.name for child in folder.iterdir()]
+    except OSError:
+        return None
+    close = get_close_matches(path.name, sorted(names), n=1)
+    return folder / close[0] if close else None
 
 
 @contextmanager

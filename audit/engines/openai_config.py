@@ -152,7 +152,7 @@ def check_endpoints(
         )
     if reading == Reading.LETTER_LOGPROB and any(endpoint.infers for endpoint in endpoints):
         raise ConfigError(
-            f"reading={reading} needs likelihoods, and an endpoint at .../infer returns none."
+            f"reading={reading} needs likelihoods, and an endpoint at .../infer returns no likelihood."
         )
 
 

@@ -136,7 +136,7 @@ class OpenAIEngine:
         """
         if any(request.continuations or request.pieces for request in requests):
             raise ConfigError(
-                "The likelihood of a text needs engine vllm: an endpoint returns none. Use reading=letter."
+                "The likelihood of a text needs engine vllm: an endpoint does not return it. Use reading=letter."
             )
         tasks = [asyncio.create_task(self._answer(request)) for request in requests]
         try:

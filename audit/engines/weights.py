@@ -460,7 +460,7 @@ def hub_refusal(model: ModelConfig, error: Exception, has_token: bool) -> Engine
     elif status == 403:
         problem = (
             ": the hub forbids reading it (403). Give the token the permission to read it; a fine-grained token needs "
-            "the one for public gated repositories."
+            "the permission for public gated repositories."
         )
     elif status is not None and 400 <= status < 500 and status not in (408, 429):
         problem = f": the hub refused the request (HTTP {status}). Give path=<local folder>, or check HF_ENDPOINT."

@@ -32,7 +32,7 @@ from audit.core.errors import ConfigError
 from audit.core.records import AS_PUBLISHED, Reading
 from audit.export.inspect_log import Tally, answer_of, asked_rows, gold_of, usage_of
 from audit.shards.complete import cell_rows, count_rows
-from audit.shards.files import make_folder, whole_file, write_file
+from audit.shards.files import check_new, make_folder, whole_file, write_file
 from audit.shards.manifest import Manifest
 
 VERSION = "0.3.0"
@@ -351,7 +351,9 @@ def sample_of(name: str, row: Mapping[str, Any], level: str) -> dict[str, Any]:
     }
 
 
-def export_hub(run_dir: Path, out: Path, task_id: str, source_url: str) -> list[tuple[Path, str]]:
+def export_hub(
+    run_dir: Path, out: Path, task_id: str, source_url: str, *, force: bool = False
+) -> list[tuple[Path, str]]:
     """Write accuracies as the hub's evaluation results, MODEL/.eval_results/BENCHMARK.yaml.
 
     Parameters
@@ -364,6 +366,8 @@ def export_hub(run_dir: Path, out: Path, task_id: str, source_url: str) -> list[
         Id of the task on the hub.
     source_url : str
         Address of the published run, or "".
+    force : bool
+        Whether existing files are replaced.
 
     Returns
     -------
@@ -373,7 +377,7 @@ def export_hub(run_dir: Path, out: Path, task_id: str, source_url: str) -> list[
     Raises
     ------
     ConfigError
-        If no benchmark of the run comes from the hub.
+        If no benchmark of the run comes from the hub, or a file exists.
 
     Notes
     -----
@@ -408,6 +412,7 @@ def export_hub(run_dir: Path, out: Path, task_id: str, source_url: str) -> list[
             entry["source"] = {"url": source_url, "name": "benchmark-audit"}
         entry["notes"] = f"{notes}; {tally.note}" if tally.note else notes
         path = out / safe_name(hub_model(model, facts)) / ".eval_results" / f"{benchmark}.yaml"
+        check_new(path, out, force=force)
         make_folder(path.parent)
         write_file(path, yaml.safe_dump([entry], sort_keys=False, allow_unicode=True).encode())
         written.append((path, tally.note))

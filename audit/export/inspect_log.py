@@ -421,10 +421,12 @@ def answer_of(row: Mapping[str, Any]) -> str | None:
     Parameters
     ----------
     row : mapping
-        Returns
-        -------
-        str or None
-            The letter or the number; None if the reply is unparsed.
+        A row of a shard.
+
+    Returns
+    -------
+    str or None
+        The letter or the number; None if the reply is unparsed.
     """
     if row["answer"] is not None:
         return letter(row["answer"])
@@ -437,10 +439,12 @@ def gold_of(row: Mapping[str, Any]) -> str:
     Parameters
     ----------
     row : mapping
-        Returns
-        -------
-        str
-            The letter or the number; "" if the row has neither.
+        A row of a shard.
+
+    Returns
+    -------
+    str
+        The letter or the number; "" if the row has neither.
     """
     if row["options"] and row["gold"] >= 0:
         return letter(row["gold"])

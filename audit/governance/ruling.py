@@ -19,7 +19,7 @@ from securesystemslib.signer import Signer
 from audit.config.audits import audit_of
 from audit.core.errors import AuditError, ConfigError, RegistryError
 from audit.core.exits import FAILED
-from audit.core.guarded_files import read_text
+from audit.core.guarded_files import nearest, read_text
 from audit.governance import reviews
 from audit.governance.archive import SUITES
 from audit.governance.formats import as_sentences
@@ -183,7 +183,8 @@ def _why_missing(run_dir: Path, path: Path) -> str:
             f"{path} is missing: the run did not finish, or its report was not built "
             f"(audit report {run_dir})."
         )
-    return f"{run_dir} does not exist. Expected a run directory. Example: outputs/my_run"
+    near = nearest(run_dir)
+    return f"{run_dir} does not exist.{near} Expected a run directory. Example: outputs/my_run"
 
 
 def _runs_inside(folder: Path) -> list[Path]:
@@ -610,6 +611,6 @@ def queue(folder: Path) -> list[Path]:
     runs = sorted({*panels, *alone} - removed)
     if not runs:
         raise ConfigError(
-            f"{folder} holds no run. Expected a folder of run directories. Example: outputs"
+            f"{folder} holds no run.{nearest(folder)} Expected a folder of run directories. Example: outputs"
         )
     return runs

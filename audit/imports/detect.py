@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from audit.core.errors import ConfigError, DataError
-from audit.core.guarded_files import open_file
+from audit.core.guarded_files import nearest, open_file
 from audit.imports.formats.eee import is_eee, read_eee
 from audit.imports.formats.evalplus import is_evalplus, read_evalplus
 from audit.imports.formats.helm import STATE, read_helm
@@ -89,7 +89,8 @@ def _read(path: Path, wanted: Wanted) -> Log:
             alone = not file.read(_HEAD).strip()
     except OSError as error:
         raise ConfigError(
-            f"{path} cannot be read ({error.strerror}). Expected a log, such as logs/a.eval."
+            f"{path} cannot be read ({error.strerror}).{nearest(path)} "
+            "Expected a log, such as logs/a.eval."
         ) from error
     if line.startswith(b"PK\3\4"):
         return read_eval(path, wanted)

@@ -180,10 +180,12 @@ class Joined:
 
 def _filled(known: Imported, outcome: Imported) -> Imported:
     """Return what is known of an item, with what another log adds: its options and key, its
-    stratum."""
+    stratum, its date."""
     more: dict[str, Any] = {}
     if outcome.stratum and not known.stratum:
         more["stratum"] = outcome.stratum
+    if outcome.date and not known.date:
+        more["date"] = outcome.date
     if outcome.options and not known.options:
         more |= {"options": outcome.options, "gold": outcome.gold}
     if outcome.target and not known.target:

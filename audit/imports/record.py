@@ -91,7 +91,9 @@ class Wanted:
     filter : str
         Filter of lm-eval to read.
     window : tuple of (str, str) or None
-        (benchmark, FIRST..LAST): rows of this benchmark whose column `date` is outside are left out.
+        (held-out benchmark, FIRST..LAST): rows of it whose column `date` is outside are left out.
+    split : str
+        Date: rows of a table from this date on are of the window's benchmark. "": the table decides.
     """
 
     model: str = ""
@@ -103,6 +105,7 @@ class Wanted:
     gold_as: str = ""
     filter: str = ""
     window: tuple[str, str] | None = None
+    split: str = ""
 
     def key_of(self, record: Any, by_text: str, where: str, home: Any = None) -> str:
         """Return the key that identifies an item: the field that --key names, else by_text.
@@ -200,6 +203,8 @@ class Imported:
         Whether the log states k and n themselves and no decimal number.
     measure : bool
         Whether the score is no share of right answers, such as a probability.
+    date : str
+        Day, month or year of the item; "" if it is not read.
     cut_off : bool or None
         Whether the reply ended at its token limit; None if the log does not state it.
     """
@@ -222,6 +227,7 @@ class Imported:
     counted: bool = False
     measure: bool = False
     cut_off: bool | None = None
+    date: str = ""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from audit.config.references import (
     version_of,
 )
 from audit.core.errors import ConfigError
-from audit.core.guarded_files import read_json
+from audit.core.guarded_files import nearest, read_json
 from audit.core.records import AS_PUBLISHED, ITEM_ID
 from audit.export.inspect_log import answer_of, asked_rows
 from audit.imports.join import Joined, counts
@@ -215,7 +215,7 @@ def facts_of(path: Path | None, models: Iterable[str]) -> dict[str, Record]:
     if not file.is_file():
         known = ", ".join(sorted(csv.stem for csv in FACTS.glob("*.csv")))
         raise ConfigError(
-            f"--facts {path} is not here. Expected a csv file, or what is shipped: {known}."
+            f"--facts {path} is not here.{nearest(path)} Expected a csv file, or what is shipped: {known}."
         )
     rows = [row for _, row in rows_of(file, ".csv")]
     if not rows or not set(_COLUMNS) <= set(rows[0]):

@@ -2,14 +2,16 @@
 
 import json
 import re
+import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from audit.benchmarks.answers import LETTERS
-from audit.benchmarks.fresh import within
+from audit.benchmarks.fresh import is_from, within
 from audit.benchmarks.latex import boxed
 from audit.benchmarks.rows import text_key
 from audit.core.errors import ConfigError, DataError
@@ -125,26 +127,26 @@ def _outcomes(
     """Yield the outcomes, then note how many answers are neither clearly the key nor clearly
     another."""
     table = _surveyed(path, rows, wanted)
-    number = unclear = outside = 0
+    number = unclear = 0
     example = ""
+    left_out = Counter[str]()
     judge = lru_cache(maxsize=1 << 11)(table.typing.judge)
     constant = {"options": wanted.columns.get("options")}
     compared = table.columns.keys().isdisjoint(("correct", "reply"))
     for where, row in rows():
         cells = {name: at(row, column) for name, column in table.columns.items()}
         read = _outcome(path, constant | cells, where, wanted, table, judge)
-        if not _in_window(cells, read.benchmark, where, wanted):
-            outside += 1
+        placed = _placed(read, cells, where, wanted)
+        if isinstance(placed, str):
+            left_out[placed] += 1
             continue
         number += 1
         if compared and read.right is None and read.answer is not None:
             unclear += 1
             example = example or f"{read.answer[:40]!r} beside {str(cells['gold'])[:40]!r}"
-        yield read
-    if outside and wanted.window is not None:
-        notes.append(
-            f"{outside} rows of {path.name} are dated outside {wanted.window[1]}: left out"
-        )
+        yield placed
+    for why, n in left_out.items():
+        notes.append(f"{n} rows of {path.name} are {why}: left out")
     if unclear:
         notes.append(
             f"{unclear} of {number} answers of {path.name} are neither clearly the key nor clearly another, such as "
@@ -152,18 +154,29 @@ def _outcomes(
         )
 
 
-def _in_window(cells: Mapping[str, Any], benchmark: str, where: str, wanted: Wanted) -> bool:
-    """Return whether a row is of another benchmark than the window's, undated, or dated inside it.
+def _placed(read: Imported, cells: Mapping[str, Any], where: str, wanted: Wanted) -> Imported | str:
+    """Return an outcome with its date, or why its row is left out.
 
-    Raises DataError if a cell of the column of dates holds no date.
+    In a table that is split, an outcome from the split's date on gets the held-out benchmark.
+    Raises DataError if the cell of a row that needs a date holds none.
     """
-    if wanted.window is None or benchmark != wanted.window[0] or "date" not in cells:
-        return True
+    named = cells.get("benchmark")
+    if wanted.split and wanted.benchmark and named not in (None, "", wanted.benchmark):
+        return "of other benchmarks"
+    if wanted.window is None or "date" not in cells:
+        return read
+    held_out, dates = wanted.window
+    if not wanted.split and read.benchmark != held_out:
+        return read
     day = str(cells["date"])[: len("2023-09-01")]
     try:
-        return within(day, wanted.window[1])
+        benchmark = read.benchmark
+        if wanted.split and is_from(day, wanted.split):
+            benchmark = held_out
+        inside = benchmark != held_out or within(day, dates)
     except ConfigError as error:
         raise DataError(f"{where}: {error}") from error
+    return replace(read, benchmark=benchmark, date=day) if inside else f"dated outside {dates}"
 
 
 def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table:
@@ -174,8 +187,10 @@ def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table
     columns = _columns(path, names, wanted)
     _check_no_wrong(path, columns)
     compared, marks = Columns(), _Marks()
+    benchmarks: set[str] = set()
     for where, row in rows():
         cells = {name: at(row, column) for name, column in columns.items()}
+        benchmarks.add(str(cells.get("benchmark") or ""))
         if _failed(cells, where):
             continue
         options = _options(cells.get("options", wanted.columns.get("options")), where)
@@ -184,6 +199,11 @@ def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table
         else:
             compared.add(*_answer_and_key(cells, where, wanted), options)
     marks.check_wrong_ones(path)
+    if wanted.split and not wanted.benchmark and len(benchmarks) > 1:
+        raise ConfigError(
+            f"{path} has the benchmarks {', '.join(sorted(benchmarks)[:6])}. Expected the name of "
+            f"the one to split. Example: --benchmark {shlex.quote(max(benchmarks))}"
+        )
     _check_no_key(path, marks.answers - {""}, marks.words, columns, wanted)
     typing = _typed(path, compared, columns, wanted)
     return _Table(columns, typing, _is_no(path, marks.words), marks.blank and marks.answered)

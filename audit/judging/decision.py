@@ -289,7 +289,7 @@ def read_document(path: Path) -> Document:
     Returns
     -------
     Document
-            The verdict of one audit, or of several audits.
+        The verdict of one audit, or of several audits.
 
     Raises
     ------

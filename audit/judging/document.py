@@ -155,7 +155,7 @@ OfAudit = TypeVar("OfAudit", bound=Cell)
 
 
 class AuditVerdict(Section, Generic[OfAudit]):
-    """verdict.json of one audit: its head, and one cell for each judged model and benchmark.
+    """Hold verdict.json of one audit: its head, and one cell for each judged model and benchmark.
 
     thresholds: value of each threshold in `conf/verdict`, by name. rows: row counts of every model
     and benchmark that the runs asked for, including those without any row.

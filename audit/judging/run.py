@@ -94,7 +94,7 @@ class CellResult:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedRun(Generic[Cell, Result]):
-    """All judged cells of a run, or of several runs that are merged into one panel.
+    """Hold all judged cells of a run, or of several runs that are merged into one panel.
 
     The record has no times and no paths. runs: models of each run. rows: row counts of every model
     and benchmark that the runs asked for, including those without any row. cells, results: measured

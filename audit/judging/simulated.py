@@ -321,8 +321,8 @@ def add_arguments(parser: argparse.ArgumentParser, audit: Any) -> None:
     parser : argparse.ArgumentParser
         The parser.
     audit : module
-            The audit's module `calibrate`. If it has a function `add_options`, this function adds
-            more options.
+        The audit's module `calibrate`. If it has a function `add_options`, this function adds
+        more options.
     """
     parser.description = audit.__doc__.split("\n")[0]
     parser.add_argument(

@@ -74,7 +74,7 @@ class SuiteRules(Section):
 
 
 class JointVerdict(Section):
-    """verdict.json of several audits; `audits` holds the verdict of each by its name."""
+    """Hold verdict.json of several audits; `audits` has the verdict of each by its name."""
 
     kind: str = Field(alias="schema")
     schema_version: str

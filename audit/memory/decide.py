@@ -135,8 +135,9 @@ def decide(evidence: Evidence, gates: Sequence[Gate], limits: MemoryThresholds) 
     Each indicator is a contrast with guards against causes other than memory. Only the gap to
     held-out items has a bound. It clears memory of answers if its one-sided 95 % upper limit is at
     most the smallest effect that matters, whether or not the text was examined. If a cell has a
-    finding that the panel's correction removes, the cell is not cleared. If the held-out items do
-    not match the benchmark's and there is no other finding, the verdict is withheld.
+    finding that the panel's correction removes, the cell is not cleared, nor if the gap is below
+    zero by more than chance. If the held-out items do not match the benchmark's and there is no
+    other finding, the verdict is withheld.
     """
     indicators, alpha = evidence.indicators, limits.alpha
     blocking = failed(gates)
@@ -201,7 +202,9 @@ def _contrast(
     if gap:
         room = 1 - _ability(e) >= limits.effect_of_interest
         # The comparison is false for NaN, so no model is cleared if the limit is NaN.
-        bound = Bound(e.upper() <= limits.effect_of_interest and not _found_alone(e, alpha), room)
+        excluded = e.upper() <= limits.effect_of_interest
+        hidden = e.favours_held_out or _found_alone(e, alpha)
+        bound = Bound(excluded and not hidden, room)
     checks = tuple(g.name for g in unfit) if gap and not contrast.speaks else ()
     return replace(contrast, bound=bound, failed=checks, missing=missing)
 
@@ -242,6 +245,9 @@ def _missing(
     if _found_alone(evidence, limits.alpha):
         reasons.append(because("found_alone"))
         advice.append(because("judge_alone"))
+    if evidence.favours_held_out:
+        reasons.append(because("held_out_favoured", low=-evidence.limits()[2]))
+        advice.append(because("other_held_out"))
     high = evidence.upper()
     lost = evidence.upper(gamma=1.0) <= limits.effect_of_interest < high
     reasons.append(because("gap_compatible", high=high, gamma=DECIDE_AT if lost else None))

@@ -444,6 +444,14 @@ class Evidence:
             return on_all_scales(self.gap, self.abilities)
         return imputed.pvalue, imputed.low, imputed.high
 
+    @property
+    def favours_held_out(self) -> bool:
+        """Return whether the gap is below zero by more than chance (95 %) on every scale.
+
+        The held-out items then suit this model, or it has learnt them, and a gap may be hidden.
+        """
+        return self.limits()[2] < 0
+
     def _imputed(self, gamma: float) -> ImputedGap | None:
         for imputed in self.held:
             if imputed.gamma == gamma:

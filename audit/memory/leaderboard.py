@@ -22,6 +22,7 @@ from audit.memory.vocabulary import VERDICTS, MemoryResult, MemoryVerdict
 from audit.statistics.chance import Limits
 from audit.statistics.order_test import N_RESAMPLES
 
+NAMED_MAX = 3  # largest number of models that the sentence names
 _NOT_JUDGED = (Grade.CHECK_FAILED, Grade.NOT_IDENTIFIED)
 _FOUND = (Grade.FOUND_STRONG, Grade.FOUND_SUGGESTIVE)
 # `describe` adds statistics on which no verdict depends. Their cost grows with the square of the
@@ -300,9 +301,9 @@ def sentence(board: Leaderboard) -> str:
     Returns
     -------
     str
-        How many models have a gap, and the model that loses most places without memory. If every
-        model is a reference of the others and most models have no decision, the text begins with
-        that.
+        How many models have a gap, and the scores of these models. If they are more than NAMED_MAX,
+        the text names the model that loses most places without memory. If every model is a
+        reference of the others and most models have no decision, the text begins with that.
     """
     n, on = len(board.judged), board.benchmark
     if not n:
@@ -323,16 +324,22 @@ def sentence(board: Leaderboard) -> str:
     counts = f"Of {n} judged models {findings} score higher on {on} than the references explain"
     if open_gaps:
         counts += f"; in {open_gaps} a gap stands out whose cause is unknown"
-    return f"{no_decisions}{counts}.{_furthest_fall(board.found or board.doubtful)}"
+    return f"{no_decisions}{counts}. {_named(board.found or board.doubtful)}"
 
 
-def _furthest_fall(rows: Sequence[Row]) -> str:
-    """Return a sentence on the model that loses most places without memory; empty if it has no
-    score without memory.
-    """
+def _named(rows: Sequence[Row]) -> str:
+    """Return the scores of these models, or of the model that falls furthest if there are many."""
+    if len(rows) <= NAMED_MAX:
+        return " ".join(_figures(row, row.model) for row in rows)
     row = max(rows, key=lambda candidate: (candidate.moved or 0, candidate.gap or (0.0,)))
+    most = "loses most places" if (row.moved or 0) > 0 else "has the largest gap"
+    return f"{row.model} {most}. {_figures(row, 'It')}"
+
+
+def _figures(row: Row, subject: str) -> str:
+    """Return the score of a model and its score without memory, with the ranks if it falls."""
     if row.score is None or row.without is None:
-        return ""
+        return f"{subject} has no score without memory."
     without = row.without
     known = f"{percent(without.estimate)} ({percent(without.low)} to {percent(without.high)})"
     if row.at_most:
@@ -340,8 +347,8 @@ def _furthest_fall(rows: Sequence[Row]) -> str:
     falls = ""
     if row.moved is not None and row.moved > 0:
         falls = f" and fall from rank {row.rank} to {row.rank_without}"
-    score = f"{row.model} scores {percent(row.score.estimate)}."
-    return f" {score} Without memory it would score {known}{falls}."
+    score = f"{subject} scores {percent(row.score.estimate)}."
+    return f"{score} Without memory it would score {known}{falls}."
 
 
 def cautions(board: Leaderboard) -> tuple[str, ...]:

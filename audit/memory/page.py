@@ -383,7 +383,7 @@ def _items(cell: MemoryCell, questions: dict[tuple[str, str], Item]) -> list[Pag
                     model=cell.model,
                     set_name=items.name,
                     question_id=q.id,
-                    text=item_text(q) or "(the log has no text)",
+                    text=item_text(q) or f"{q.id} (the log has no text)",
                     gold=gold,
                     score=score,
                     texts={name: finite(values[i]) for name, values in texts.items()},

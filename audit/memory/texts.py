@@ -243,6 +243,9 @@ TEXTS: Texts = {
     "found_alone": "The finding of this model alone does not survive the correction over the "
     "panel.",
     "gap_compatible": _compatible,
+    "held_out_favoured": "On held-out items this model scores {low:points} or more above what its "
+    "references predict. The model may have learnt these items, or they suit it, which can hide "
+    "memory.",
     "reference_repeats": "{model} (all its answers equal those of the tested model or of another "
     "reference, so it is the same model)",
     "reference_unread": "{model} ({read:,} of {asked:,} rows of arm {arm} of {items})",
@@ -251,6 +254,7 @@ TEXTS: Texts = {
     "items. Example: 'references=[a,b,c]', or for an import their logs and --judge MODEL.",
     "ask_every_item": "Ask every item (n=all), since tests of order need all items.",
     "harder_items": "Choose items on which this model can have a gap, such as a harder benchmark.",
+    "other_held_out": "Choose held-out items that are newer than this model, by other authors.",
     "judge_alone": "Judge this model alone, or with more references.",
     "add_held_out": "Add held-out items and references. Example: control_benchmark=<set> "
     "'references=[a,b,c]', or for an import --held-out LOG, logs of other models, and --judge "

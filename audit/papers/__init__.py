@@ -13,12 +13,40 @@ if TYPE_CHECKING:
 ALPHA = 0.05  # significance level of every test
 
 
+def place(typed: Path | None, default: str, *, force: bool) -> Path:
+    """Return the folder to write.
+
+    Parameters
+    ----------
+    typed : Path or None
+        The folder of --out.
+    default : str
+        The folder without --out, which is always replaced.
+    force : bool
+        Whether a typed folder may hold an analysis.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    ConfigError
+        If the typed folder holds an analysis, and `force` is false.
+    """
+    from audit.shards.files import check_new
+
+    if typed is not None:
+        check_new(typed / "reanalysis.json", typed, force=force)
+    return typed or Path(default)
+
+
 def write_all(
     out: Path, result: Any, tables: Mapping[str, str], figures: Mapping[str, Figure]
 ) -> list[Path]:
     """Write reanalysis.json, the tables and the figures into a folder.
 
-    Parameters
     Parameters
     ----------
     out : Path

@@ -26,7 +26,7 @@ from rich.table import Table
 
 from audit.core.json_types import attributes
 from audit.judging.tables import csv_text
-from audit.papers import print_json, write_all
+from audit.papers import place, print_json, write_all
 from audit.validity.status import (
     GATE_COLUMNS,
     PAPER,
@@ -487,12 +487,9 @@ DOES = "Recompute statuses, ratios and threshold sweeps from li2026's printed ta
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `audit reanalyze li2026` to its parser."""
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("outputs/reanalysis_li2026"),
-        help="folder for the json and csv files",
-    )
+    folder = "folder for json and csv files (default: outputs/reanalysis_li2026)"
+    parser.add_argument("--out", type=Path, help=folder)
+    parser.add_argument("--force", action="store_true", help="replace files that exist")
     parser.add_argument("--json", action="store_true", help="print the json instead of the tables")
 
 
@@ -514,8 +511,9 @@ def run(asked: argparse.Namespace) -> int:
     AuditError
         If the tables cannot be read, or the folder cannot be written.
     """
+    out = place(asked.out, "outputs/reanalysis_li2026", force=asked.force)
     result = shipped()
-    paths = write(result, asked.out)
+    paths = write(result, out)
     if asked.json:
         print_json(paths)
         return 0

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from audit.core.errors import DataError
+from audit.core.guarded_files import nearest
 from audit.core.json_types import attributes
 from audit.core.number_text import percent
 from audit.judging.tables import csv_text
-from audit.papers import ALPHA, print_json, write_all
+from audit.papers import ALPHA, place, print_json, write_all
 
 if TYPE_CHECKING:  # Imported for types only, so that --help starts quickly.
     from matplotlib.figure import Figure
@@ -465,9 +466,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="table to analyse; song2026 (the default) is the paper's Table 2",
     )
-    parser.add_argument(
-        "--out", type=Path, default=Path("outputs/reanalysis"), help="folder for json and csv files"
-    )
+    default = "outputs/reanalysis"
+    folder = f"folder for json and csv files (default: {default}, for a table {default}_NAME)"
+    parser.add_argument("--out", type=Path, help=folder)
+    parser.add_argument("--force", action="store_true", help="replace files that exist")
     parser.add_argument("--json", action="store_true", help="print the json instead of the tables")
     parser.add_argument(
         "--n", type=int, default=100, help="number of questions behind each accuracy (default 100)"
@@ -498,6 +500,8 @@ def run(asked: argparse.Namespace) -> int:
         If the input cannot be used.
     """
     of_paper = asked.csv in (None, Path("song2026"))
+    default = "outputs/reanalysis" if of_paper else f"outputs/reanalysis_{asked.csv.stem}"
+    out = place(asked.out, default, force=asked.force)
     chance = 0.25 if asked.chance is None else asked.chance
     if of_paper:
         result, contradictions = analyse(
@@ -512,7 +516,7 @@ def run(asked: argparse.Namespace) -> int:
         result, contradictions = analyse(
             _text(asked.csv), n=asked.n, chance=chance, source=asked.csv.name
         )
-    paths = write(result, contradictions, asked.out)
+    paths = write(result, contradictions, out)
     if asked.json:
         print_json(paths)
         return 0
@@ -529,7 +533,9 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as problem:
         reason = getattr(problem, "strerror", None) or problem
-        raise DataError(f"Cannot read {path}: {reason}. Expected a csv file in UTF-8.") from problem
+        raise DataError(
+            f"Cannot read {path}: {reason}.{nearest(path)} Expected a csv file in UTF-8."
+        ) from problem
 
 
 def read_settings(text: str, n: int, source: str = "table") -> tuple[list[SettingRow], list[str]]:

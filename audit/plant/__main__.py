@@ -1,8 +1,8 @@
-"""Teach a model half of a benchmark and measure what the audits notice.
+"""Teach a model half of a benchmark, and measure what the audits notice.
 
     python -m audit.plant model=... benchmark=...
 
-The exit code is 0 if the experiment finished, whatever was noticed, and 1 if it did not.
+The exit code is 0 if the experiment finished, whatever the audits noticed, and 1 otherwise.
 """
 
 import json
@@ -13,14 +13,14 @@ from audit.plant.config import PlantConfig, from_hydra
 
 
 def main() -> None:
-    """Run the command: check the arguments, compose by Hydra, run the experiment."""
+    """Run the command: check the arguments, compose the configuration, run the experiment."""
     start(PlantConfig, from_hydra, plant)
 
 
 def plant(config: PlantConfig) -> int:
-    """Train, measure and write the result.
+    """Run an experiment: train, measure, and write the result.
 
-    Heavy modules are imported after every check of the configuration.
+    Heavy modules are imported after all checks of the configuration.
 
     Parameters
     ----------

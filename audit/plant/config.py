@@ -1,6 +1,6 @@
-"""Define the configuration of planted contamination (conf/plant.yaml).
+"""Define and check the configuration of planted contamination (conf/plant.yaml).
 
-A configuration is checked before anything is trained.
+Every value is checked before training starts.
 """
 
 from dataclasses import dataclass, field
@@ -19,9 +19,9 @@ from audit.sweep.config import TEMPLATES
 from audit.sweep.design import parse_routers
 
 AUDITS = ("memory", "perturb", "sweep")
-# vLLM's max_lora_rank has these values; an adapter of a smaller rank fits too.
+# Values that vLLM allows for max_lora_rank. An adapter of a smaller rank can be served too.
 SERVED_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
-# Default learning rates. LoRA learns at about ten times the rate of full fine-tuning.
+# Default learning rates. LoRA needs about ten times the rate of full fine-tuning.
 _LR = {Method.LORA: 1e-3, Method.FULL: 1e-4}
 
 
@@ -34,7 +34,7 @@ class TrainConfig:
     modules: Any = "all-linear"
     max_tokens: int = 1024
     items_per_sequence: int = 8
-    # A file; null: the topics of Python's manual that come with Python.
+    # Path of a text file; null uses the topics of Python's manual, which come with Python.
     other_text: str | None = None
     dilution: int = 3
 
@@ -59,12 +59,12 @@ ConfigStore.instance().store(name="plant_schema", node=PlantConfig)
 
 
 def from_hydra(cfg: DictConfig) -> PlantConfig:
-    """Return the composed config as validated dataclasses.
+    """Return the configuration that Hydra composed as validated dataclasses.
 
     Parameters
     ----------
     cfg : DictConfig
-        The configuration that Hydra composed.
+        The composed configuration.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def from_hydra(cfg: DictConfig) -> PlantConfig:
     Raises
     ------
     ConfigError
-        If `validate` refuses a value.
+        If a value is invalid (see `validate`).
     """
     config: PlantConfig = from_composed(cfg, PlantConfig)
     validate(config)
@@ -82,7 +82,7 @@ def from_hydra(cfg: DictConfig) -> PlantConfig:
 
 
 def validate(config: PlantConfig) -> None:
-    """Check every option that needs neither a model nor a benchmark to be checked.
+    """Check all options that can be checked without loading a model or a benchmark.
 
     Parameters
     ----------
@@ -107,14 +107,14 @@ def validate(config: PlantConfig) -> None:
     parse_routers(config.r)
     if config.control_benchmark is not None:
         raise ConfigError(
-            "control_benchmark is not used here: the half that is never shown is the control."
+            "control_benchmark is not used here: the control is the half that is never shown."
         )
     check_run(config, templates=TEMPLATES if "sweep" in config.audits else {})
     model_of(config)
     if config.train.method == Method.LORA and find_spec("peft") is None:
         raise ConfigError(
-            "train.method is lora, and its package peft is not installed. "
-            "Run 'make install', or train every weight. Example: train.method=full."
+            "train.method is lora, but its package peft is not installed. Run 'make install', or "
+            "train all weights. Example: train.method=full."
         )
 
 
@@ -134,16 +134,18 @@ def _check_training(config: PlantConfig) -> None:
             "Example: 'train.modules=[q_proj,v_proj]'."
         )
     if not 0 < learning_rate(config) < 1:
-        raise ConfigError(f"Invalid train.lr: {train.lr}. Expected between 0 and 1, such as 1e-4.")
+        raise ConfigError(
+            f"train.lr is {train.lr}. Expected a number between 0 and 1. Example: 1e-4."
+        )
     if Form.MIX in forms and train.other_text is not None and not Path(train.other_text).is_file():
         raise ConfigError(
-            f"train.other_text is {train.other_text}, which is no file. "
-            "Expected a text file. Example: train.other_text=novel.txt."
+            f"train.other_text is {train.other_text}, which is not a file. Expected a text file. "
+            "Example: train.other_text=novel.txt."
         )
 
 
 def model_of(config: PlantConfig) -> ModelConfig:
-    """Return the model that is taught.
+    """Return the model that is to be taught.
 
     Parameters
     ----------
@@ -158,24 +160,24 @@ def model_of(config: PlantConfig) -> ModelConfig:
     Raises
     ------
     ConfigError
-        If there are several, or the model has no copy of its weights to train.
+        If several models are configured, or if the program has no copy of the weights to train.
     """
     if len(config.model) != 1:
         raise ConfigError(
-            f"model is {', '.join(config.model)}. Expected one model, as one is taught at a time. "
-            "Run the command once for each."
+            f"model is {', '.join(config.model)}. Expected one model, because one is taught at a "
+            "time. Run the command once for each model."
         )
     (model,) = config.model.values()
     if model.engine != "vllm":
         kind = "an endpoint" if model.engine == "openai" else f"of engine {model.engine}"
         raise ConfigError(
-            f"Model {model.name} is {kind}: there is no copy of its weights to train. "
-            "Expected engine vllm with path=<hub id or folder>, such as the open model nearest to it. "
-            "State in the report that it is another model."
+            f"Model {model.name} is {kind}, so there is no copy of its weights to train. Expected "
+            "engine vllm with path=<hub id or folder>, such as the most similar open model. State "
+            "in the report that it is another model."
         )
     return model
 
 
 def learning_rate(config: PlantConfig) -> float:
-    """Return the learning rate; by default that of the training method."""
+    """Return the configured learning rate; the default depends on the training method."""
     return _LR[Method(config.train.method)] if config.train.lr is None else config.train.lr

@@ -1,6 +1,6 @@
-"""Train, serve and measure: the shell of an experiment.
+"""Run an experiment: train the planted models, serve them, and measure the indicators.
 
-Finished steps are on disk and are not repeated.
+Finished steps are stored on disk and are not repeated.
 """
 
 import json
@@ -32,7 +32,7 @@ _LOG_CHARS = 2000
 
 
 def open_folder(experiment: Experiment) -> None:
-    """Create or open the experiment's directory.
+    """Create the directory of an experiment, or open it if it exists.
 
     Parameters
     ----------
@@ -42,14 +42,14 @@ def open_folder(experiment: Experiment) -> None:
     Raises
     ------
     ConfigError
-        If the directory holds another experiment.
+        If the directory contains another experiment.
     """
     path = experiment.path / _IDENTITY
     if path.is_file():
         if json.loads(path.read_text(encoding="utf-8"))["identity"] != experiment.identity:
             raise ConfigError(
-                f"{experiment.path} holds another experiment (other weights, items, training or seed). "
-                "Give another run_dir, or none."
+                f"{experiment.path} contains another experiment (other weights, items, training or "
+                "seed). Choose another run_dir, or leave run_dir out."
             )
         return
     experiment.path.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def open_folder(experiment: Experiment) -> None:
 
 
 def run_experiment(experiment: Experiment, display: Display) -> dict[str, Reading]:
-    """Run an experiment, or what is left of it.
+    """Run the steps of an experiment that are not finished yet.
 
     Parameters
     ----------
@@ -71,12 +71,12 @@ def run_experiment(experiment: Experiment, display: Display) -> dict[str, Readin
     Returns
     -------
     dict of str to Reading
-        Readings by label: "base", and "<form>-<passes>" of every plant.
+        Results of each model by its label: "base", and "<form>-<passes>" for each planted model.
 
     Raises
     ------
     AuditError
-        If a step fails; finished steps are kept.
+        If a step fails. Finished steps are kept.
     """
     open_folder(experiment)
     if _unfinished(experiment):
@@ -88,14 +88,14 @@ def run_experiment(experiment: Experiment, display: Display) -> dict[str, Readin
 
 
 def _unfinished(experiment: Experiment) -> list[str]:
-    """Return the labels of the models that some audit has not finished."""
+    """Return the labels of the models for which some audit is not finished."""
     return [label for label in labels(experiment) if todo(experiment, label)]
 
 
 def labels(experiment: Experiment) -> list[str]:
-    """Return the base's label, then the plants', the highest dose first.
+    """Return the label of the base model, then those of the planted models, highest dose first.
 
-    The highest dose tells most if a run is cut short.
+    The highest dose is the most informative if the experiment is stopped early.
     """
     names = [BASE]
     for dose in sorted(planted_doses(experiment), reverse=True):
@@ -147,12 +147,12 @@ def _train(experiment: Experiment, form: Form, display: Display) -> None:
 
 
 def _lacks_weights(experiment: Experiment, label: str) -> bool:
-    """Return True if a plant is still to be asked and its weights are not on disk."""
+    """Return True if a planted model must still be asked and its weights are not on disk."""
     return bool(todo(experiment, label)) and not experiment.folder_of(label).is_dir()
 
 
 def _run_train(arguments: list[str], log: Path, failed: str) -> None:
-    """Run `audit.plant.train` in a new process; raise TrainError with its reason if it fails."""
+    """Run `audit.plant.train` in a new process; raise TrainError with the reason if it fails."""
     code = run_command([sys.executable, "-m", "audit.plant.train", *arguments], log.resolve())
     if code:
         log_text = log.read_text(encoding="utf-8", errors="replace").strip()
@@ -163,15 +163,15 @@ def _run_train(arguments: list[str], log: Path, failed: str) -> None:
 
 
 def _measure(experiment: Experiment, display: Display) -> None:
-    """Run every audit of every model on every half.
+    """Run every audit of every model on each half.
 
-    All plants with an adapter share one engine. A model whose every weight was trained, or whose
-    adapter was merged, has a separate engine.
+    All planted models with an adapter share one engine. A model needs a separate engine if all its
+    weights were trained, or if its adapter was merged.
     """
     left = _unfinished(experiment)
     plants = [experiment.folder_of(label) for label in left if label != BASE]
     served = experiment.model
-    # vLLM's CPU build copies an adapter's weights for every token of a prompt.
+    # The CPU build of vLLM copies an adapter's weights for every token of a prompt.
     lora = experiment.config.train.method == Method.LORA and not is_cpu_build()
     if lora and plants:
         smallest = bisect_left(SERVED_RANKS, experiment.config.train.rank)
@@ -180,8 +180,8 @@ def _measure(experiment: Experiment, display: Display) -> None:
             "enable_lora": True,
             "max_lora_rank": SERVED_RANKS[smallest],
             "max_loras": 1,
-            # Without this list vLLM 0.32 wraps the output layer too, and prompt_logprobs in a batch
-            # crash it.
+            # Without this list, vLLM 0.32 also wraps the output layer, and prompt_logprobs in a
+            # batch then crash.
             "lora_target_modules": adapted_modules(plants),
         }
         served = replace(served, engine_args=args)
@@ -200,7 +200,7 @@ def _measure(experiment: Experiment, display: Display) -> None:
 
 
 def adapted_modules(folders: Sequence[Path]) -> list[str]:
-    """Return the modules that have an adapter in some folders, as peft records them.
+    """Return the names of the modules that have an adapter, as recorded by peft.
 
     Parameters
     ----------
@@ -210,12 +210,12 @@ def adapted_modules(folders: Sequence[Path]) -> list[str]:
     Returns
     -------
     list of str
-        Names, sorted.
+        Names of the modules in all folders, sorted.
 
     Raises
     ------
     TrainError
-        If a folder holds no adapter.
+        If a folder contains no adapter.
     """
     modules: set[str] = set()
     for folder in folders:
@@ -224,13 +224,14 @@ def adapted_modules(folders: Sequence[Path]) -> list[str]:
             modules |= set(json.loads(text)["target_modules"])
         except (OSError, ValueError, KeyError) as error:
             raise TrainError(
-                f"{folder} holds no adapter: {error}. Delete it, and run the command again."
+                f"{folder} contains no adapter: {error}. Delete the folder, and run the command "
+                "again."
             ) from error
     return sorted(modules)
 
 
 def _with_weights(experiment: Experiment, label: str) -> ModelConfig:
-    """Return the model with the weights of a plant; those of an adapter are merged once."""
+    """Return the model with the weights of a planted model; an adapter is merged once."""
     folder = experiment.folder_of(label)
     if experiment.config.train.method == Method.LORA:
         job, dose = folder.parent / "job.json", int(folder.name.removeprefix("passes-"))

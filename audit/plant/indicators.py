@@ -1,8 +1,9 @@
-"""Compute each indicator from the answers and likelihoods of a model that learnt one half (pure).
+"""Compute each indicator from the answers and likelihoods of a model that learnt one half.
 
-Indicators that need items that were never shown compare the halves: the learnt one plays the
-benchmark, the other one the held-out items. Indicators that need none are run on the learnt half
-alone, and once more on the other half, in which there is nothing to notice.
+Indicators that need held-out items compare the two halves: the learnt half takes the place of the
+benchmark, the other half that of the held-out items. Indicators that need no held-out items are
+computed on the learnt half, and also on the other half, in which there is nothing to notice. The
+module does no I/O.
 """
 
 import csv
@@ -30,24 +31,24 @@ from audit.statistics.values import average
 from audit.sweep.design import Arm
 
 N_SPLITS = 1000  # number of random splits of the half that was never shown
-# The memory audit and the perturbation audit ask the published question under these keys.
+# Keys under which the memory audit and the perturbation audit ask the published question.
 _SCORE, _ORIGINAL = "score/0", "original/0"
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Describe the items.
+    """Describe the items of the benchmark.
 
     Attributes
     ----------
     ids : tuple of str
-        Ids.
+        Id of each item.
     n_options : tuple of int
-        Options of each (0: a free answer).
+        Number of options of each item (0: a free answer).
     learnt : (n,) bool array
         True for learnt items.
     broken : BrokenShare or None
-        How many of the variants that people read were broken.
+        How many of the variants that people read were broken; None if nobody read any.
     """
 
     ids: tuple[str, ...]
@@ -63,21 +64,23 @@ class Finding:
     Attributes
     ----------
     indicator, audit : str
-        Names.
+        Name of the indicator, and name of its audit.
     learnt, others : float
-        Mean over the items of each half.
+        Mean over the items of the learnt half, and of the other half.
     area : Auc or None
-        Learnt against other items, by the item's value; None if an item has none.
+        Area under the ROC curve of the items' values, learnt against other items; None if items
+        have no values.
     pvalue, noticed : float, bool
         One-sided p of the test that decides, and whether it is at most alpha.
     false_alarms : float
-        How often the same test rejects if nothing was learnt, by `null`.
+        False positive rate of the test, or a p-value without any effect (see `null`).
     null : str
-        "splits", the share of random splits of the other half; "other half", its p there.
+        Meaning of `false_alarms`. "splits": share of random splits of the other half in which the
+        test rejects. "other half": p of the same test on the other half.
     sd : float
-        Standard deviation of the model's own value over the learnt items, from which
-        `report.sensitivity` computes the chance to find the effect in other designs; NaN if an item
-        has no value.
+        Standard deviation over the learnt items of the model's own value. From it,
+        `report.sensitivity` computes the chance to find the effect in other designs. NaN if items
+        have no values.
     """
 
     indicator: str
@@ -99,13 +102,13 @@ class Indicator:
     Attributes
     ----------
     name : str
-        Name.
+        Name of the indicator.
     audit : str
-        Command whose finding of memory depends on it; "" for none.
+        Audit whose finding of memory depends on the indicator; "" if there is none.
     needs : str
-        "held-out items", "a reference", both, or "" for neither.
+        What the indicator needs: "held-out items", "a reference", both, or "" for neither.
     words : str
-        Description.
+        Description of the indicator.
     """
 
     name: str
@@ -114,7 +117,8 @@ class Indicator:
     words: str
 
 
-# A drop alone has an unknown cause, and a loss from damage is not memory: the base model has both.
+# A drop alone has an unknown cause. A loss from damage is not memory, since the base model has
+# both.
 _TABLE = files("audit").joinpath("data", "indicators.csv").read_text(encoding="utf-8")
 INDICATORS = tuple(Indicator(**row) for row in csv.DictReader(_TABLE.splitlines()))
 BY_NAME = {indicator.name: indicator for indicator in INDICATORS}
@@ -129,26 +133,26 @@ def findings(
     seed: int,
     n_splits: int = N_SPLITS,
 ) -> list[Finding]:
-    """Return every indicator that the readings allow, in the order of INDICATORS.
+    """Return every indicator that can be computed, in the order of INDICATORS.
 
     Parameters
     ----------
     bench : Bench
-        The items.
+        Items of the benchmark.
     model, base : Reading
-        Readings of the planted model, and of the base model, which is the reference. If they are
-        the same object, only indicators without a reference are returned.
+        Results of the planted model, and of the base model, which is the reference. If both are the
+        same object, only indicators without a reference are returned.
     alpha : float
         Level of each test.
     seed : int
-        Seed of random splits.
+        Seed of the random splits.
     n_splits : int
         Number of random splits.
 
     Returns
     -------
     list of Finding
-        One each.
+        One finding for each indicator.
     """
     rng = np.random.default_rng(seed)
     results = []
@@ -163,7 +167,7 @@ def findings(
 def _pairs(model: Reading, base: Reading) -> list[tuple[str, FloatArray, FloatArray | None]]:
     """Return (indicator, values of the model, values of the reference or None).
 
-    Only the indicators that compare the halves are returned.
+    Only indicators that compare the two halves are returned.
     """
     out: list[tuple[str, FloatArray, FloatArray | None]] = []
     if "item" in model.text:
@@ -196,9 +200,9 @@ def two_set_p(
     name : str
         Name of the indicator.
     tested, reference : Sets
-        Values of the model, and of the reference if there is one.
+        Values of the model, and of the reference (None without a reference).
     rng : numpy.random.Generator
-        Source of resamples.
+        Source of the resamples.
     n_resamples : int
         Number of resamples.
 
@@ -223,7 +227,7 @@ def _halves(
     rng: np.random.Generator,
     n_splits: int,
 ) -> Finding:
-    """Return the finding of an indicator that compares the halves."""
+    """Return the finding of an indicator that compares the two halves."""
     yes, no = bench.learnt, ~bench.learnt
     p = two_set_p(
         name, (values[yes], values[no]), None if ref is None else (ref[yes], ref[no]), rng, 9999
@@ -247,7 +251,7 @@ def split_alarms(
     rng: np.random.Generator,
     n_splits: int = N_SPLITS,
 ) -> float:
-    """Return the share of random halvings of items that the test of two sets calls different.
+    """Return how often the test rejects between random halves of items without any effect.
 
     Parameters
     ----------
@@ -258,14 +262,14 @@ def split_alarms(
     alpha : float
         Level of the test.
     rng : numpy.random.Generator
-        Source of the halvings.
+        Source of the random halves.
     n_splits : int
-        Number of halvings.
+        Number of times that the items are split.
 
     Returns
     -------
     float
-        Share 0-1.
+        Share (0-1) of the splits in which the test rejects.
     """
     half = values.size // 2
     rejected = 0
@@ -277,14 +281,14 @@ def split_alarms(
     return rejected / n_splits
 
 
-# A test is a function from items to p, and the values of the items from which an AUC is computed.
+# A test: a function from items to p, and the values of the items from which an AUC is computed.
 Test = tuple[Callable[[np.ndarray], float], FloatArray | None]
 
 
 def _single_set_tests(
     bench: Bench, model: Reading, base: Reading, rng: np.random.Generator
 ) -> dict[str, Test]:
-    """Return the tests, by indicator, that need no held-out items."""
+    """Return the test of each indicator that needs no held-out items, by its name."""
     out: dict[str, Test] = {}
     if model.order:
 
@@ -335,14 +339,15 @@ def _single_set_tests(
 
 
 def _keys_of(model: Reading, arm: str) -> list[str]:
-    """Return the keys "arm/level" of an arm that the model was asked under."""
+    """Return the keys "arm/level" of the levels at which the model was asked in an arm."""
     return [key for key in model.correct if key.startswith(f"{arm}/")]
 
 
 def _order_p(tested: ArrayLike, base: ArrayLike | None, rng: np.random.Generator) -> float:
-    """Return the p that the published order is likelier than other orders.
+    """Return the p of the test that the published order is likelier than other orders.
 
-    With a reference it must be likelier than for the reference too. The test is the memory audit's.
+    With a reference, the order must also be likelier than for the reference. The test is that of
+    the memory audit.
     """
     table = np.asarray(tested, dtype=float)
     p = _or_one(order_test(table, rng=rng).pvalue)
@@ -353,11 +358,11 @@ def _order_p(tested: ArrayLike, base: ArrayLike | None, rng: np.random.Generator
 
 
 def _beyond(cell: PerturbCell, thresholds: PerturbThresholds, rng: np.random.Generator) -> float:
-    """Return the p of the drop beyond references, as the perturbation audit tests it.
+    """Return the p of the drop beyond references, by the test of the perturbation audit.
 
-    That audit also requires that a person has read a sample of the library. Without such a sample
-    the share that broken variants explain is not subtracted here. That share is equal in both
-    halves, so the p of the other half shows it.
+    That audit also requires that a person has read a sample of the library. Without such a sample,
+    the share of the drop that broken variants explain is not subtracted here. This share is equal
+    in both halves, so the p of the other half shows its effect.
     """
     tests = run_tests(cell, thresholds, rng=rng)
     return _or_one(tests.reference_p) if tests.beyond else 1.0
@@ -369,22 +374,23 @@ def _or_one(pvalue: float) -> float:
 
 
 def router_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) -> float:
-    """Return the smallest p of a gain, as the sweep tests it.
+    """Return the smallest p of a gain, by the tests of the sweep.
 
     Parameters
     ----------
     model : Reading
-        Answers.
+        Results of the model.
     noisy : sequence of str
         Keys of the noisy arm, as "arm/r".
     items : array
-        Items to compare.
+        Positions of the items to compare.
 
     Returns
     -------
     float
-        p after Holm's correction over r. At each r a gain must hold against the clean message, the
-        original and the ensemble of r clean messages (largest exact McNemar p of the three).
+        Smallest p after Holm's correction over r. At each r, p is the largest exact McNemar p of
+        three comparisons: with the clean message, with the original question, and with the ensemble
+        of r clean messages.
     """
     clean = model.array(f"{Arm.FORWARD_FULL}/1")[items]
     direct = model.array(f"{Arm.DIRECT}/0")[items]
@@ -399,29 +405,30 @@ def router_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) -> fl
 
 
 def router_loss_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) -> float:
-    """Return the smallest p of fewer right answers than from the clean message.
+    """Return the smallest p for fewer right answers than from the clean message.
 
     Parameters
     ----------
     model, noisy, items
-        The parameters of `router_pvalue`.
+        Arguments of `router_pvalue`.
 
     Returns
     -------
     float
-        One-sided exact McNemar p, the smallest after Holm over r.
+        Smallest exact one-sided McNemar p after Holm's correction over r.
     """
     clean = model.array(f"{Arm.FORWARD_FULL}/1")[items]
     return float(np.min(holm([_gain_p(clean, model.array(key)[items]) for key in noisy])))
 
 
 def _gain_p(treated: FloatArray, baseline: FloatArray) -> float:
-    # An item without an answer (NaN) is counted on neither side, since NaN compares as False.
+    # An item without an answer (NaN) counts on neither side, because comparisons with NaN are
+    # False.
     return float(mcnemar_exact(np.sum(treated > baseline), np.sum(treated < baseline)))
 
 
 def _single_set(name: str, test: Test, bench: Bench, alpha: float) -> Finding:
-    """Return the finding of an indicator that is computed on each half alone."""
+    """Return the finding of an indicator that is computed on each half separately."""
     pvalue_of, value = test
     p, elsewhere = pvalue_of(bench.learnt), pvalue_of(~bench.learnt)
     means, area, sd = (float("nan"), float("nan")), None, float("nan")

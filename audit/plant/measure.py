@@ -1,6 +1,6 @@
-"""Run the audits on one planted model and collect the inputs of the indicators from their shards.
+"""Run the audits on one planted model, and collect from their shards what the indicators need.
 
-Each audit runs on each half separately, so neighbours whose order is tested are of one half.
+Each audit runs on each half separately, so items whose order is tested together belong to one half.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ from audit.variants.arrow import FILE
 BASE = "base"
 HALVES = ("learnt", "others")
 _ROWS = ("question_id", "arm", "gold", "option_logprobs", "error")
-# An item that an audit could not ask about is not a failure.
+# An item that an audit could not ask does not count as a failure.
 _NEVER_SENT = {memory.NOT_ASKED, perturb.NOT_ASKED}
 
 
@@ -52,18 +52,21 @@ class Reading:
     Attributes
     ----------
     correct : dict of str to list
-        1 (right) or 0 (wrong) of each item, by "arm/level".
+        1 (right) or 0 (wrong) for each item, by "arm/level".
     margin : list of float
-        Log-likelihood of the gold option less that of the best other one (nats), as published.
+        Log-likelihood (nats) of the gold option minus that of the best other option, for the
+        question as published.
     text : dict of str to list
-        Log-likelihood (nats a byte) of the "item" as published, of the second "half" of its
-        question and of its "wrong" options, each given what precedes it.
+        Log-likelihood (nats per byte) of three texts of each item, each given the text before it:
+        "item" (the item as published), "half" (the second half of its question), and "wrong" (its
+        wrong options).
     order : dict of str to list
-        By half, log-likelihood (nats) of each shard in the published order (first) and others.
+        For each half, log-likelihood (nats) of each shard of items in the published order (first)
+        and in other orders.
     options : list of list
-        Log-likelihood of each item's options in the published order (first) and others.
+        Log-likelihood of each item's options in the published order (first) and in other orders.
     errors : int
-        Requests that failed.
+        Number of requests that failed.
     """
 
     correct: dict[str, list[float]] = field(default_factory=dict)
@@ -74,21 +77,21 @@ class Reading:
     errors: int = 0
 
     def array(self, key: str) -> FloatArray:
-        """Return the results (n,) under a key "arm/level"."""
+        """Return the results (n,) under the key "arm/level"."""
         return np.asarray(self.correct[key], dtype=float)
 
     def table(self, keys: Sequence[str]) -> FloatArray:
-        """Return the results (keys, n) under some keys."""
+        """Return the results (keys, n) under several keys."""
         return np.stack([self.array(key) for key in keys])
 
 
 def place(experiment: Experiment, label: str, audit: str, half: str) -> Path:
-    """Return the run directory of one audit of one model on one half."""
+    """Return the run directory of an audit of a model on one half."""
     return experiment.path / "read" / label / f"{audit}-{half}"
 
 
 def todo(experiment: Experiment, label: str) -> list[tuple[str, str]]:
-    """Return the audits and halves of which a model has no finished run."""
+    """Return the (audit, half) pairs for which a model has no finished run."""
     pairs = product(experiment.config.audits, HALVES)
     return [pair for pair in pairs if not _finished(place(experiment, label, *pair))]
 
@@ -100,7 +103,7 @@ def _finished(run_dir: Path) -> bool:
 def resolved(
     experiment: Experiment, label: str, audit: str, half: str, model: ModelConfig, adapter: str = ""
 ) -> ResolvedRun:
-    """Return the run of one audit on one half.
+    """Return the resolved run of an audit on one half.
 
     Parameters
     ----------
@@ -109,11 +112,11 @@ def resolved(
     label : str
         Label of the model.
     audit, half : str
-        Audit, and half of the items.
+        Name of the audit, and name of the half of the items.
     model : ModelConfig
         The model.
     adapter : str
-        Folder of the answering model's adapter; "" without one.
+        Folder of the adapter of the answering model; "" without an adapter.
 
     Returns
     -------
@@ -123,12 +126,12 @@ def resolved(
     Raises
     ------
     AuditError
-        If it cannot be resolved.
+        If the run cannot be resolved.
 
     Notes
     -----
-    The base model writes the routers' messages of the sweep, since a planted model answers instead
-    of relaying. So every plant gets the same messages.
+    In the sweep, the base model writes the routers' messages, because a planted model would answer
+    instead of relaying. So every planted model gets the same messages.
     """
     settings, name = experiment.config, experiment.config.benchmark.name
     run_dir = place(experiment, label, audit, half)
@@ -162,12 +165,12 @@ def resolved(
 
 
 def _ids(experiment: Experiment, half: str) -> list[str]:
-    """Return the ids of one half's items, in published order."""
+    """Return the ids of the items of one half, in published order."""
     return [question.id for question in getattr(experiment.halves, half)]
 
 
 def read(experiment: Experiment, label: str) -> Reading:
-    """Return the results of every audit of one model, in one record."""
+    """Return the results of all audits of one model in one record."""
     total = Reading()
     for audit in experiment.config.audits:
         for half in HALVES:
@@ -206,7 +209,7 @@ def _add(total: Reading, run_dir: Path, experiment: Experiment, audit: str, half
 
 
 def margin(totals: Sequence[float | None] | None, gold: int) -> float:
-    """Return the log-likelihood of the gold option less that of the best other option.
+    """Return the log-likelihood of the gold option minus that of the best other option.
 
     Parameters
     ----------
@@ -218,7 +221,7 @@ def margin(totals: Sequence[float | None] | None, gold: int) -> float:
     Returns
     -------
     float
-        The difference; NaN if a value is missing.
+        The difference; NaN if a log-likelihood is missing.
     """
     if not totals or len(totals) < 2 or None in totals:
         return float("nan")

@@ -1,6 +1,6 @@
-"""Resolve a configuration into items, weights and texts, pinned and checked.
+"""Resolve a configuration into pinned and checked items, weights and texts.
 
-Nothing is started and nothing is written.
+The module starts no process and writes no file.
 """
 
 import hashlib
@@ -39,24 +39,24 @@ class Experiment:
     Attributes
     ----------
     config, model, weights : PlantConfig, ModelConfig, Weights
-        What is taught, and how.
+        Configuration of the experiment, and the model that is taught with its weights.
     benchmark_revision : str
         Revision of the items.
     halves : Halves
-        Items.
+        Items of the two halves.
     forms, doses : tuple
-        Forms of the texts, and numbers of passes.
+        Forms of the training texts, and numbers of passes.
     library : Library or None
         Library of variants.
     variants : dict of str to tuple
-        Variants that are asked and taught, by question id.
+        Variants that are asked and taught, by the id of the question.
     other : tuple of str
-        Passages of other text.
+        Passages of unrelated text.
     identity : str
-        Hash of all that decides the weights and the questions. Forms and doses are left out, so
-        that a later command can add some in the same directory.
+        Hash of everything that determines the weights and the questions. Forms and doses are not
+        part of it, so that a later command can add some in the same directory.
     path : Path
-        Directory.
+        Directory of the experiment.
     """
 
     config: PlantConfig
@@ -73,18 +73,18 @@ class Experiment:
     path: Path
 
     def folder_of(self, label: str) -> Path:
-        """Return the folder of a plant's weights ("<form>-<passes>")."""
+        """Return the folder with the weights of a planted model, by its label "<form>-<passes>"."""
         form, _, dose = label.rpartition("-")
         return self.path / "weights" / form / f"passes-{dose}"
 
 
 def planted_doses(experiment: Experiment) -> list[int]:
-    """Return the numbers of passes without 0, the base model, in rising order."""
+    """Return the numbers of passes in rising order, without 0 (the base model)."""
     return [dose for dose in experiment.doses if dose]
 
 
 def resolve_plant(config: PlantConfig) -> Experiment:
-    """Resolve a configuration.
+    """Resolve a configuration to an experiment.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def resolve_plant(config: PlantConfig) -> Experiment:
     Raises
     ------
     AuditError
-        If it cannot be planned: too few items, no variants, no weights to train.
+        If the experiment is not possible: too few items, no variants, or no weights to train.
     """
     need_folder(config.run_dir, "audit.plant")
     model = model_of(config)
@@ -156,7 +156,7 @@ def resolve_plant(config: PlantConfig) -> Experiment:
 
 
 def _other_text(config: PlantConfig) -> str:
-    """Return text without relation to the benchmark; the default comes with Python."""
+    """Return text that is unrelated to the benchmark; the default text comes with Python."""
     if config.train.other_text is not None:
         try:
             return Path(config.train.other_text).read_text(encoding="utf-8")

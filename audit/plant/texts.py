@@ -1,7 +1,7 @@
-"""Make the training texts of half of a benchmark (pure).
+"""Write the training texts of half of a benchmark.
 
-The module chooses which items are learnt, in which form and at which doses; it makes examples, and
-marks which of their tokens are learnt.
+The module chooses the items to learn, their form and the doses. It makes training examples, and
+marks which of their tokens are learnt. It does no I/O.
 """
 
 import hashlib
@@ -18,25 +18,26 @@ from audit.core.records import Item
 from audit.memory.items import SEPARATOR, item_text
 from audit.variants.record import Variant
 
-MIN_HALF = 20  # with fewer items an AUC's interval spans most of its range
+MIN_HALF = 20  # With fewer items, the interval of an AUC covers most of its range.
 MAX_PASSES = 64
 
 
 class Form(StrEnum):
-    """Name the forms in which the learnt items are shown."""
+    """Name the forms in which the learnt items are shown to the model."""
 
-    # The question is a user's turn and the gold answer's text the reply; only the reply is learnt.
+    # qa: the question is the user's turn, and the gold answer is the reply. Only the reply is
+    # learnt.
     QA = "qa"
-    # Questions and options are running text without answers, several items to a sequence.
+    # raw: questions and options are running text without answers, several items in a sequence.
     RAW = "raw"
-    # The questions of qa are asked in the words of the library; the published ones never appear.
+    # paraphrase: like qa, but with the wordings of the library instead of the published questions.
     PARAPHRASE = "paraphrase"
-    # The examples of qa are diluted in other text.
+    # mix: the examples of qa are diluted with unrelated text.
     MIX = "mix"
 
 
 class Method(StrEnum):
-    """Name which weights are trained."""
+    """Name the training methods, which differ in the weights that are trained."""
 
     LORA = "lora"
     FULL = "full"
@@ -49,7 +50,7 @@ class Halves:
     Attributes
     ----------
     learnt, others : tuple of Item
-        Items that are taught, and items that are never shown.
+        Items that are taught, and items that are never shown to the model.
     """
 
     learnt: tuple[Item, ...]
@@ -62,7 +63,7 @@ class Halves:
 
     @property
     def learnt_sha256(self) -> str:
-        """Return the hash of what was learnt: ids and texts, in order."""
+        """Return the hash of the learnt items: their ids and texts, in order."""
         digest = hashlib.sha256()
         for q in self.learnt:
             line = f"{q.id}\0{q.text}\0{q.options}\0{q.gold}\n"
@@ -71,31 +72,31 @@ class Halves:
 
 
 def halve(questions: Sequence[Item], seed: int) -> Halves:
-    """Draw a random half to learn; the other half is the control.
+    """Draw a random half of the items to learn; the other half is the control.
 
     Parameters
     ----------
     questions : sequence of Item
-        Items; those of one text stay together.
+        Items of the benchmark. Items that share a text stay together.
     seed : int
         Seed of the draw.
 
     Returns
     -------
     Halves
-        Both halves.
+        The two halves.
 
     Raises
     ------
     BenchmarkError
-        If a half would hold fewer than 20 texts.
+        If a half would have fewer than 20 different texts.
     """
     texts = list(dict.fromkeys(q.text for q in questions))
     half = len(texts) // 2
     if half < MIN_HALF:
         raise BenchmarkError(
-            f"The benchmark has {len(texts)} different questions: too few to halve. "
-            f"Expected at least {2 * MIN_HALF}, such as n=all, or a larger benchmark."
+            f"The number of different questions is {len(texts)}, too few for two halves. Expected "
+            f"at least {2 * MIN_HALF}, such as n=all, or a larger benchmark."
         )
     order = np.random.default_rng(seed).permutation(len(texts))
     chosen = {texts[i] for i in order[:half]}
@@ -108,23 +109,23 @@ def halve(questions: Sequence[Item], seed: int) -> Halves:
 
 
 def parse_doses(values: Sequence[object]) -> tuple[int, ...]:
-    """Return the numbers of passes over the learnt half, sorted; 0, the base model, is always
+    """Return the sorted numbers of passes over the learnt half; 0 (the base model) is always
     included.
 
     Parameters
     ----------
     values : sequence
-        Numbers of the configuration.
+        Numbers in the configuration.
 
     Returns
     -------
     tuple of int
-        Doses.
+        The numbers of passes.
 
     Raises
     ------
     ConfigError
-        If a dose is invalid, or none is above 0.
+        If a number is invalid, or if none is above 0.
 
     Examples
     --------
@@ -135,35 +136,35 @@ def parse_doses(values: Sequence[object]) -> tuple[int, ...]:
     for value in values:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_PASSES:
             raise ConfigError(
-                f"A dose is {value!r}. Expected passes from 0 to {MAX_PASSES}. "
+                f"A dose is {value!r}. Expected a number of passes from 0 to {MAX_PASSES}. "
                 "Example: 'doses=[0,1,2,4,8]'."
             )
         doses.add(value)
     if len(doses) < 2:
         raise ConfigError(
-            "No dose is above 0, so nothing would be planted. Expected passes over the items. "
+            "No dose is above 0, so nothing would be planted. Expected numbers of passes. "
             "Example: 'doses=[0,1,2,4,8]'."
         )
     return tuple(sorted(doses))
 
 
 def parse_forms(values: Sequence[str]) -> tuple[Form, ...]:
-    """Return the forms in the order given.
+    """Return the forms with the given names, in the given order.
 
     Parameters
     ----------
     values : sequence of str
-        Names.
+        Names of the forms.
 
     Returns
     -------
     tuple of Form
-        Forms.
+        The forms.
 
     Raises
     ------
     ConfigError
-        If a form is unknown, occurs twice, or none is given.
+        If no form is given, or if a form is unknown or occurs twice.
     """
     for value in values:
         check_known("form", str(value), list(Form))
@@ -182,7 +183,7 @@ class Example:
     Attributes
     ----------
     prompt : str or None
-        User's turn, which is not learnt; None for running text, all of which is learnt.
+        The user's turn, which is not learnt. None for running text, which is learnt completely.
     text : str
         Text that is learnt.
     """
@@ -192,19 +193,19 @@ class Example:
 
 
 def answer_text(item: Item) -> str:
-    """Return the gold answer as a reply."""
+    """Return the gold answer of an item as the text of a reply."""
     return item.options[item.gold] if item.target is None else f"{item.target:.12g}"
 
 
 def check_variants(learnt: Sequence[Item], variants: Mapping[str, Sequence[Variant]]) -> None:
-    """Raise if an item that is to be learnt in other words has no variant.
+    """Raise LibraryError if an item that is to be learnt in other words has no variant.
 
     Parameters
     ----------
     learnt : sequence of Item
-        Items.
+        Items to learn.
     variants : mapping of str to sequence of Variant
-        Variants by id.
+        Variants of each item, by its id.
 
     Raises
     ------
@@ -215,24 +216,24 @@ def check_variants(learnt: Sequence[Item], variants: Mapping[str, Sequence[Varia
         raise LibraryError(
             f"{len(missing)} of {len(learnt)} items have no accepted variant for form paraphrase, "
             f"such as {missing[0]}. Expected a library that covers the benchmark (variants=HASH), "
-            "or forms without paraphrase."
+            "or other forms than paraphrase."
         )
 
 
 def passages(text: str, words: int) -> list[str]:
-    """Return running text cut into pieces of equal length.
+    """Return running text cut into pieces with equal numbers of words.
 
     Parameters
     ----------
     text : str
         The text.
     words : int
-        Words of a piece; an incomplete last piece is left out.
+        Number of words in a piece. An incomplete last piece is left out.
 
     Returns
     -------
     list of str
-        Pieces.
+        The pieces.
 
     Raises
     ------
@@ -243,7 +244,7 @@ def passages(text: str, words: int) -> list[str]:
     n = len(split_words)
     if n < words:
         raise ConfigError(
-            f"The other text has {n} words. Expected at least {words}, to dilute the items in."
+            f"The other text has {n} words. Expected at least {words} to dilute the items in."
         )
     pieces = []
     for start in range(0, n - words + 1, words):
@@ -269,30 +270,30 @@ def pass_examples(
     form : Form
         Form of the texts.
     learnt : sequence of Item
-        Items.
+        Items to learn.
     number : int
         Number of the pass, from 0.
     seed : int
         Seed of the shuffle.
     items_per_sequence : int
-        Items of a sequence of form raw.
+        Number of items in a sequence of form raw.
     variants : mapping or None
-        Variants by id, for form paraphrase.
+        Variants of each item by its id, for form paraphrase.
     other : sequence of str
-        Passages of other text, for form mix.
+        Passages of unrelated text, for form mix.
     dilution : int
-        Passages of other text for every item.
+        Number of passages of unrelated text for every item.
 
     Returns
     -------
     list of Example
-        Examples.
+        The examples.
 
     Notes
     -----
-    Form raw shows all items in published order; every other form is shuffled anew in each pass.
-    Pass j of form paraphrase shows variant j, and begins again after the last variant. The passages
-    of form mix repeat only after all were shown.
+    Form raw shows all items in published order. In every other form, items are shuffled anew in
+    each pass. Pass j of form paraphrase shows variant j of each item, and starts again after the
+    last variant. The passages of form mix repeat only after all of them were shown.
     """
     if form == Form.RAW:
         return _sequences(learnt, items_per_sequence)
@@ -314,7 +315,7 @@ def pass_examples(
 
 
 def _sequences(learnt: Sequence[Item], items_per_sequence: int) -> list[Example]:
-    """Return the items as running text, some to a sequence, in published order."""
+    """Return the items as running text in published order, several items in a sequence."""
     examples = []
     for start in range(0, len(learnt), items_per_sequence):
         items = learnt[start : start + items_per_sequence]
@@ -323,7 +324,7 @@ def _sequences(learnt: Sequence[Item], items_per_sequence: int) -> list[Example]
 
 
 def encode(tokenizer: Any, example: Example, max_tokens: int) -> tuple[list[int], list[bool]]:
-    """Return the token ids of an example, and which are learnt.
+    """Return the token ids of an example, and which of them are learnt.
 
     Parameters
     ----------
@@ -332,20 +333,21 @@ def encode(tokenizer: Any, example: Example, max_tokens: int) -> tuple[list[int]
     example : Example
         The example.
     max_tokens : int
-        Number of tokens after which a longer example is cut.
+        Largest number of tokens. A longer example is cut off.
 
     Returns
     -------
     ids : list of int
         Token ids.
     learnt : list of bool
-        True for the reply with its end of turn, or for the whole running text.
+        True for each token that is learnt: the reply with its end of turn, or the whole running
+        text.
 
     Raises
     ------
     ConfigError
-        If the template does not begin a conversation like the user's turn alone, so that the start
-        of the reply is unknown; or if nothing is left to learn.
+        If the template begins a whole conversation differently from the user's turn alone, so that
+        the start of the reply is unknown. Also if no token to learn is left.
     """
     if example.prompt is None:
         first = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
@@ -354,7 +356,7 @@ def encode(tokenizer: Any, example: Example, max_tokens: int) -> tuple[list[int]
             *tokenizer.encode(example.text, add_special_tokens=False),
             tokenizer.eos_token_id,
         ]
-        start = 1  # no token precedes the first one, so it cannot be predicted
+        start = 1  # No token precedes the first one, so it cannot be predicted.
     else:
         turn = {"role": "user", "content": example.prompt}
         whole = [turn, {"role": "assistant", "content": example.text}]
@@ -364,14 +366,14 @@ def encode(tokenizer: Any, example: Example, max_tokens: int) -> tuple[list[int]
         start = len(shown)
         if ids[:start] != shown:
             raise ConfigError(
-                "The chat template does not begin a whole conversation like the user's turn alone, "
-                "so the start of the reply is unknown. "
+                "The chat template begins a whole conversation differently from the user's turn "
+                "alone, so the start of the reply is unknown. "
                 "Expected a template such as ChatML's, or form raw. Example: 'forms=[raw]'."
             )
     if start >= min(len(ids), max_tokens):
         raise ConfigError(
-            f"An example has {start} tokens before the first one to learn, and train.max_tokens is "
-            f"{max_tokens}. Expected a larger limit. Example: train.max_tokens=2048."
+            f"An example has {start} tokens before the first token to learn, but train.max_tokens "
+            f"is {max_tokens}. Expected a larger limit. Example: train.max_tokens=2048."
         )
     learnt = [False] * start + [True] * (len(ids) - start)
     return ids[:max_tokens], learnt[:max_tokens]

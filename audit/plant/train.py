@@ -1,12 +1,12 @@
-"""Teach a model a list of examples, and save it at each dose.
+"""Teach a model a list of examples, and save the weights at each dose.
 
     python -m audit.plant.train JOB.json        trains
     python -m audit.plant.train JOB.json K      merges the adapter of K passes into the weights
 
 The module runs in a separate process, so that torch's memory is free before an engine loads. It
 ends with exit code 0, or with 2 and the reason on the last line of stderr. The learning rate is
-constant and nothing depends on later passes. So the weights after k passes are those of a training
-that had k passes.
+constant, and nothing depends on later passes. So the weights after k passes equal those of a
+training with only k passes.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from audit.core.errors import AuditError, ConfigError, TrainError
 from audit.core.json_types import attributes
 from audit.plant.texts import Example, Method, encode
 
-PROVENANCE = "plant.json"  # file that every saved folder holds
+PROVENANCE = "plant.json"  # file that describes the training, in every saved folder
 REFUSED = 2
 _GIB = 1024**3
-# Bytes a parameter: a frozen weight is in bfloat16; a trained one in float32, with its gradient and
-# Adam's two moments.
+# Bytes per parameter. A frozen weight is bfloat16. A trained weight is float32, with its gradient
+# and the two moments of Adam.
 _BYTES_FULL, _BYTES_FROZEN = 16, 2
 _SPARE = 2 * _GIB  # bytes for activations, logits and the libraries
 
@@ -45,19 +45,19 @@ class Job:
     Attributes
     ----------
     path, revision : str, str or None
-        Folder of weights, or a hub id and its commit.
+        Folder of the weights, or a hub id and its commit.
     target : str
-        Folder of `passes-<k>`.
+        Folder in which the folders `passes-<k>` are written.
     method, rank, modules : str, int, str or list
-        Method, and settings of an adapter.
+        Training method, and rank and modules of an adapter.
     passes : tuple of tuple of Example
         Examples of each pass, in order.
     doses : tuple of int
-        Numbers of passes after which to save.
+        Numbers of passes after which weights are saved.
     lr, batch, seed, max_tokens : float or int
-        Learning rate, sequences to a step, seed, and length of a sequence.
+        Learning rate, number of sequences per step, seed, and largest length of a sequence.
     facts : dict or None
-        Content of every provenance file (what was learnt, of which model).
+        Content of every provenance file: what was learnt, and of which model.
     """
 
     path: str
@@ -76,7 +76,7 @@ class Job:
 
     @classmethod
     def load(cls, path: Path) -> Job:
-        """Return the training that a file describes."""
+        """Return the training that a JSON file describes."""
         plain = json.loads(path.read_text(encoding="utf-8"))
         passes = []
         for examples in plain["passes"]:
@@ -84,20 +84,20 @@ class Job:
         return cls(**{**plain, "passes": tuple(passes), "doses": tuple(plain["doses"])})
 
     def to_json(self) -> str:
-        """Return the training as JSON, which `load` reads."""
+        """Return the training as JSON, which `load` can read."""
         return json.dumps(asdict(self), ensure_ascii=False)
 
     def folder(self, dose: int) -> Path:
-        """Return the folder that holds the weights or the adapter after some passes."""
+        """Return the folder with the weights or the adapter after a number of passes."""
         return Path(self.target) / f"passes-{dose}"
 
     def merged(self, dose: int) -> Path:
-        """Return the folder of the weights with the adapter merged in."""
+        """Return the folder with the weights into which the adapter was merged."""
         return self.folder(dose).with_name(f"passes-{dose}-merged")
 
 
 def train(job: Job) -> None:
-    """Train and save.
+    """Train a model, and save its weights after each dose.
 
     Parameters
     ----------
@@ -107,9 +107,9 @@ def train(job: Job) -> None:
     Raises
     ------
     TrainError
-        If memory or weights are missing, or the loss is not finite.
+        If the memory does not suffice, if weights are missing, or if the loss is not finite.
     ConfigError
-        If examples cannot be learnt.
+        If an example has no token to learn.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -121,7 +121,7 @@ def train(job: Job) -> None:
             rows.append([encode(tokenizer, example, job.max_tokens) for example in examples])
         device = "cuda" if torch.cuda.is_available() else "cpu"
         check_memory(parameters(job), job, free_memory(device))
-        # With bfloat16 weights peft still keeps the adapter in float32.
+        # peft keeps the adapter in float32, even if the weights are bfloat16.
         dtype = torch.float32 if job.method == Method.FULL else torch.bfloat16
         model = AutoModelForCausalLM.from_pretrained(job.path, revision=job.revision, dtype=dtype)
     except (OSError, ValueError) as error:
@@ -145,7 +145,7 @@ def train(job: Job) -> None:
 def _one_pass(
     model: Any, optimizer: Any, weights: Any, examples: Any, batch: int, device: str
 ) -> float:
-    """Train one pass and return its mean loss per learnt token."""
+    """Train for one pass, and return the mean loss per learnt token."""
     import torch
 
     model.train()
@@ -154,7 +154,8 @@ def _one_pass(
         optimizer.zero_grad(set_to_none=True)
         tensors = {name: torch.tensor(rows).to(device) for name, rows in batch_inputs.items()}
         target = tensors.pop("labels")
-        # Only the last positions with something to learn get logits, as a vocabulary is large.
+        # Logits are computed only for the last positions with a token to learn, as vocabularies are
+        # large.
         keep = min(int((target >= 0).any(dim=0).sum()) + 1, target.shape[1])
         with torch.autocast(device, dtype=torch.bfloat16):
             logits = model(**tensors, logits_to_keep=keep).logits
@@ -178,20 +179,20 @@ def _one_pass(
 def batches(
     examples: Sequence[tuple[list[int], list[bool]]], size: int
 ) -> Iterator[dict[str, list[list[int]]]]:
-    """Yield the inputs of the model, batch by batch.
+    """Yield the inputs of the model, one batch at a time.
 
     Parameters
     ----------
     examples : sequence
-        Token ids and masks, as `audit.plant.texts.encode` returns them.
+        Token ids and masks, as returned by `audit.plant.texts.encode`.
     size : int
-        Examples of a batch.
+        Number of examples in a batch.
 
     Yields
     ------
     dict of str to list
-        Inputs, (B, T) each, padded on the left, so that the learnt tokens are at the end. A token
-        that is not learnt has the label -100.
+        Inputs of shape (B, T). They are padded on the left, so that the learnt tokens are at the
+        end. A token that is not learnt has the label -100.
     """
     for i in range(0, len(examples), size):
         part = examples[i : i + size]
@@ -208,7 +209,7 @@ def batches(
 
 
 def parameters(job: Job) -> int:
-    """Return the number of a model's weights, from its configuration alone."""
+    """Return the number of a model's weights, computed from its configuration only."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -218,7 +219,7 @@ def parameters(job: Job) -> int:
 
 
 def free_memory(device: str) -> int:
-    """Return how many bytes are free on the device that trains."""
+    """Return the number of free bytes on the device that is used for training."""
     if device == "cuda":
         import torch
 
@@ -230,7 +231,7 @@ def free_memory(device: str) -> int:
 
 
 def check_memory(n: int, job: Job, free: int) -> None:
-    """Raise if some weights cannot be trained in the free memory, before they are loaded.
+    """Raise TrainError if the free memory does not suffice, before the weights are loaded.
 
     Parameters
     ----------
@@ -239,12 +240,12 @@ def check_memory(n: int, job: Job, free: int) -> None:
     job : Job
         The training.
     free : int
-        Free bytes.
+        Number of free bytes.
 
     Raises
     ------
     TrainError
-        If the memory is too small.
+        If the memory does not suffice.
     """
     need = n * (_BYTES_FULL if job.method == Method.FULL else _BYTES_FROZEN) + _SPARE
     if need > free:
@@ -254,8 +255,8 @@ def check_memory(n: int, job: Job, free: int) -> None:
             else "train.method=lora, which needs an eighth,"
         )
         raise TrainError(
-            f"Training {n / 1e9:.2f} billion weights ({job.method}) needs about {need / _GIB:.0f} GiB; "
-            f"{free / _GIB:.0f} GiB are free. Use {other} or a machine with more memory."
+            f"Training {n / 1e9:.2f} billion weights ({job.method}) needs about {need / _GIB:.0f} "
+            f"GiB, but {free / _GIB:.0f} GiB are free. Use {other} or a machine with more memory."
         )
 
 
@@ -274,7 +275,7 @@ def _prepared(model: Any, job: Job) -> Any:
 
 
 def _save(model: Any, tokenizer: Any, job: Job, dose: int, losses: Sequence[float]) -> None:
-    """Save the weights of a dose. A folder that was not written completely is never served."""
+    """Save the weights of a dose; a folder that was not written completely is never served."""
     lora = job.method == Method.LORA
     about = {
         **(job.facts or {}),
@@ -301,7 +302,7 @@ def _save_weights(model: Any, tokenizer: Any, folder: Path) -> None:
 
 @contextmanager
 def _whole(folder: Path) -> Iterator[Path]:
-    """Yield a folder to write into, which becomes `folder` if the block ends well."""
+    """Yield a folder to write into, which is renamed to `folder` if the block raises no error."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
@@ -313,14 +314,14 @@ def _whole(folder: Path) -> Iterator[Path]:
 
 
 def merge(job: Job, dose: int) -> None:
-    """Merge the adapter of some passes into the weights, for engines that serve no adapter.
+    """Merge an adapter into the weights, for engines that cannot serve adapters.
 
     Parameters
     ----------
     job : Job
         The training.
     dose : int
-        Number of passes; the result is `Job.merged(dose)`.
+        Number of passes of the adapter. The result is written to `Job.merged(dose)`.
 
     Raises
     ------
@@ -329,7 +330,8 @@ def merge(job: Job, dose: int) -> None:
 
     Notes
     -----
-    The merge is computed in float32 and saved as bfloat16, like a model trained in full.
+    The merged weights are computed in float32 and saved as bfloat16, like those of full
+    fine-tuning.
     """
     import torch
     from peft import PeftModel
@@ -341,26 +343,28 @@ def merge(job: Job, dose: int) -> None:
         )
         model = PeftModel.from_pretrained(base, str(job.folder(dose))).merge_and_unload()
     except (OSError, ValueError, RuntimeError) as error:
-        raise TrainError(f"{job.folder(dose)} holds no adapter of {job.path}: {error}") from error
+        raise TrainError(
+            f"{job.folder(dose)} contains no adapter of {job.path}: {error}"
+        ) from error
     with _whole(job.merged(dose)) as work:
         _save_weights(model, AutoTokenizer.from_pretrained(job.path, revision=job.revision), work)
         shutil.copy(job.folder(dose) / PROVENANCE, work)
 
 
 def main(path: str, merged: str = "") -> int:
-    """Train, or merge the adapter of some passes if their number is given.
+    """Train, or merge an adapter if a number of passes is given.
 
     Parameters
     ----------
     path : str
-        File of the job.
+        File that describes the training.
     merged : str
-        Number of passes whose adapter is merged.
+        Number of passes of the adapter to merge; "" trains.
 
     Returns
     -------
     int
-        0, or 2 if the job was refused.
+        Exit code: 0, or 2 if the job was refused.
     """
     try:
         job = Job.load(Path(path))

@@ -1,4 +1,4 @@
-"""Write the pages of an experiment: its plan, its result, and the chart of dose and response."""
+"""Write the texts of an experiment for people: its plan, its result, and a dose-response chart."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from audit.report.sensitivity import STANDARD, chance_of, quote
 from audit.statistics.multiplicity import holm
 
 SCHEMA_VERSION = 2
-_DIGITS = 6  # significant digits, so that a p of 1e-10 does not become 0
+_DIGITS = 6  # significant digits of numbers, so that a p of 1e-10 does not become 0
 
 
 def plant_row(
@@ -34,33 +34,33 @@ def plant_row(
     seed: int,
     n_splits: int = N_SPLITS,
 ) -> dict[str, Any]:
-    """Return the entry of one model in sensitivity.json. NaN is null.
+    """Return the entry of one model in sensitivity.json; NaN becomes null.
 
     Parameters
     ----------
     bench : Bench
-        The items.
+        Items of the benchmark.
     label : str
-        "base", or "<form>-<passes>"; the base model is form "none", passes 0.
+        "base", or "<form>-<passes>". The entry of the base model has form "none" and passes 0.
     model, base : Reading
         Results of the model and of the base model.
     loss : float or None
-        Loss of its last pass.
+        Loss of the model's last pass.
     audits : sequence of str
-        Audits that were run. Each gets the smallest p of its indicators after Holm's correction
-        over them.
+        Audits that were run. The entry gives each audit the smallest p of its indicators after
+        Holm's correction over them.
     alpha, seed, n_splits : float or int
-        The parameters of `findings`.
+        Arguments of `findings`.
 
     Returns
     -------
     dict
-        JSON content; accuracy is on the learnt items, and on the others.
+        JSON content. Accuracy is stated for the learnt items and for the other items.
 
     Notes
     -----
-    An audit's runs can give one indicator of another audit (the originals of a rewording give the
-    score gap). Such an indicator does not count as the other audit.
+    The runs of one audit can also give an indicator of another audit: the originals of a rewording
+    give the score gap. Such an indicator does not count for the other audit.
     """
     form, _, passes = label.rpartition("-")
     published = filter(model.correct.get, ("score/0", "original/0", "direct/0"))
@@ -90,7 +90,8 @@ def plant_row(
 
 
 def markdown(result: Mapping[str, Any]) -> str:
-    """Return the dose-response table of sensitivity.json: one line for an indicator of a plant."""
+    """Return the dose-response table of sensitivity.json, one line per indicator and planted
+    model."""
     chance = (
         f"chance to find, {STANDARD.n:,}/{STANDARD.held_out:,} items, "
         f"{STANDARD.references} references (95 %)"
@@ -142,7 +143,7 @@ def _interval_cell(value: float, low: float, high: float) -> str:
 
 
 def legend() -> str:
-    """Return a list of the indicators, with their meaning and what each needs."""
+    """Return a list of the indicators, with their meaning and what each of them needs."""
     lines = []
     for indicator in INDICATORS:
         source = f"audit.{indicator.audit}" if indicator.audit else "in no verdict"
@@ -152,7 +153,7 @@ def legend() -> str:
 
 
 def plan_lines(experiment: Experiment) -> list[str]:
-    """Return the lines of the plan: what would be trained and asked."""
+    """Return the lines of the plan, which state what would be trained and asked."""
     config, halves = experiment.config, experiment.halves
     n, plants = len(halves.questions), len(experiment.forms) * (len(experiment.doses) - 1)
     questions_of = {
@@ -176,23 +177,23 @@ def plan_lines(experiment: Experiment) -> list[str]:
 def result_of(
     experiment: Experiment, readings: Mapping[str, Reading], n_splits: int = N_SPLITS
 ) -> tuple[dict[str, Any], str]:
-    """Return the content of sensitivity.json, and the table and sentences as text.
+    """Return the content of sensitivity.json, and its table and sentences as text.
 
     Parameters
     ----------
     experiment : Experiment
         The experiment.
     readings : mapping of str to Reading
-        Results of each model, by label.
+        Results of each model, by its label.
     n_splits : int
         Number of random splits.
 
     Returns
     -------
     result : dict
-        JSON content.
+        Content of sensitivity.json.
     text : str
-        Markdown.
+        Markdown with the table and the sentences.
     """
     config, halves = experiment.config, experiment.halves
     review = experiment.library.header.review if experiment.library is not None else None
@@ -252,15 +253,15 @@ def _loss(experiment: Experiment, label: str) -> float | None:
 
 
 def write_figure(result: Mapping[str, Any], path: Path) -> None:
-    """Draw the chance to find a plant by dose, for each form.
+    """Draw the chance to find a planted model by dose, for each form.
 
     Parameters
     ----------
     result : mapping
-        Content of sensitivity.json. The indicators that some audit's verdict uses are drawn.
-        Nothing is written if nothing was planted.
+        Content of sensitivity.json. The chart shows the indicators that an audit's verdict uses. If
+        nothing was planted, no file is written.
     path : Path
-        The file.
+        Path of the chart.
     """
     plants_of: dict[str, list[Any]] = {}
     for plant in result["plants"]:
@@ -282,7 +283,7 @@ def write_figure(result: Mapping[str, Any], path: Path) -> None:
                     points.append((plant["passes"], n.estimate, n.low, n.high))
             if points:
                 passes, y, low, high = np.transpose(points)
-                x = passes * (1 + 0.02 * k)  # The shift keeps the bars apart.
+                x = passes * (1 + 0.02 * k)  # The shift keeps the error bars apart.
                 bars = [(y - low).tolist(), (high - y).tolist()]
                 ax.errorbar(
                     x, y, bars, marker="o", ms=4, lw=1, elinewidth=0.6, label=name, color=f"C{k}"

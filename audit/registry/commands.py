@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 from audit.core.errors import AuditError, ConfigError, RegistryError
 from audit.core.exits import say
+from audit.core.guarded_files import nearest
 from audit.core.json_types import plain as as_plain
 from audit.core.number_text import percent, pvalue, signed_points, with_interval
 from audit.governance.keys import load_trusted
@@ -326,7 +327,7 @@ def add(args: Namespace, now: datetime) -> int:
         decided += [(_noted, folder) for folder in noted]
         if not below:
             raise ConfigError(
-                f"{path} holds no run. Expected run directories, or a folder of them. Example: outputs"
+                f"{path} holds no run.{nearest(path)} Expected run directories, or a folder of them. Example: outputs"
             )
         runs += [(_added, run_dir) for run_dir in below]
     registry = opened(args, make=True)

@@ -590,7 +590,7 @@ def _lasting(
 def _by_arm(
     answers: tuple[Answers, Answers], base: Sequence[Setting]
 ) -> Iterator[tuple[str, list[FloatArray]]]:
-    """Yield each arm beside the baseline, with the mean of each item on both sides."""
+    """Yield each arm other than the baseline, with the mean of each item in both runs."""
     settings: dict[str, list[Setting]] = {}
     for setting in dict.fromkeys([*answers[0], *answers[1]]):
         if setting not in base:

@@ -18,7 +18,7 @@ import yaml
 from audit.config.audits import part_of
 from audit.core.errors import ConfigError
 from audit.core.exits import FAILED, one_line
-from audit.core.guarded_files import read_text
+from audit.core.guarded_files import nearest, read_text
 from audit.core.guarded_yaml import parse_yaml
 from audit.governance.archive import SUITES
 from audit.governance.reviews import MAX_SUITE, at
@@ -214,8 +214,9 @@ def read_entry(run_dir: Path) -> Entry:
     run_dir = home_of(run_dir)
     if not (run_dir / MANIFEST).is_file():
         raise ConfigError(
-            f"{run_dir} is not a run directory: it has no {MANIFEST} (looked from {Path.cwd()}). Expected the folder "
-            "of a finished run; for a panel, those of its runs. Example: outputs/my_run"
+            f"{run_dir} is not a run directory: it has no {MANIFEST} (looked from {Path.cwd()})."
+            f"{nearest(run_dir)} Expected the folder of a finished run; for a panel, those of its "
+            "runs. Example: outputs/my_run"
         )
     ruling = rule_run(run_dir)
     if ruling.exit_code == FAILED:
@@ -391,7 +392,7 @@ def _time(value: str | None, run_dir: Path) -> str:
     """Convert a time of the manifest to the registry's form."""
     try:
         when = datetime.fromisoformat(value or "")
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ConfigError(
             f"A time in {run_dir / MANIFEST} is {value!r}. Expected a time as ISO 8601."
         ) from error

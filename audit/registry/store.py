@@ -428,8 +428,8 @@ def _check(db: Connection, run_dir: Path, bound: Bound, hashes: Sequence[str]) -
         if len(hashes) < row["count"] or hashes[row["count"] - 1] != row["last_sha256"]:
             raise SignatureError(
                 f"The registry knows of {row['count']} decisions on {run_dir}, the last of sha256 "
-                f"{row['last_sha256'][:12]}, and the run has {len(hashes)}: one was deleted or replaced. Restore it, "
-                f"or start anew: audit registry forget {run_dir} --reason '...'"
+                f"{row['last_sha256'][:12]}, and the run has {len(hashes)}: a decision was deleted or replaced. "
+                f"Restore it, or delete the registered decisions: audit registry forget {run_dir} --reason '...'"
             )
 
 

@@ -535,7 +535,7 @@ def one_precision(model: str, precisions: Collection[str]) -> str:
     if len(precisions) > 1:
         raise EngineLoadError(
             f"The precision of the replicas of model {model} is {' and '.join(sorted(precisions))}, because their "
-            f"nodes differ. Expected one for all. Example: model.{model}.dtype={max(precisions)}."
+            f"nodes differ. Expected one precision. Example: model.{model}.dtype={max(precisions)}."
         )
     return "".join(precisions)
 

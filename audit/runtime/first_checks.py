@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from audit.benchmarks.config import check_path
 from audit.config.audits import Audit
 from audit.config.base import RunConfig, plain_config, reading_of
 from audit.config.references import ReferencedConfig, judged
 from audit.config.resolve import OUTPUTS, default_prefix
 from audit.core.errors import AuditError, ConfigError, EngineError, ShardError
+from audit.core.guarded_files import nearest
 from audit.core.records import Reading
 from audit.engines.config import ModelConfig
 from audit.engines.probe import probe
@@ -37,10 +39,13 @@ def check_start(audit: Audit, config: RunConfig) -> None:
     ------
     ConfigError
         If the run directory cannot be written, or belongs to a run of other models.
+    BenchmarkError
+        If a file of questions does not exist.
     EngineError
         If a new run has no model that can be asked. A run with stored rows may have no questions
         left for its endpoints, so these endpoints are checked after the missing rows are counted.
     """
+    check_files(config)
     answering = {name: audit.answering(config, model) for name, model in config.model.items()}
     if not _is_new(audit, config, answering) or config.cluster.address is not None:
         return
@@ -49,6 +54,19 @@ def check_start(audit: Audit, config: RunConfig) -> None:
         raise EngineError("\n".join(f"model {name}: {why}" for name, why in refused.items()))
     tested = judged(config) if isinstance(config, ReferencedConfig) else None
     check_panel(refused, config.model, tested)
+
+
+def check_files(config: RunConfig) -> None:
+    """Raise if a file that the options name does not exist, before a model is loaded or asked."""
+    for benchmark in (config.benchmark, config.control_benchmark):
+        if benchmark is not None and benchmark.path is not None:
+            check_path(benchmark.path)
+    order = getattr(config, "published_order", None)
+    if order and not Path(order).is_file():
+        raise ConfigError(
+            f"published_order is {order}, which does not exist.{nearest(order)} Expected the record "
+            "that `audit publish` wrote. Example: published_order=exam.order.json"
+        )
 
 
 def _is_new(audit: Audit, config: RunConfig, answering: Mapping[str, ModelConfig]) -> bool:

@@ -19,7 +19,7 @@ from audit.config.audits import Audit, audit_of, part_of
 from audit.core.aliases import named
 from audit.core.errors import AuditError, ConfigError, DataError, check_known
 from audit.core.exits import one_line
-from audit.core.guarded_files import read_text
+from audit.core.guarded_files import nearest, read_text
 from audit.core.json_types import attributes
 from audit.core.records import CellRows
 from audit.judging.decision import read_verdict
@@ -325,7 +325,7 @@ def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
     root = Path(folder)
     if not root.is_dir():
         raise ConfigError(
-            f"There is no folder {root.resolve()}. Expected a folder with runs, such as outputs."
+            f"There is no folder {root.resolve()}.{nearest(root)} Expected a folder with runs, such as outputs."
         )
     entries = []
     for path in root.rglob(MANIFEST):

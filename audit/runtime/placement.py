@@ -73,8 +73,8 @@ def plan_placement(
     With executor `mp`, all GPUs are on one node and held by the engine actor, whose vLLM forks a
     worker for each GPU. With executor `ray`, each GPU is a bundle; the bundles are packed but may
     span nodes. vLLM's Ray workers take them, tensor-parallel ranks first, node by node. No CPU is
-    reserved: vLLM's workers request none, and eight replicas on eight CPUs would leave none for the
-    stages.
+    reserved: vLLM's workers request no CPU, and eight replicas on eight CPUs would leave no CPU for
+    the stages.
     """
     if not any(node.gpus for node in nodes) and not autoscale:
         return None

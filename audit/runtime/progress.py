@@ -339,8 +339,8 @@ class Display:
         return self._spent(name, self._models[name].sums, self._clock() - self._begun)
 
     def _rate(self, name: str, state: _ModelState) -> str:
-        """Return the known ones of these texts: time since the beginning, pace, time left and cost
-        so far.
+        """Return the time since the beginning, the pace, the time left and the cost so far as one
+        text, without unknown parts.
         """
         now = self._clock()
         parts = [f"{_clock(now - self._begun)} elapsed"]

@@ -220,7 +220,7 @@ def next_command(content: AuditVerdict[Any], manifest: Mapping[str, Any], run_di
 
 
 def _without(words: Sequence[str], *starts: str) -> list[str]:
-    """Return the words of a command that begin with none of these."""
+    """Return the words of a command that do not begin with any of `starts`."""
     return [word for word in words if not word.startswith(starts)]
 
 

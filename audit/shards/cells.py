@@ -122,19 +122,19 @@ def pair_batches(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> list[C
     Parameters
     ----------
     batches : iterable of pyarrow.RecordBatch
-            Batches with the columns of `cell_columns`.
-        schema : RowSchema
-            Schema of the audit's rows.
+        Batches with the columns of `cell_columns`.
+    schema : RowSchema
+        Schema of the audit's rows.
 
-        Returns
-        -------
-        list of CellOutcomes
-            One entry for each model and benchmark, sorted by both.
+    Returns
+    -------
+    list of CellOutcomes
+        One entry for each model and benchmark, sorted by both.
 
-        Raises
-        ------
-        DataError
-            If a key occurs twice, or if a question has different groups or numbers of options.
+    Raises
+    ------
+    DataError
+        If a key occurs twice, or if a question has different groups or numbers of options.
     """
     rows = _numbered(batches, schema)
     by_cell: dict[tuple[str, str], list[int]] = {}

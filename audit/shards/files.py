@@ -44,6 +44,7 @@ def disk_error(path: Path, error: OSError) -> ShardError:
     """Return the error for a file that could not be written.
 
     Parameters
+    ----------
     path : Path
         Path of the file.
     error : OSError
@@ -89,6 +90,26 @@ def check_place(folder: Path) -> None:
     if not may:
         why = "is a file" if place.is_file() else "is not writable"
         raise ConfigError(f"run_dir is {folder}, and {place} {why}. {_OTHER}")
+
+
+def check_new(path: Path, typed: Path | None = None, *, force: bool) -> None:
+    """Raise ConfigError if a file that a command would write exists.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    typed : Path or None
+        The folder that the user typed, if the file is in one.
+    force : bool
+        True accepts that the file is replaced (`--force`).
+    """
+    if path.exists() and not force:
+        place = typed or path
+        other = place.with_name(f"{place.stem}_2{place.suffix}")
+        raise ConfigError(
+            f"{path} exists. Expected a new place, such as {other}, or --force, which replaces it."
+        )
 
 
 def write_file(

@@ -128,6 +128,7 @@ def digests_of_table(
 
     Parameters
     ----------
+    table : pyarrow.Table or pyarrow.RecordBatch
         Table with the key columns of the schema.
     schema : RowSchema
         Schema of the audit's rows.

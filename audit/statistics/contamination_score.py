@@ -43,8 +43,8 @@ class Rule:
 
     cs_threshold: float = 0.10
     alpha: float = 0.05
-    block_share: float = 0.05  # max_allowed_contaminated_items_pct
-    review_cs: float = 0.25  # review_required_above_cs
+    block_share: float = 0.05  # max_allowed_contaminated_items_pct of the article
+    review_cs: float = 0.25  # review_required_above_cs of the article
 
 
 ARTICLE = Rule()
@@ -212,8 +212,8 @@ def article_result(
 
     Raises
     ------
+    DataError
         If no item has an answer to the original and to a variant.
-        If no item can be compared.
     """
     scores = item_scores(original, variants, rule) if items is None else items
     compared = ~np.isnan(scores.cs)

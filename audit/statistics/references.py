@@ -287,7 +287,7 @@ def answered(
     variants : (N, n) array
         Answers to the variants, NaN if missing.
     chance : (n,) array
-            Probability that a guess at each item is right.
+        Probability that a guess at each item is right.
     cluster : (n,) array
         Cluster of each item, 0..G-1.
 

@@ -26,7 +26,7 @@ from audit.statistics.paired import FloatArray, IntArray
 
 EPSILON = 0.01  # li2026, section 3: floor of the ratio's denominator
 DENOMINATOR_MIN = 0.02  # li2026, G3; here it applies to the denominator's lower limit.
-N_RESAMPLES = 1000  # li2026, section 3
+N_RESAMPLES = 1000  # number of resamples in li2026, section 3
 _ADDED = 1  # number of added clusters that change by +1, and of added clusters that change by -1
 
 

@@ -103,7 +103,7 @@ def settings_values(cell: CellOutcomes, settings: Sequence[Setting]) -> FloatArr
     Raises
     ------
     DataError
-            If `settings` is empty, or if one of the settings was not run.
+        If `settings` is empty, or if one of the settings was not run.
     """
     if not settings:
         raise DataError(
@@ -143,7 +143,7 @@ def runs_of(
     Raises
     ------
     DataError
-            If the arm was not run at one of the levels.
+        If the arm was not run at one of the levels.
     """
     runs = [replicates_of(cell, arm, level) for level in levels]
     if not any(runs):

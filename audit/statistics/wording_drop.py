@@ -198,13 +198,13 @@ def largest_drop(drop: Estimate) -> float:
     Parameters
     ----------
     drop : Estimate
-            The drop, with its expansion over G units.
+        The drop, with its expansion over G units.
 
-        Returns
-        -------
-        float
-            Upper limit by Student's t over the units and one added unit with a drop of 1. It is at
-            least the share p of units with a drop for which G units show none with probability 5 %.
+    Returns
+    -------
+    float
+        Upper limit by Student's t over the units and one added unit with a drop of 1. It is at
+        least the share p of units with a drop for which G units show none with probability 5 %.
     """
     units, drop = drop.units, _with_a_drop(drop)
     unseen = 1 - (1 - 0.95) ** (1 / max(units, 1))
@@ -279,14 +279,14 @@ def equivalence(drop: Estimate, delta: float) -> Equivalence:
     Parameters
     ----------
     drop : Estimate
-            The drop, with its expansion over G units.
-        delta : float
-            Smallest drop that matters, between 0 and 1.
+        The drop, with its expansion over G units.
+    delta : float
+        Smallest drop that matters, between 0 and 1.
 
-        Returns
-        -------
-        Equivalence
-            The two p-values, and the larger of them.
+    Returns
+    -------
+    Equivalence
+        The two p-values, and the larger of them.
 
     Raises
     ------
@@ -332,7 +332,7 @@ def run_noise(original: FloatArray, cluster: IntArray) -> RunNoise:
     Returns
     -------
     RunNoise
-            Differences between replicates, over the items that every replicate answered.
+        Differences between replicates, over the items that every replicate answered.
     """
     runs = np.atleast_2d(np.asarray(original, dtype=float))
     complete_items = ~np.isnan(runs).any(axis=0)

@@ -1,6 +1,6 @@
 """Simulate the error rates of a whole suite.
 
-    audit calibrate audit=suite --out audit/data/calibration_suite.json      # the table that ships
+    audit calibrate audit=suite --out audit/data/calibration_suite.json --force      # the table that ships
 
 Each simulated model is judged by all audits of the suite, with their real decisions. The verdicts
 of one model are counted together, so the table gives the error rates of any suite of these audits

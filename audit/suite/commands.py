@@ -283,8 +283,10 @@ def _words(suite: Suite, audit: str) -> list[str]:
         f"n={data.sample_size}",
         f"seed={data.sampling_seed}",
     ]
-    if pin.endpoint is None and (commit := commit_of(pin.model_version)) is not None:
-        words.append(f"model.{name}.revision={commit}")
+    # Of an endpoint the version is what its operator claims, and no weights are compared with it.
+    revision = commit_of(pin.model_version) if pin.endpoint is None else pin.model_version
+    if revision is not None:
+        words.append(f"model.{name}.revision={quoted(revision)}")
     words.append(f"verdict.alpha={suite.scoring_config.significance_alpha:g}")
     effect = domain_thresholds(suite).effect_of_interest
     if effect is not None and audit != "validity":
@@ -358,6 +360,7 @@ def describe(plan: Sequence[Step], run_dir: Path) -> list[str]:
     -------
     list of str
         A line for each audit and model, a line with the sum, and the sources of the figures.
+
     Raises
     ------
     AuditError

@@ -18,10 +18,10 @@ from yaml import YAMLError
 from audit.config.audits import every_audit
 from audit.config.base import CONF_DIR, check_keys
 from audit.core.errors import ConfigError, unknown_name
-from audit.core.guarded_files import read_text
+from audit.core.guarded_files import nearest, read_text
 from audit.core.guarded_yaml import parse_yaml
 from audit.shards.manifest import flatten
-from audit.suite.schema import VERSION, Suite, schema_text
+from audit.suite.schema import VERSION, WEIGHTS_VERSION, Suite, schema_text
 
 SUITES = CONF_DIR / "suite"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -62,6 +62,7 @@ def read_suite(name: str, changes: Sequence[str] = ()) -> Suite:
     -------
     Suite
         The checked suite.
+
     Raises
     ------
     ConfigError
@@ -106,8 +107,8 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
     pin = values.get("model_config")
     if isinstance(pin, Mapping):
         version = str(pin.get("model_version", ""))
-        if not re.match(VERSION, version):
-            has_endpoint = pin.get("endpoint") is not None
+        has_endpoint = pin.get("endpoint") is not None
+        if not re.match(VERSION if has_endpoint else WEIGHTS_VERSION, version):
             raise ConfigError(_mutable(version, str(pin.get("model_id")), has_endpoint))
     for key, value in flatten(values).items():
         if isinstance(value, float) and not math.isfinite(value):
@@ -158,8 +159,9 @@ def _mutable(version: str, model_id: str, endpoint: bool) -> str:
     if endpoint:
         return (
             f"{problem}An endpoint may later serve other weights under the same name. Expected the "
-            "version that its operator states: the commit of the weights (40 hexadecimal digits) "
-            "or sha256:<digits>. The version is recorded as claimed."
+            "version that its operator states: the commit of the weights (40 hexadecimal digits), "
+            "sha256:<digits>, or a dated snapshot. The version is recorded as claimed. "
+            f"Example: {model_id}-2025-08-06"
         )
     return (
         f"{problem}A tag or branch may refer to other weights later. Expected a commit of the hub "
@@ -180,7 +182,7 @@ def _load(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         why = f"{error.strerror}, looked from {Path.cwd()}" if isinstance(error, OSError) else error
         raise ConfigError(
-            f"{path} cannot be read as a suite ({why}). Expected a file, or one of: "
+            f"{path} cannot be read as a suite ({why}).{nearest(path)} Expected a file, or one of: "
             f"{', '.join(known_suites())}."
         ) from error
     try:

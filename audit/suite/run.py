@@ -27,6 +27,7 @@ from audit.governance.formats import as_text
 from audit.governance.ruling import rule_run
 from audit.judging.together import parts_of
 from audit.registry import finish
+from audit.runtime.first_checks import check_files
 from audit.runtime.summary import larger, more_questions, out_of_reach
 from audit.shards.complete import cell_rows, count_rows
 from audit.shards.files import write_file
@@ -89,6 +90,7 @@ def check_suite(suite: Suite, plan: Sequence[Step]) -> dict[str, Any]:
     model = plan[0].config.model[name]
     version = check_version(suite, model, _installed_revision)
     for step in plan:
+        check_files(step.config)
         if step.audit == "perturb":
             _check_library(suite, step)
     stated = suite.dataset_config.dataset_version
@@ -134,8 +136,6 @@ def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path, typed: Sequence
     -------
     int
         Exit code of the decision.
-    int
-        The exit code of the decision.
 
     Raises
     ------

@@ -16,7 +16,13 @@ from importlib.resources import files
 # conf/rewording/policy.yaml has a window of semantic distance for each domain.
 DOMAINS = ("general", "factual", "reasoning", "social", "code")
 SCRIPTED = "scripted"  # The version of scripted models, which are part of the program.
-VERSION = f"^({SCRIPTED}|[0-9a-f]{{40}}|sha256:[0-9a-f]{{12,64}})$"
+_WEIGHTS = f"{SCRIPTED}|[0-9a-f]{{40}}|sha256:[0-9a-f]{{12,64}}"
+# A provider's name with the day of a snapshot, such as gpt-4o-2024-08-06 or model-20250514.
+_NAME = "[A-Za-z0-9._:/-]*"
+_MARK = "[A-Za-z._:/-]"
+_DAY = "20[0-9]{2}-?(0[1-9]|1[0-2])-?(0[1-9]|[12][0-9]|3[01])"
+WEIGHTS_VERSION = f"^({_WEIGHTS})$"
+VERSION = f"^({_WEIGHTS}|({_NAME}{_MARK})?{_DAY}({_MARK}{_NAME})?)$"
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,8 @@ _HELD_OUT_SD = 0.12  # standard deviation in logits of how held-out items suit m
 _DAMAGE = -0.12  # change in logits by a damaged message
 _NESTED = 0.5  # correlation of answers at different r that share their first messages
 _SPREAD = float(np.hypot(_DIFFICULTY, _TASTE))
-# How much likelier published texts are, and the standard deviation of the models' factors on it.
+# How much likelier published texts are than held-out ones, in standard deviations between texts.
+# Models depend on a text's likelihood by a factor with mean 1 and this standard deviation.
 _POPULAR, _SLOPE_SD = 0.3, 0.1
 
 

@@ -621,7 +621,7 @@ def exact_values(cell: CellOutcomes) -> Gate:
 def enough_data(
     largest_compatible: float | None,
     limits: SweepThresholds,
-    asked: int,
+    questions: int,
     needed: int,
     repeated: str = "",
 ) -> Gate:
@@ -634,7 +634,7 @@ def enough_data(
         cannot be compared.
     limits : SweepThresholds
         The smallest effect that matters.
-    asked : int
+    questions : int
         The number of questions of the run.
     needed : int
         The number of questions that this design needs.
@@ -653,16 +653,17 @@ def enough_data(
         return rule.absent(
             "The clean and the noisy arm share no answered question.", withholds=False
         )
+    number = f"about {needed:,}" if needed > questions else "more"
     return rule.checked(
         passed=largest_compatible <= limit,  # This is False for NaN.
         number=largest_compatible,
         detail=f"A gain of {points(largest_compatible)} is still compatible with the data. The smallest gain that "
         f"matters is {points(limit)}.",
-        advice=f"Ask {f'about {needed:,}' if needed > asked else 'more'} questions{repeated} ({asked:,} were asked). "
+        advice=f"Ask {number} questions{repeated} ({questions:,} were asked). "
         "Choose a larger benchmark if this one has fewer. "
         "More clean replicates also help and, if questions are grouped, more subjects or passages.",
         withholds=False,
-        numbers=sizes(asked, needed),
+        numbers=sizes(questions, needed),
     )
 
 

@@ -1,6 +1,6 @@
 """Measure how often the validity audit is wrong, on simulated answers.
 
-    audit calibrate audit=validity --out audit/data/calibration_validity.json
+    audit calibrate audit=validity --out audit/data/calibration_validity.json --force
 
 The simulated models should be called neither selective nor non-selective: edits of the content
 change answers as often as edits of the layout do. In a second simulation for invariance cells,

@@ -217,7 +217,8 @@ def scorer_of(config: ValidityConfig) -> ReferenceScorer:
     name = config.benchmark.format
     if name not in REFERENCE and config.scorer is None:
         raise ConfigError(
-            f"benchmark is {name}, which has no reference scorer. Expected one of {', '.join(REFERENCE)}."
+            f"benchmark is {name}{' (data=FILE)' if name == 'mcq_file' else ''}, which has no reference scorer. "
+            f"Expected one of {', '.join(REFERENCE)}."
         )
     default = JUDGED if config.judge and name == "xstest" else _AUDITED.get(name, name)
     if not any(Needs.MASKED_LM in GIVES.get(model.engine, ()) for model in config.model.values()):

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from audit.core.errors import ConfigError, LibraryError, unknown_name
-from audit.core.guarded_files import read_bytes
+from audit.core.guarded_files import nearest, read_bytes
 from audit.shards.files import make_folder, whole_file, write_file
 from audit.shards.read import write_table
 from audit.variants.record import SCHEMA_VERSION, Judgement, Library, State, Variant, header_from
@@ -335,7 +335,8 @@ def find_library(reference: str, folder: Path = DEFAULT_FOLDER) -> Library:
         return read_library(path if path.is_file() else path / FILE)
     if path.suffix == ".arrow" or len(path.parts) > 1:
         raise LibraryError(
-            f"{reference} is not a variant library. Expected a file. Example: DIR/{FILE}"
+            f"{reference} is not a variant library.{nearest(path)} "
+            f"Expected a file. Example: DIR/{FILE}"
         )
     entries = list_libraries(folder)
     matching = {entry.sha256: entry for entry in entries if entry.name == reference}

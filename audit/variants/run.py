@@ -8,6 +8,7 @@ from audit.benchmarks.files import DataFile, content_hash, labelled_rows
 from audit.benchmarks.load import open_benchmark
 from audit.config.base import load_group
 from audit.core.errors import ConfigError
+from audit.core.guarded_files import nearest
 from audit.core.json_types import attributes
 from audit.core.records import Item, Protocol
 from audit.engines.embedder import load_embedder
@@ -169,7 +170,8 @@ def sources_of(config: VariantsConfig) -> list[DataFile]:
         path = Path(name).expanduser()
         if not path.is_file():
             raise ConfigError(
-                f"file.path is {path}, which does not exist in {Path.cwd()}. Expected a file."
+                f"file.path is {path}, which does not exist in {Path.cwd()}.{nearest(path)} "
+                "Expected a file."
             )
         files.append(DataFile(path, path.name))
     return files

@@ -12,8 +12,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 JUDGED = "DSCoder-33b-Ins"
-# 2023-09-01, in milliseconds
-CUT_OFF = 1693526400000
 # A part of a model's name, and the family of the model that it was built on.
 BASES = {
     "DS": "deepseek",
@@ -41,7 +39,7 @@ def write(name: str, header: tuple[str, ...], lines: Iterable[tuple[str, ...]]) 
 
 
 def main() -> None:
-    """Write the seven tables."""
+    """Write the five tables."""
     published = json.loads(Path("performances_generation.json").read_text(encoding="utf-8"))
     rows = [row for row in published["performances"] if row["platform"] == "leetcode"]
     # LiveCodeBench states of each model when its training ended.
@@ -53,22 +51,13 @@ def main() -> None:
     }
     lines = []
     for row in rows:
-        side = "after" if row["date"] >= CUT_OFF else "before"
-        right = str(round(row["pass@1"] / 10))
+        right = f"{round(row['pass@1'] / 10)}/10"
         day = dt.datetime.fromtimestamp(row["date"] / 1000, dt.UTC).date().isoformat()
-        lines.append((row["model"], row["question_id"], right, "10", side, day))
-    write("leetcode.csv", ("model", "item", "right", "n", "benchmark", "date"), lines)
-    for name, newer in (("seen", False), ("new", True)):
-        mine, others = [], []
-        for row in rows:
-            if (row["date"] >= CUT_OFF) == newer:
-                line = (row["model"], row["question_id"], f"{round(row['pass@1'] / 10)}/10")
-                if row["model"] == JUDGED:
-                    mine.append(line)
-                elif "DSCoder" not in row["model"]:
-                    others.append(line)
-        write(f"mine_{name}.csv", ("model", "item", "correct"), mine)
-        write(f"published_{name}.csv", ("model", "item", "correct"), others)
+        lines.append((row["model"], row["question_id"], right, day))
+    mine = [line for line in lines if line[0] == JUDGED]
+    others = [line for line in lines if "DSCoder" not in line[0]]
+    for name, some in (("leetcode", lines), ("mine", mine), ("published", others)):
+        write(f"{name}.csv", ("model", "item", "correct", "date"), some)
     models = sorted({row["model"] for row in rows})
     header = ("model", "released", "family")
     write("dates.csv", header, [(model, ended[model], "") for model in models])

@@ -1,13 +1,14 @@
 """The gate on a run that somebody edited: what would let it pass is refused, and what says nothing
 changes nothing."""
 
+import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from commands_here import gate
+from commands_here import evidence, gate, registry
 from governed import Capsys, build_without_figures, flip, make_run, rewrite, shard_of
 
 from audit.shards.files import file_sha256
@@ -156,6 +157,58 @@ def test_an_edited_run_does_not_pass(name: str, run_dir: Path, keys: Path, capsy
     assert gate(asked) == (5 if name in JUDGED else 1)
     assert "Spotless!" not in capsys.readouterr().out
     assert (gate([*asked, "--trust-report"]) != 1) == (name in BELIEVED)
+
+
+# What a field of a manifest may become, and what a full manifest has.
+OTHERS = (None, [], {}, -1, 1e308, "x", True, ["x"], {"x": 1}, "\ud800", 10**30)
+FULL = {
+    "stop": {"asked": {"m": {"synthetic": 12}}},
+    "cost": {"m": {"direct": {"worker": {"calls": 1}}}},
+    "timings": {"m/1": {"load_s": 1.0}},
+    "models_failed": {"k": "it broke"},
+    "models_stopped": {"k": {"code": "canary"}},
+    "backends": {"m": {"e fp": 1}},
+    "sampled_ids": {"synthetic": ["q"]},
+    "precision": {"m": "float32"},
+    "run_by": ["bob"],
+}
+
+
+def paths(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every field of a document, and of each list the first entry."""
+    if at:
+        yield at
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from paths(inner, (*at, key))
+    elif isinstance(value, list) and value:
+        yield from paths(value[0], (*at, 0))
+
+
+def with_field(document: Any, at: tuple[Any, ...], value: Any) -> Any:
+    copy = json.loads(json.dumps(document))
+    holder = copy
+    for key in at[:-1]:
+        holder = holder[key]
+    holder[at[-1]] = value
+    return copy
+
+
+def test_no_field_of_a_manifest_is_more_than_a_sentence(run_dir: Path, tmp_path: Path) -> None:
+    """Each field in turn becomes a value of another kind: the gate, a pack and the registry end in
+    a code and not in a traceback."""
+    plain = json.loads((run_dir / "manifest.json").read_text()) | FULL
+    for number, at in enumerate(paths(plain)):
+        for value in OTHERS[number % 5 :: 5]:
+            (run_dir / "manifest.json").write_text(json.dumps(with_field(plain, at, value)))
+            place = tmp_path / "registry.db"
+            place.unlink(missing_ok=True)
+            assert gate([str(run_dir), "--trust-report"]) in (1, 5), (at, value)
+            if number % 2:
+                pack = ["-o", str(tmp_path / "pack.zip"), "--unsigned"]
+                assert evidence([str(run_dir), *pack]) in (0, 1)
+            else:
+                assert registry(["add", str(run_dir), "--registry", str(place)]) in (0, 1)
 
 
 @pytest.mark.parametrize("form", ["text", "json", "junit", "github", "markdown"])

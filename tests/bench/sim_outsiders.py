@@ -230,7 +230,7 @@ WORLDS: Mapping[str, World] = {
     "copies, half": World(copies=5, learnt=0.5),
     "long questions misread": World(misread=0.2),
     "best of twenty runs": World(picked=20),
-    "held-out items learnt": World(learnt=0.15, peeked=0.3),
+    "held-out items learnt": World(learnt=0.25, peeked=0.5),
     "wrong exam keys, abler": World(exam_keys=0.1, accuracy=0.85, others=(0.6, 0.7)),
     "wrong exam keys, quarter": World(exam_keys=0.1, learnt=0.25),
     "new items suit, quarter": World(suits=0.5, learnt=0.25),

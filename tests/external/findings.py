@@ -27,8 +27,9 @@ SHOWN = 5  # models of a table
 DRAWN = 14  # models of a picture, beside those with a gap
 BOARD = (
     "A black mark is a model's score. A square with a line is its score without memory with the "
-    "95 % interval; it is a diamond if a gap is found. The dotted line is the score of guessing."
+    "95 % interval; it is a diamond if a gap is found. The grey bar joins the two."
 )
+GUESSING = " The dotted line is the score of guessing."
 
 
 @dataclass(frozen=True)
@@ -125,8 +126,8 @@ def livecodebench_page(data: Path) -> Finding:
             "LiveCodeBench's authors had named the DeepSeek-Coder models as contaminated, but not CodeQwen15-7B.",
         ),
         "python livecodebench_tables.py   # docs/do; beside performances_generation.json it writes the tables\n"
-        "audit leaderboard leetcode.csv -o outputs/board --map correct=right,of=n --benchmark before --held-out after "
-        f"--facts dates.csv --held-out-date 2023-09..2024-03 --references {names}",
+        "audit leaderboard leetcode.csv -o outputs/board --benchmark before --split date=2023-09 "
+        f"--facts dates.csv --references {names}",
         BOARD,
     )
 
@@ -189,7 +190,7 @@ def helm_page(data: Path) -> Finding:
             "([table](external.md)).",
         ),
         "make external ARGS=helm",
-        BOARD,
+        BOARD + GUESSING,
     )
 
 

@@ -71,6 +71,7 @@ def test_every_key_is_there_once_with_the_audits_own_column(finished):
     }
 
 
+@pytest.mark.long  # a second run; test_kill.py and test_suite.py resume by the same code
 def test_what_is_lost_is_run_again_and_nothing_else(finished, tmp_path):
     run_dir = tmp_path / "run"
     shutil.copytree(finished, run_dir)

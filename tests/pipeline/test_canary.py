@@ -5,6 +5,7 @@ That one with a quarter unparsed is not stopped: test_reask.py, which runs with 
 
 import json
 
+import pytest
 from faulty_server import Reply, completion
 from omegaconf import OmegaConf
 from pipeline_helpers import rows_of
@@ -15,9 +16,11 @@ from audit.shards.manifest import Manifest
 NONSENSE = "++model.scripted.scripted.replies={direct/0: 'Hm?\x1b[2J I like trains'}"
 
 
-def test_nonsense_stops_with_two_replies_and_goes_on_where_it_is_told_to(sweep):
-    words = ("n=60", "r=1", "arms=[direct]", "reask=false", "store.rows_per_shard=4", NONSENSE)
-    done = sweep(*words)
+WORDS = ("n=60", "r=1", "arms=[direct]", "reask=false", "store.rows_per_shard=4", NONSENSE)
+
+
+def test_nonsense_stops_with_two_replies(sweep):
+    done = sweep(*WORDS)
     assert done.code == 1
     assert (
         "reply 1: 'Hm?\ufffd[2J I like trains'" in done.out
@@ -33,7 +36,15 @@ def test_nonsense_stops_with_two_replies_and_goes_on_where_it_is_told_to(sweep):
         and list(before.models_failed) == ["scripted"]
     )
     assert before.models_stopped == {"scripted": {"code": "canary"}}
-    done = sweep(*words, "canary=false", run_dir=done.run_dir)
+
+
+@pytest.mark.long  # two runs; test_endpoint_storm.py goes on where a run was stopped
+def test_a_run_that_was_stopped_for_nonsense_goes_on_where_it_is_told_to(sweep):
+    done = sweep(*WORDS)
+    assert done.code == 1
+    kept = {row["question_id"] for row in rows_of(done.run_dir)}
+    before = Manifest.load(done.run_dir)
+    done = sweep(*WORDS, "canary=false", run_dir=done.run_dir)
     rows = rows_of(done.run_dir)
     assert done.code == 0 and len(rows) == 60 and kept <= {row["question_id"] for row in rows}
     assert Manifest.load(done.run_dir).fingerprint == before.fingerprint

@@ -6,6 +6,7 @@ import time
 
 import pytest
 import ray
+from long_tests import long
 
 from audit.core.errors import EngineDiedError
 from audit.core.records import GenerationRequest
@@ -43,7 +44,7 @@ def replica(folder, deaths: int, restarts: int):
     return Replica.options(max_restarts=restarts).remote(str(folder), deaths)
 
 
-@pytest.mark.parametrize("others", [0, 1])
+@pytest.mark.parametrize("others", [0, long(1)])
 def test_a_replica_that_is_started_again_is_asked_again(driver, tmp_path, others):
     """Also the last one: Ray says "unavailable" of it, and not that it died."""
     engines = [replica(tmp_path / str(i), deaths, 2) for i, deaths in enumerate((2, *[0] * others))]

@@ -65,6 +65,7 @@ def finished(driver, benchmarks, tmp_path_factory) -> Iterator[tuple[Path, str, 
     yield run_dir, out, engines() - before
 
 
+@pytest.mark.long  # test_suite.py: one engine answers four audits
 def test_one_engine_answers_both_and_is_gone_afterwards(finished):
     run_dir, _, started = finished
     assert started == {"DEAD": 1} and keep._held is None
@@ -75,6 +76,7 @@ def test_one_engine_answers_both_and_is_gone_afterwards(finished):
         assert len(set(keys)) == len(keys) == 12 * 13  # 2 originals, 4 + 3 + 3 edits, 1 placebo
 
 
+@pytest.mark.long  # tests/unit/governance/test_gate_recomputes.py has the report of several runs
 def test_one_report_is_of_both_and_corrects_over_all_cells_also_when_it_is_built_later(
     finished, tmp_path
 ):
@@ -99,6 +101,7 @@ def test_one_report_is_of_both_and_corrects_over_all_cells_also_when_it_is_built
     assert json.loads((tmp_path / "verdict.json").read_text())["cells"] == panel["cells"]
 
 
+@pytest.mark.long  # tests/unit/governance/test_gate_recomputes.py: the gate misses a run
 def test_the_gate_takes_the_panel_as_one_and_misses_a_run(finished, tmp_path, capsys):
     run_dir, _, _ = finished
     ruling = rule_run(run_dir)

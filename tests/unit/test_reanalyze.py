@@ -227,7 +227,7 @@ def test_rounded_accuracies_stand_for_counts():
         ("m,one,0.26,0.43,0.17,21,4", "routers is 'one'"),
         ("m,1,,0.43,0.17,21,4", "clean_accuracy is ''"),
         ("m,1,nan,0.43,0.17,21,4", "Expected a number"),
-        ("m,1,0.265,0.43,0.17,21,4", "Is --n 100 right"),
+        ("m,1,0.265,0.43,0.17,21,4", "which no number of 100 items gives"),
         ("m,1,0.26", "fewer cells"),
         (f"{EXAMPLE}\n{EXAMPLE}", "line 3.*occurs twice"),
     ],

@@ -177,7 +177,7 @@ def test_an_answer_with_two_meanings_is_refused_until_the_form_is_given() -> Non
         (json.dumps({**TWO, "question": None}), "question is null"),
         (
             json.dumps({"question": "x", "choices": ["a", "b"]}),
-            "no field 'answer'; found: question, choices",
+            "no field 'answer'; its fields: question, choices",
         ),
         (json.dumps({"question": "x", "answer": 0}), "benchmark.choices_column"),
         (

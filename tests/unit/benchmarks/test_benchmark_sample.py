@@ -76,7 +76,7 @@ def test_a_file_that_changed_after_sampling_is_noticed(tmp_path: Path) -> None:
     sample = draw_sample(opened(jsonl(path, *rows), config), None)
     for left, why in (
         (rows[:3], "ends before the sampled question 'q3'"),
-        (rows[1:], "'q1' where 'q0' was sampled"),
+        (rows[1:], "'q1' was read where 'q0' was sampled"),
     ):
         with pytest.raises(BenchmarkError, match=why):
             list(sampled_questions(opened(jsonl(path, *left), config), sample))

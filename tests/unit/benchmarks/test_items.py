@@ -126,7 +126,7 @@ def test_toxigen_takes_both_published_forms() -> None:
     for human, key in ((2.5, 0), (2.6, 1)):
         row = {"text": "words", "toxicity_ai": 3.0, "toxicity_human": human, "target_group": "a"}
         assert toxigen(row, context("toxigen")).key == key
-    with pytest.raises(BenchmarkError, match="label 'hate' at a toxicity of 2"):
+    with pytest.raises(BenchmarkError, match="label is 'hate' at a toxicity of 2"):
         toxigen(
             {"id": 1, "text": "x", "toxicity_score": 2.0, "label": "hate", "target_groups": []},
             context("toxigen"),

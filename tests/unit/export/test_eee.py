@@ -250,6 +250,8 @@ def test_the_hubs_form(run: Path, tmp_path: Path) -> None:
         )
         == 0
     )
+    again = ["hub", str(copy), "--out", str(tmp_path), "--source-url", "https://example.org/run"]
+    assert export(again) == 1 and export([*again, "--force"]) == 0  # a file of another run
     (entry,) = parse_eval_result_entries(
         yaml.safe_load((tmp_path / "a/.eval_results/exam.yaml").read_text())
     )

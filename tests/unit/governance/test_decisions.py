@@ -389,13 +389,14 @@ def test_the_pack_of_merged_runs_has_each_of_them_and_its_verdict_is_computed_ag
     }
     for path, text in texts.items():
         path.write_text(text.replace('"underpowered"', '"no_excess_detected"'))
-    assert evidence([str(panel), *sign]) == 0
+    assert evidence([str(panel), *sign, "--force"]) == 0
     assert evidence(["verify", str(pack), *trusted]) == 1
     assert "(run/report/verdict.json, run/run/report/verdict.json)" in capsys.readouterr().err
     for path, text in texts.items():
         path.write_text(text)
     shutil.copy(panel / "verdict.json", run_dir / "report")
-    assert evidence([str(panel), *sign]) == 1 and "covers 2 runs" in capsys.readouterr().err
+    assert evidence([str(panel), *sign, "--force"]) == 1
+    assert "covers 2 runs" in capsys.readouterr().err
 
 
 def test_a_folder_of_several_runs_is_told_the_command_that_reports_them(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from commands_here import gate as main
 from commands_here import registry, report
-from governed import NOW, Capsys, decided, gated, rewrite
+from governed import NOW, Capsys, decided, gated, rewrite, shard_of
 
 from audit.core.errors import ConfigError
 from audit.governance.keys import create_key, load_trusted
@@ -81,7 +81,7 @@ def merged(run_dir: Path, other: Path, tmp_path: Path, no_figures: None) -> Path
 
 
 def test_a_panel_is_judged_over_all_its_runs_and_names_each_once(
-    merged: Path, run_dir: Path, tmp_path: Path
+    merged: Path, run_dir: Path, tmp_path: Path, capsys: Capsys
 ) -> None:
     whole = (merged / "verdict.json").read_bytes()
     rewrite(
@@ -93,6 +93,14 @@ def test_a_panel_is_judged_over_all_its_runs_and_names_each_once(
     assert main([str(merged)]) == 1 and main([str(merged), "--trust-report"]) == 0
     (merged / "verdict.json").write_bytes(whole)
     assert main([str(merged)]) == main([str(merged), "--trust-report"]) == 5
+    second = tmp_path / "other"
+    lost = shard_of(second).rename(tmp_path / "lost")
+    assert main([str(merged), "--trust-report"]) == 1  # an answer is missing
+    lost.rename(second / "shards" / "back.arrow")
+    second.rename(tmp_path / "away")
+    capsys.readouterr()
+    assert main([str(merged), "--trust-report"]) == 1
+    assert "1 of the 2 runs" in capsys.readouterr().err
     copy = Path(shutil.copytree(run_dir, tmp_path / "copy"))
     for runs in (
         [run_dir, run_dir],

@@ -1,4 +1,5 @@
-"""`--held-out-date FROM..TO`: the held-out items of a table that are dated inside it, and no others."""
+"""`--held-out-date FROM..TO`: the held-out items of a table that are dated inside it, and no others.
+`--split COLUMN=DATE`: the items from a date on are the held-out ones."""
 
 import csv
 import json
@@ -12,8 +13,8 @@ from commands_here import import_logs, leaderboard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit.benchmarks.fresh import is_newer, within
-from audit.core.errors import DataError
+from audit.benchmarks.fresh import is_from, is_newer, within
+from audit.core.errors import ConfigError, DataError
 from audit.imports.record import Wanted
 from audit.imports.table import read_table
 
@@ -83,6 +84,109 @@ def test_an_import_keeps_the_window_and_its_end_is_the_date(tmp_path: Path) -> N
     assert "2023-09" in json.dumps(manifest["config"])
 
 
+def split_table(path: Path, days: list[str], *, benchmark: str = "") -> Path:
+    """Write four models' answers to items with these days in the column `contest`."""
+    with path.open("w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(["model", "item", "correct", "contest", *(["benchmark"] if benchmark else [])])
+        for m in range(4):
+            for k, day in enumerate(days):
+                row = [f"m{m}", f"q{k}", str((k * 7 + m * 3) % 5 % 2), f"{day}T00:00:00"]
+                out.writerow([*row, *([benchmark] if benchmark else [])])
+    return path
+
+
+@given(st.lists(DAYS, min_size=1, max_size=12), DAYS | st.sampled_from(MONTHS))
+def test_a_split_sends_each_row_to_one_side_by_its_day(
+    tmp_path_factory: pytest.TempPathFactory, days: list[str], cut: str
+) -> None:
+    path = split_table(tmp_path_factory.mktemp("s") / "log.csv", days)
+    wanted = Wanted(columns={"date": "contest"}, window=("new", f"{cut}.."), split=cut)
+    sides = {one.sample: one for one in read_table(path, "csv", wanted).outcomes}
+    for k, day in enumerate(days):
+        assert sides[f"q{k}"].benchmark == ("new" if day[: len(cut)] >= cut else "log")
+        assert sides[f"q{k}"].date == day
+
+
+@given(DAYS, DAYS)
+def test_a_month_is_on_one_side_of_a_day_or_refused(day: str, cut: str) -> None:
+    month = day[: len("2023-01")]
+    if month == cut[: len(month)] and not cut.endswith("-01"):
+        with pytest.raises(ConfigError):
+            is_from(month, cut)
+    else:
+        assert is_from(month, cut) == (month >= cut[: len(month)])
+
+
+def test_a_split_of_one_table_is_the_import_of_two(tmp_path: Path) -> None:
+    """60 items before September, 40 from it on: items, answers and dates are those of two files."""
+    old = [f"2023-0{1 + k % 8}-10" for k in range(60)]
+    new = [f"2023-{9 + k % 3:02}-20" for k in range(40)]
+    whole = split_table(tmp_path / "whole.csv", old + new)
+    lines = whole.read_text().splitlines()
+    later = [line for line in lines[1:] if line.split(",")[3] >= "2023-09"]
+    earlier = [line for line in lines if line not in later]
+    (tmp_path / "seen.csv").write_text("\n".join(earlier))
+    (tmp_path / "new.csv").write_text("\n".join([lines[0], *later]))
+    words = ["--benchmark", "exam", "--judge", "m0", "--released", "2024", "m1=2022", "-o"]
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert import_logs([str(whole), "--split", "contest=2023-09", *words, str(one)]) == 0
+    both = [str(tmp_path / "seen.csv"), "--held-out", str(tmp_path / "new.csv")]
+    span = ["--held-out-date", "2023-09-20..2023-11-20"]
+    assert import_logs([*both, *span, *words, str(two)]) == 0
+    manifests = [json.loads((run / "manifest.json").read_text()) for run in (one, two)]
+    assert [m["benchmark"]["exam"]["n"] for m in manifests] == [60, 60]
+    assert [m["benchmark"]["held_out"]["n"] for m in manifests] == [40, 40]
+    assert manifests[0]["analysis"] == manifests[1]["analysis"]
+    assert manifests[0]["config"]["read_by"]["split"] == "contest=2023-09"
+    cells = [json.loads((run / "report/verdict.json").read_text())["cells"] for run in (one, two)]
+    assert cells[0] == cells[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--split", "contest=2023-13"], "2023-13"),
+        (["--split", "contest=2023-01..2023-05"], "single date"),
+        (["--split", "contest"], "COLUMN=DATE"),
+        (["--split", "day=2023-09"], "no column 'day'"),
+        (["--split", "contest=2024"], "contest=2023-07-15"),  # the middle of what there is
+        (["--split", "contest=2022"], "contest=2023-07-15"),
+        (["--split", "item=2023-09"], "'q0'"),
+        (["--split", "contest=2023-05", "--held-out", "new"], "one of them"),
+    ],
+)
+def test_a_split_that_cannot_be_made_is_refused_with_what_to_type(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], named: str
+) -> None:
+    log = split_table(tmp_path / "log.csv", [f"2023-{1 + k % 12:02}-15" for k in range(60)])
+    for command in (import_logs, leaderboard):
+        assert command([str(log), *words, "-o", str(tmp_path / "run")]) == 1
+        assert named in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_split_takes_one_benchmark_of_a_table_and_one_date_of_an_item(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    days = [f"2023-{1 + k % 12:02}-15" for k in range(60)]
+    log = split_table(tmp_path / "log.csv", days, benchmark="leet")
+    with log.open("a") as file:
+        file.write("m0,other,1,2023-10-15,atcoder\n")
+    words = [str(log), "--split", "contest=2023-07", "-o", str(tmp_path / "run")]
+    assert import_logs(words) == 1
+    assert "--benchmark leet" in capsys.readouterr().err
+    assert import_logs([*words, "--benchmark", "leet"]) == 0
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert [manifest["benchmark"][name]["n"] for name in ("leet", "held_out")] == [30, 30]
+    assert "1 rows" in capsys.readouterr().out
+    lines = split_table(tmp_path / "moved.csv", days).read_text().splitlines()
+    lines[1] = lines[1].replace("2023-01-15", "2023-09-15")  # one model's first row
+    (tmp_path / "moved.csv").write_text("\n".join(lines))
+    assert import_logs([str(tmp_path / "moved.csv"), *words[1:3], "-o", str(tmp_path / "b")]) == 1
+    assert "'q0'" in capsys.readouterr().err
+
+
 @pytest.mark.long
 @pytest.mark.skipif(not DATA.exists(), reason="LiveCodeBench's answers are not here")
 def test_livecodebenchs_items_that_are_no_newer_than_the_model(
@@ -97,8 +201,8 @@ def test_livecodebenchs_items_that_are_no_newer_than_the_model(
     references = command.partition("--references ")[2].split()
     names = ("33b-Base", "33b-Ins", "6.7b-Base", "6.7b-Ins")
     dates = [f"DSCoder-{name}=2023-11" for name in names]
-    words = ["leetcode.csv", "-o", "board", "--map", "correct=right,of=n", "--benchmark", "before"]
-    words += ["--held-out", "after", "--held-out-date", "2023-09..2023-11"]
+    words = ["leetcode.csv", "-o", "board", "--benchmark", "before", "--split", "date=2023-09"]
+    words += ["--held-out-date", "2023-09..2023-11"]
     words += ["--released", *dates, "WCoder-33B-V1.1=2024-01", "--references", *references]
     assert leaderboard(words) == 0
     board = json.loads(Path("board/leaderboard.json").read_text())

@@ -123,6 +123,30 @@ def test_the_headline_begins_with_the_undecided_models_if_they_are_most(planted:
         assert not sentence(replace(made, chosen=True)).startswith("No decision")
 
 
+@pytest.mark.parametrize("found", [1, 2, 3, 4, 6])
+def test_the_headline_names_the_models_that_are_found_up_to_three(found: int) -> None:
+    board = board_of(outcomes(0.0))
+    rows = []
+    for k, row in enumerate(board.rows):
+        rows.append(replace(row, grade=Grade.FOUND_STRONG if k < found else Grade.CLEARED))
+    headline = sentence(replace(board, rows=tuple(rows)))
+    named = [row.model for row in rows if row.model in headline]
+    if found <= 3:
+        assert named == [row.model for row in rows[:found]]
+    else:
+        assert len(named) == 1 and f"{found} score higher" in headline
+    assert headline.startswith("Of 6 judged models")
+
+
+def test_the_page_explains_every_mark_of_its_figure() -> None:
+    board = board_of(outcomes(0.6))
+    html = page(
+        board, {"leaderboard": "<svg></svg>"}, references=(), families=False, files=(), command=""
+    )
+    marks = ("Circles", "hollow", "Square", "Grey bar", "Diamond", "Triangle")
+    assert [mark for mark in marks if mark not in html] == []
+
+
 def test_a_panel_without_named_references_says_which_gaps_it_does_not_see() -> None:
     """A model that learnt two thirds widens the interval of the others: it is one of their five
     references."""

@@ -195,6 +195,21 @@ def test_a_gap_that_the_data_do_not_exclude_is_not_called_unseen():
     assert clean.decision.verdict == V.NOTHING_SEEN
 
 
+def test_who_does_better_on_held_out_items_than_its_references_is_not_cleared():
+    """Half of the held-out items learnt: 15 points or so that hide a gap as large."""
+    made = cell(n=1000, fresh=500, references=5)
+    (clean,) = judged(made, **WIDE)
+    learnt = np.random.default_rng(3).random(500) < 0.5
+    score = np.maximum(made.tested[1].score, learnt)
+    (hidden,) = judged(own(made, {}, {"score": score}), **WIDE)
+    assert clean.decision.verdict == V.NOTHING_SEEN and not clean.evidence.favours_held_out
+    assert hidden.evidence.upper() <= WIDE["effect_of_interest"]
+    assert hidden.decision.verdict == V.UNDERPOWERED
+    assert hidden.decision.reasons[0].code == "held_out_favoured"
+    assert hidden.decision.reasons[0].numbers["low"] == -hidden.evidence.limits()[2] > 0
+    assert "other_held_out" in codes(hidden.decision.what_to_do)
+
+
 def without(made: MemoryCell, published: float, fresh: float, share: float = 0.04) -> MemoryCell:
     """With so many of the tested model's answers unparsed on each set, all of this score."""
     sides = []

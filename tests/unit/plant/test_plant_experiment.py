@@ -76,7 +76,7 @@ def test_a_directory_of_another_experiment_is_refused(one):
     path = one.path / "identity.json"
     kept = path.read_text()
     path.write_text(json.dumps({"identity": "other"}))
-    with pytest.raises(ConfigError, match="holds another experiment"):
+    with pytest.raises(ConfigError, match="contains another experiment"):
         shell.open_folder(one)
     path.write_text(kept)
     shell.open_folder(one)
@@ -95,15 +95,18 @@ def test_the_engine_is_told_which_modules_have_adapters(tmp_path):
         )
     folders = [tmp_path / "a", tmp_path / "b"]
     assert shell.adapted_modules(folders) == ["down_proj", "q_proj", "v_proj"]
-    with pytest.raises(TrainError, match="holds no adapter"):
+    with pytest.raises(TrainError, match="contains no adapter"):
         shell.adapted_modules([*folders, tmp_path / "c"])
 
 
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        (["model=[openai_compatible]"], "is an endpoint: there is no copy of its weights to train"),
-        (["model=[scripted]"], "of engine scripted: there is no copy"),
+        (
+            ["model=[openai_compatible]"],
+            "is an endpoint, so there is no copy of its weights to train",
+        ),
+        (["model=[scripted]"], "of engine scripted, so there is no copy"),
         (
             ["model=[smollm2_135m,qwen3_8b]"],
             "model is smollm2_135m, qwen3_8b",
@@ -113,14 +116,14 @@ def test_the_engine_is_told_which_modules_have_adapters(tmp_path):
         (["doses=[65]"], "A dose is"),
         (["forms=[qa,qa]"], "each once"),
         (["train.method=lore"], "Did you mean 'lora'"),
-        (["train.lr=3"], "Invalid train.lr"),
+        (["train.lr=3"], "train.lr is"),
         (["train.batch=0"], "Invalid train.batch: 0"),
         (["train.rank=1024"], "Expected 512 or less"),
         (["train.modules=q_proj"], "train.modules is 'q_proj'"),
         (["audits=[memroy]"], "Did you mean 'memory'"),
         (["audits=[]"], "audits is empty"),
         (["r=9..1"], "Invalid r"),
-        (["+benchmark@control_benchmark=arc_easy"], "the half that is never shown is the control"),
+        (["+benchmark@control_benchmark=arc_easy"], "the control is the half that is never shown"),
         (["forms=[mix]", "train.other_text=/nowhere"], "train.other_text is /nowhere"),
         (["+traim.lr=1"], "traim"),
     ],

@@ -135,7 +135,7 @@ def test_what_is_too_long_is_cut_and_what_cannot_be_learnt_is_refused():
     ids, mask = encode(Words(), Example(None, "a b c d"), 3)
     assert len(ids) == len(mask) == 3
     for tokenizer, most, words in (
-        (Words(), 4, "4 tokens before the first one to learn"),
+        (Words(), 4, "4 tokens before the first token to learn"),
         (Odd(), 100, "start of the reply is unknown"),
     ):
         with pytest.raises(ConfigError, match=words):
@@ -162,6 +162,7 @@ def test_an_item_that_stands_twice_is_never_in_both_halves():
     assert not {q.text for q in halves.learnt} & {q.text for q in halves.others}
     assert len(halves.learnt) == len(halves.others) == 40
     with pytest.raises(
-        BenchmarkError, match=r"39 different questions: too few to halve. Expected at least 40"
+        BenchmarkError,
+        match=r"different questions is 39, too few for two halves. Expected at least 40",
     ):
         halve(again[:39] + once[:39], seed=1)

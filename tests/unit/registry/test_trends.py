@@ -202,7 +202,7 @@ def test_the_command_prints_and_draws(
     first = chart.read_bytes()
     assert first.startswith(b"<?xml") and first.count(b"#d55e00") >= 1
     assert (
-        main(["trends", "--indicator", "cs", "--chart", str(chart), *place]) == 0
+        main(["trends", "--indicator", "cs", "--chart", str(chart), "--force", *place]) == 0
         and chart.read_bytes() == first
     )
     capsys.readouterr()

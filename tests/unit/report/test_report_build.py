@@ -487,7 +487,7 @@ def test_rows_that_the_run_did_not_ask_for_are_refused(tmp_path: Path) -> None:
     asked = panels.outcomes_of(1, 6)
     run = panels.run_of(tmp_path / "run", asked, [o for o in asked if o.routers != 3])
     with pytest.raises(
-        ShardError, match=r"48 rows of model-00 on synthetic where its manifest\.json asks for 36"
+        ShardError, match=r"48 rows of model-00 on synthetic, but its manifest\.json plans 36"
     ):
         REPORT.build([run], tmp_path / "report")
 

@@ -95,7 +95,7 @@ def test_an_unshuffled_lettered_form_fails_its_self_test() -> None:
     result = self_test(
         SCORERS["truthfulqa_lettered"], unshuffled
     )  # gold is first: "(A)" is always right
-    assert not result.passed and re.search(r"blind .* 1\.000 ", result.faults[0])
+    assert not result.passed and re.search(r"question scores 1\.000 ", result.faults[0])
 
 
 def test_a_scorer_with_the_convention_inverted_fails_its_self_test() -> None:

@@ -138,10 +138,13 @@ def test_nothing_makes_no_cell() -> None:
             row(3, 2, options=("a", "b")),
             r"Question 'q3' of b has two groups or two numbers of options: \('g0', 4\), \('g0', 2\)",
         ),
-        (row(3, 2, draws=Draws.NESTED), r"Rows of m mix draws: \['independent', 'nested'\]"),
+        (
+            row(3, 2, draws=Draws.NESTED),
+            r"Rows of m have several values of draws: \['independent', 'nested'\]",
+        ),
         (
             row(3, 2, reading=Reading.OPTION_TEXT),
-            r"Rows of m mix reading: \['letter', 'option_text'\]",
+            r"Rows of m have several values of reading: \['letter', 'option_text'\]",
         ),
     ],
 )

@@ -143,7 +143,7 @@ def test_lone_surrogates_become_replacement_characters_and_pairs_are_joined() ->
     ("column", "value"), [("seed", 2**63), ("routers", 40_000), ("gold", "A"), ("parsed", "yes")]
 )
 def test_a_value_that_does_not_fit_is_named(column: str, value: object) -> None:
-    with pytest.raises(ShardError, match=rf"Column '{column}'.*{value}"):
+    with pytest.raises(ShardError, match=rf"column '{column}'.*{value}"):
         outcomes_to_table([row(), replace(row(), **{column: value})])
 
 

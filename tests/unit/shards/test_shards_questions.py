@@ -108,7 +108,7 @@ def test_damaged_absent_and_foreign_files_are_refused(tmp_path: Path) -> None:
         QuestionFile(tmp_path)
     with pa.ipc.new_file(path, pa.schema([("a", pa.int8())])):
         pass
-    with pytest.raises(ShardError, match=r"holds \['a'\]; expected \['id'"):
+    with pytest.raises(ShardError, match=r"has the columns \['a'\]. Expected \['id'"):
         QuestionFile(tmp_path)
     with pytest.raises(ShardError, match="folder is missing"):
         write_questions(tmp_path / "nowhere", [question(0)])

@@ -3,6 +3,7 @@ from it."""
 
 import numpy as np
 import pytest
+from long_tests import long
 from scipy.special import expit, logit
 
 from audit.statistics.common_fall import common_fall
@@ -65,8 +66,8 @@ def test_a_common_fall_is_refuted_at_the_stated_level(made, at_most):
 @pytest.mark.parametrize(
     "lost",
     [
-        lambda p: 0.9 * p,  # lapses
-        lambda p: p - 0.12 * np.clip(p - 0.25, 0, 1),  # lapses to a guess
+        long(lambda p: 0.9 * p),  # lapses
+        long(lambda p: p - 0.12 * np.clip(p - 0.25, 0, 1)),  # lapses to a guess
         lambda p: expit(0.7 * logit(p)),  # less sure of everything
     ],
 )
@@ -80,7 +81,7 @@ def test_what_costs_the_known_items_is_no_memory(lost):
     ("made", "least"),
     [
         ({"memory": 0.5}, 24),
-        ({"memory": 0.15, "n": 3000}, 13),
+        long({"memory": 0.15, "n": 3000}, 13),
         ({"memory": 0.5, "variants": 1}, 18),
     ],
 )

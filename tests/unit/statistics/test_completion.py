@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from long_tests import long
 from scipy import special, stats
 
 from audit.core.errors import DataError
@@ -54,7 +55,7 @@ def test_the_interval_holds_with_few_items(n, auc):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "passages"), [([5], (40, 30)), ([1, 2, 5, 50], (40, 30)), ([20], (10, 10))]
+    ("sizes", "passages"), [long([5], (40, 30)), ([1, 2, 5, 50], (40, 30)), long([20], (10, 10))]
 )
 def test_the_interval_holds_where_passages_share_a_likelihood(sizes, passages):
     """As if items were independent it held in 31 to 67 %."""

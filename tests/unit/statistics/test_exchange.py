@@ -5,6 +5,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from long_tests import long
 from scipy import stats
 from scipy.special import ndtri
 from synthetic import draw_latent
@@ -87,7 +88,9 @@ def test_clusters_that_share_their_wordings_are_exchanged_as_one():
     assert np.mean(clustered) <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / 200)
 
 
-@pytest.mark.parametrize(("variants", "there", "by_passage"), [(10, 0.2, False), (5, 0.4, True)])
+@pytest.mark.parametrize(
+    ("variants", "there", "by_passage"), [long(10, 0.2, False), (5, 0.4, True)]
+)
 def test_passages_with_fewer_variants_than_others_keep_the_level(
     variants: int, there: float, by_passage: bool
 ) -> None:
@@ -208,7 +211,9 @@ def test_what_is_no_table_of_likelihoods_is_refused(x):
         order_test(x, rng=rng())
 
 
-@pytest.mark.parametrize(("memorised", "variants"), [(0.0, 3), (0.15, 3), (0.15, 9), (0.4, 3)])
+@pytest.mark.parametrize(
+    ("memorised", "variants"), [long(0.0, 3), (0.15, 3), long(0.15, 9), long(0.4, 3)]
+)
 def test_the_lower_bound_holds(memorised, variants):
     """Affected: remembered items. The bound is above their number in at most 5 % of models."""
     rng, trials = np.random.default_rng(19), 200

@@ -5,6 +5,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from long_tests import long
 
 from audit.core.errors import DataError
 from audit.statistics.information import QUESTIONS_MIN, information_slope, slope_at_zero
@@ -176,7 +177,7 @@ def test_how_often_it_says_falls(slope: float, low: float, high: float):
     assert low <= np.mean(said) <= high
 
 
-@pytest.mark.parametrize(("n", "ease"), [(40, 0.95), (200, 0.95), (40, 0.6)])
+@pytest.mark.parametrize(("n", "ease"), [(40, 0.95), long(200, 0.95), long(40, 0.6)])
 def test_few_wrong_answers_and_skewed_distances_keep_the_level(n: int, ease: float):
     rng = np.random.default_rng(7)
     items, p = [str(i) for i in np.repeat(np.arange(n), 3)], []

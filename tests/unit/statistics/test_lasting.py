@@ -3,6 +3,7 @@ clusters and small n."""
 
 import numpy as np
 import pytest
+from long_tests import long
 
 from audit.core.errors import DataError
 from audit.statistics.versions import Lasting, lasting_by_condition, lasting_by_items
@@ -15,7 +16,7 @@ def _answers(rng: np.random.Generator, ability: float, hard: np.ndarray) -> np.n
 
 
 @pytest.mark.parametrize(
-    ("n", "size", "abler"), [(200, 1, 0.8), (60, 1, 0.8), (400, 8, 0.8), (200, 1, 4.0)]
+    ("n", "size", "abler"), [(200, 1, 0.8), long(60, 1, 0.8), long(400, 8, 0.8), long(200, 1, 4.0)]
 )
 def test_the_interval_holds_and_a_lead_that_is_the_same_is_rarely_called_lost(
     n: int, size: int, abler: float

@@ -3,6 +3,7 @@ must be 0 or grow."""
 
 import numpy as np
 import pytest
+from long_tests import long
 
 from audit.core.errors import DataError
 from audit.statistics.between_models import predictive
@@ -51,7 +52,7 @@ def simulated(effect: Effect, field: Field, level: float, draws: int = 300) -> f
     return found / draws
 
 
-@pytest.mark.parametrize(("value", "references"), [(0.05, 5), (0.10, 3), (0.10, 8)])
+@pytest.mark.parametrize(("value", "references"), [(0.05, 5), long(0.10, 3), long(0.10, 8)])
 def test_it_is_the_share_of_simulated_field_designs_that_find_it(
     value: float, references: int
 ) -> None:

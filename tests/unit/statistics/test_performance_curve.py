@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from constat_agreement import agreement
+from long_tests import long
 from scipy.interpolate import make_smoothing_spline
 
 from audit.core.errors import DataError
 from audit.statistics.performance_curve import _PENALTIES, curve_test, fit_curve, smoothing_penalty
 
 
-@pytest.mark.parametrize(("seed", "n"), [(1, 14), (5, 14), (0, 6), (9, 6)])
+@pytest.mark.parametrize(("seed", "n"), [(1, 14), (0, 6)])
 def test_the_penalty_is_the_one_with_the_smallest_cross_validation_score(seed, n):
     """GCV written out: SciPy's spline of every unit vector gives the smoother's matrix."""
     rng = np.random.default_rng(seed)
@@ -66,7 +67,7 @@ def test_too_few_references_are_refused():
         )
 
 
-@pytest.mark.parametrize("table", ["arc_rephrase", "gsm8k_rephrase"])
+@pytest.mark.parametrize("table", ["arc_rephrase", long("gsm8k_rephrase")])
 def test_published_decisions_are_found_again(shared_data, table):
     """ConStat's tables, from the aggregate figures that are published (see
     constat_agreement.py)."""

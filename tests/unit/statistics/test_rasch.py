@@ -4,6 +4,7 @@ its own."""
 import numpy as np
 import pytest
 import scipy
+from long_tests import long
 from scipy.special import expit
 from test_without_memory import world
 
@@ -62,7 +63,7 @@ def items_se(a, b, chance):
     return np.sqrt(sum(np.sum(u**2) * u.size / (u.size - 1) for u in units))
 
 
-@pytest.mark.parametrize("chance", [0.0, 0.25])
+@pytest.mark.parametrize("chance", [long(0.0), 0.25])
 def test_the_error_is_that_of_leaving_out_one_item_at_a_time(chance):
     rng = np.random.default_rng(3)
     a, b = outcomes(rng, [1.0, 0.5, 0.0], 120), outcomes(rng, [1.0, 0.5, 0.0], 80)
@@ -93,7 +94,7 @@ def test_items_copied_in_clusters_tell_no_more_than_once():
     assert alone.se < 0.9 * once.se
 
 
-@pytest.mark.parametrize("prior", [None, PRIORS["held_out"]])
+@pytest.mark.parametrize("prior", [long(None), PRIORS["held_out"]])
 def test_sets_of_another_spread_are_no_gap_for_an_abler_model(prior):
     # The points scale takes the spread for memory: its mean gap is 10 points, and 0 for the Rasch
     # scale.

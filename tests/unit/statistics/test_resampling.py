@@ -3,6 +3,7 @@ import pytest
 from bootstrap_intervals import outcomes, paired_bootstrap, rng
 from hypothesis import given
 from hypothesis import strategies as st
+from long_tests import long
 from scipy import stats
 
 from audit.core.errors import DataError
@@ -239,7 +240,7 @@ def test_a_value_without_resamples_leaves_the_others_their_intervals():
     assert np.isnan(none.low) and (some.low, some.high) == pytest.approx((0.05, 0.95))
 
 
-@pytest.mark.parametrize("method", ["percentile", "bca"])
+@pytest.mark.parametrize("method", [long("percentile"), "bca"])
 def test_coverage_is_nominal(method):
     # 400 panels of 100 items; the true gain is .1. Monte-Carlo standard error of the coverage: 1.1
     # points.

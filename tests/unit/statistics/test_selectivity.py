@@ -3,6 +3,7 @@ simulated."""
 
 import numpy as np
 import pytest
+from long_tests import long
 
 from audit.core.errors import DataError
 from audit.statistics.contracts import (
@@ -169,7 +170,7 @@ def test_the_interval_of_the_ratio_covers_ratios_other_than_1():
         assert (missed / 400 <= 0.025 + 3 * np.sqrt(0.025 * 0.975 / 400)).all(), (truth, missed)
 
 
-@pytest.mark.parametrize(("clusters", "change"), [(24, 0.1), (24, 0.9), (60, 0.05)])
+@pytest.mark.parametrize(("clusters", "change"), [(24, 0.1), long(24, 0.9), long(60, 0.05)])
 def test_one_attribute_edit_an_item_is_wrong_in_2_5_percent_at_most(clusters, change):
     """Few items, nearly none or all of which move: a plain t-test is wrong in 6 to 10 % here."""
     from audit.validity.calibrate import ChangePattern, rates_in

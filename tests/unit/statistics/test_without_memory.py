@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from long_tests import long
 from scipy import stats
 from scipy.special import expit
 
@@ -129,7 +130,7 @@ def test_items_of_a_text_that_was_read_are_named_with_few_false_ones():
     assert np.mean(seen) > 0.8
 
 
-@pytest.mark.parametrize("wider", [1.0, 2.0])
+@pytest.mark.parametrize("wider", [long(1.0), 2.0])
 def test_of_a_clean_model_no_item_is_named(wider):
     """wider: how much texts spread for every model. By the held-out items' spread alone something
     was named of 59 %."""

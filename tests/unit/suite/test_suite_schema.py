@@ -16,6 +16,7 @@ from suites import small, suite
 
 from audit.config.audits import AUDITS
 from audit.config.base import CONF_DIR, load_group, load_model_config
+from audit.config.resolve import revision_of
 from audit.core.errors import ConfigError
 from audit.judging.forms import FORMS
 from audit.suite.commands import (
@@ -102,6 +103,7 @@ def test_every_field_of_the_source_says_something_to_the_audit() -> None:
         "benchmark=gsm8k",
         "n=500",
         "seed=42",
+        'model.org_model-name.revision="sha256:a1b2c3d4e5f6"',
         "verdict.alpha=0.05",
         'benchmark.hub_config="main"',
         "num_variants=3",
@@ -129,6 +131,27 @@ def test_a_mutable_model_is_refused_with_what_to_write(
 ) -> None:
     pin = {"model_id": "qwen3_8b", "model_version": version, "endpoint": endpoint}
     with pytest.raises(ConfigError, match=instead):
+        suite(model_config=pin)
+
+
+@pytest.mark.parametrize(
+    "version", ["gpt-4o-2024-08-06", "m-20250514", "2024-08-06", "a-2024-08-06-b"]
+)
+def test_a_closed_api_is_pinned_by_its_dated_snapshot_which_every_row_carries(version: str) -> None:
+    pin = {"model_id": "gpt-4o", "model_version": version, "endpoint": "http://gpu1:8000/v1"}
+    own = suite(model_config=pin, audits={"sweep": []})
+    for step in steps(own, audit_words(own), "out"):
+        model = step.config.model["gpt-4o"]
+        assert revision_of(model, None) == f"endpoint:gpt-4o@{version}"
+        assert check_version(own, model, lambda _: "not asked")["claimed"]
+    with pytest.raises(ConfigError, match="git ls-remote"):  # weights have a commit or a hash
+        suite(model_config={**pin, "endpoint": None})
+
+
+@pytest.mark.parametrize("version", ["gpt-4o", "gpt-4-0613", "2024-13-06", "x120240806", "2024-08"])
+def test_a_name_without_a_day_may_move(version: str) -> None:
+    pin = {"model_id": "gpt-4o", "model_version": version, "endpoint": "http://gpu1:8000/v1"}
+    with pytest.raises(ConfigError, match="dated snapshot"):
         suite(model_config=pin)
 
 
@@ -269,7 +292,7 @@ def test_a_model_is_found_by_its_name_or_hub_id() -> None:
     with pytest.raises(ConfigError, match="Or a hub id"):
         named("nobody")
     pinned = suite(model_config={"model_id": "qwen3_8b", "model_version": COMMIT})
-    assert f"model.qwen3_8b.revision={COMMIT}" in audit_words(pinned)["perturb"]
+    assert f'model.qwen3_8b.revision="{COMMIT}"' in audit_words(pinned)["perturb"]
 
 
 def test_a_file_of_ones_own_may_have_any_name() -> None:

@@ -1,7 +1,8 @@
 """Measure how often the memory audit is wrong, on simulated models of known truth.
 
-    audit calibrate audit=memory --out audit/data/calibration_memory.json --force  # the shipped
-    table, minutes
+    audit calibrate audit=memory --out audit/data/calibration_memory.json --force
+
+The command writes the table that ships, in some minutes.
 
 `audit.memory.worlds` simulates the models, and the tests of the real verdict judge them. Two errors
 are counted: a finding for a model without memory, and a clearance

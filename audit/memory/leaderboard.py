@@ -22,7 +22,7 @@ from audit.memory.vocabulary import VERDICTS, MemoryResult, MemoryVerdict
 from audit.statistics.chance import Limits
 from audit.statistics.order_test import N_RESAMPLES
 
-NAMED_MAX = 3  # models that the sentence names
+NAMED_MAX = 3  # largest number of models that the sentence names
 _NOT_JUDGED = (Grade.CHECK_FAILED, Grade.NOT_IDENTIFIED)
 _FOUND = (Grade.FOUND_STRONG, Grade.FOUND_SUGGESTIVE)
 # `describe` adds statistics on which no verdict depends. Their cost grows with the square of the
@@ -301,9 +301,9 @@ def sentence(board: Leaderboard) -> str:
     Returns
     -------
     str
-        How many models have a gap, and these models; of more than NAMED_MAX the one that loses most
-        places without memory. If every model is a reference of the others and most models have no
-        decision, the text begins with that.
+        How many models have a gap, and the scores of these models. If they are more than NAMED_MAX,
+        the text names the model that loses most places without memory. If every model is a
+        reference of the others and most models have no decision, the text begins with that.
     """
     n, on = len(board.judged), board.benchmark
     if not n:
@@ -324,12 +324,16 @@ def sentence(board: Leaderboard) -> str:
     counts = f"Of {n} judged models {findings} score higher on {on} than the references explain"
     if open_gaps:
         counts += f"; in {open_gaps} a gap stands out whose cause is unknown"
-    named = board.found or board.doubtful
-    if len(named) <= NAMED_MAX:
-        return f"{no_decisions}{counts}. {' '.join(_figures(row, row.model) for row in named)}"
-    row = max(named, key=lambda candidate: (candidate.moved or 0, candidate.gap or (0.0,)))
+    return f"{no_decisions}{counts}. {_named(board.found or board.doubtful)}"
+
+
+def _named(rows: Sequence[Row]) -> str:
+    """Return the scores of these models, or of the model that falls furthest if there are many."""
+    if len(rows) <= NAMED_MAX:
+        return " ".join(_figures(row, row.model) for row in rows)
+    row = max(rows, key=lambda candidate: (candidate.moved or 0, candidate.gap or (0.0,)))
     most = "loses most places" if (row.moved or 0) > 0 else "has the largest gap"
-    return f"{no_decisions}{counts}. {row.model} {most}. {_figures(row, 'It')}"
+    return f"{row.model} {most}. {_figures(row, 'It')}"
 
 
 def _figures(row: Row, subject: str) -> str:
@@ -380,7 +384,7 @@ def cautions(board: Leaderboard) -> tuple[str, ...]:
     if board.doubtful:
         why = (
             "A gap has an unknown cause if the held-out items may be newer, and so harder for this model alone. The "
-            "p-value then says only that the gap is not chance. Stated dates can exclude newer items. "
+            "p-value then shows only that the gap is not chance. Stated dates can exclude newer items. "
             "Example: --held-out-date 2026-05 --released MODEL=2025-12",
         )
     return (

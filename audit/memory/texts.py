@@ -212,7 +212,7 @@ TEXTS: Texts = {
     "disagree.",
     "chosen": "The references' answers were used to choose the held-out items, which may suit "
     "other models better or worse.",
-    "another_kind": "Words alone tell the two sets of items apart, so the sets differ in more than "
+    "another_kind": "Words alone distinguish the two sets of items, so the sets differ in more than "
     "memory.",
     # Other possible causes of an effect
     "no_reference": "A sensible order is likelier to any model. References show by how much "
@@ -221,7 +221,7 @@ TEXTS: Texts = {
     "show twice their effect.",
     "any_text_likelier": "Any text is likelier to this model than to every reference, which "
     "includes popular texts and orders.",
-    "abler": "This model is abler than every reference, so a popular text or an order may be "
+    "abler": "This model is more able than every reference, so a popular text or an order may be "
     "likelier to it.",
     "no_bracket": "Without held-out items it is unknown whether any text is likelier to this model than to the "
     "references.",
@@ -244,7 +244,8 @@ TEXTS: Texts = {
     "panel.",
     "gap_compatible": _compatible,
     "held_out_favoured": "On held-out items this model scores {low:points} or more above what its "
-    "references predict. It may have learnt them, or they suit it, which hides memory.",
+    "references predict. The model may have learnt these items, or they suit it, which can hide "
+    "memory.",
     "reference_repeats": "{model} (all its answers equal those of the tested model or of another "
     "reference, so it is the same model)",
     "reference_unread": "{model} ({read:,} of {asked:,} rows of arm {arm} of {items})",
@@ -262,7 +263,7 @@ TEXTS: Texts = {
     "--held-out LOG.",
     "ask_more": "Ask more items, above all held-out items, and add reference models.",
     "take_as_read": "Treat this benchmark score as contaminated.",
-    "quote_held_out": "Quote the score on held-out items beside the score on the benchmark.",
+    "quote_held_out": "Quote the score on held-out items together with the score on the benchmark.",
     "see_named_items": "Look at the items that are likely answered from memory (tables/items_from_memory.csv).",
     "see_likely_items": "Look at the items whose text is likeliest against the references (tables/items.csv).",
     "add_references": "Add references and held-out items (control_benchmark=), which show the "

@@ -143,7 +143,7 @@ VERDICTS: dict[MemoryVerdict, VerdictWord] = {
         "●",
         "o",
         "Nothing stands out, and the data exclude a gap to held-out items that matters. Forms of "
-        "memory that no indicator examined, such as of the text, are not excluded.",
+        "memory that no indicator examined, such as memory of the text, are not excluded.",
         Grade.CLEARED,
         plain="No gap to held-out items that matters",
     ),
@@ -170,7 +170,7 @@ GATES: dict[str, GateWord] = {
     ),
     "same_kind": GateWord(
         "Held-out items of the same kind",
-        "words alone tell the held-out items from the benchmark's",
+        "words alone distinguish the held-out items from the benchmark's",
     ),
     "above_guessing": GateWord(
         "Better than guessing", "the score is not shown to be better than guessing"

@@ -93,7 +93,7 @@ def _needs(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -> tuple
         "held_out": cell.fresh is None,
         "able_references" if evidence.left_out else "references": len(cell.references)
         == len(evidence.left_out),
-        # The interval rests on how much the references differ, and models of one family differ too
+        # The interval depends on how much the references differ, and models of one family differ too
         # little. In simulations, such intervals covered the score of only 48 to 68 % of models.
         "other_families": bool(one_family(cell.model, cell.reference_names, cell.families)),
         "parsed": any(gate.name == "parseability" for gate in failed(gates)),

@@ -1,9 +1,10 @@
 """Measure how often the perturbation audit is wrong, on simulated models of known truth.
 
-    audit calibrate audit=perturb --out audit/data/calibration_perturb.json --force   # the
-    shipped table
-    audit calibrate audit=perturb --control      # designs and worlds with held-out items as a
-    control
+    audit calibrate audit=perturb --out audit/data/calibration_perturb.json --force
+    audit calibrate audit=perturb --control
+
+The first command writes the table that ships. The second simulates designs and worlds with held-out
+items as a control.
 
 `audit.perturb.worlds` simulates the models, and the tests of the real verdict judge them. Two
 errors are counted: a finding for a model without memory, and a clearance (`no_drop_detected`) of a

@@ -195,7 +195,7 @@ def _and_half_a_drop(sides: Asked) -> Asked:
     """Add one item, or one group of usual size, that is right as published and half right when
     reworded.
 
-    If few items drop, a small sample may hold none of them, and its standard error is then zero: 45
+    If few items drop, a small sample may miss them all, and its standard error is then zero: 45
     % of clean models exceeded 30 such items. A whole drop more would halve the power of 100
     held-out items.
     """

@@ -30,7 +30,7 @@ _DOUBTS = {
     "variants may be harder",
     "no_usable_references": "no reference model can be used for comparison, so the variants may be "
     "harder",
-    "variants_not_read": "no person checked the variants, so broken ones may be the cause",
+    "variants_not_read": "no person checked the variants, so broken variants may be the cause",
     "not_clearly_more": "this is not clearly more than the reference models lose, so the variants "
     "may be harder",
     "touchy": f"this is not clearly more than the model loses on reworded held-out items, {_TOUCHY}",
@@ -43,7 +43,7 @@ _DOUBTS = {
     "common_fall": f"{_MORE} an equal loss on easy and hard items could explain it, {_TOUCHY}",
     "broken_could_make": "the drop is no larger than broken variants could cause",
     "includes_zero": "the interval of the drop includes zero",
-    "beside_references": "beyond what the reference models lose, a drop that matters is not ruled out",
+    "beside_references": "beyond what the reference models lose, a drop that matters is not excluded",
 }
 
 

@@ -1,9 +1,13 @@
-"""Audit construct validity: whether answers change with the construct, and only with it.
+"""Test construct validity: whether answers change with the content of a question, and only with it.
 
-edits edits of an item, and what each edit should do to the answer (pure) record the answers of
-one model on one benchmark in one context evidence every statistic of these answers gates G1 to
-G6, which check whether the measurement can carry a status faults G6, which injects each known
-fault decide evidence and gates -> one status, beside the status of the paper texts the
-sentences of reasons and headlines calibrate error rates of the whole procedure analyse cells ->
-results, over the panel
+edits      edits of an item, and what each edit should do to the answer
+record     the answers of one model on one benchmark in one context
+evidence   all statistics of these answers
+gates      the checks G1 to G6, and further ones
+faults     gate G6, which injects each known fault and tests its check
+decide     the status, from evidence and gates
+status     the status by the algorithm of the paper (li2026)
+texts      the sentences of the report, by code
+calibrate  error rates of the procedure, on simulated answers
+analyse    judge cells, correct over the panel, quote the nearest calibrated design
 """

@@ -1,10 +1,10 @@
-"""Run (or resume) a construct-validity audit: `python -m audit.validity model=... benchmark=...`.
+"""Run or resume a construct-validity audit: `python -m audit.validity model=... benchmark=...`.
 
-Three options start no run. `edits=show` prints items with all their edits, `plan=true` prints the
+Three options start no run: `edits=show` prints items with all their edits, `plan=true` prints the
 plan, and `score=FILE` scores stored predictions.
 
-The exit code is 0 if the run finished, whatever the status, and 1 if it did not or a model failed.
-With gate=true it is 4 for a status that is not confirmatory (`audit gate`).
+The exit code is 0 if the run finished, whatever the status, and 1 if it did not finish or a model
+failed. With gate=true it is 4 for a status that is not confirmatory (`audit gate`).
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Run the command: check the arguments, compose by Hydra, run.
+    """Check the arguments, compose the configuration with Hydra, and run the validity audit.
 
-    Each benchmark of `benchmark=[a,b]`, and each value of a facet such as `seed=[1,2]`, is a run.
+    Each benchmark of `benchmark=[a,b]`, and each value of an option such as `seed=[1,2]`, is a run.
     """
     try:
         panel = _runs(sys.argv[1:])
@@ -57,26 +57,27 @@ def main() -> None:
 
 
 def _run_panel(panel: Sequence[Sequence[str]]) -> int:
-    """Run all runs of a panel on one engine and report them together. Return the exit code."""
+    """Run all runs of a panel on the same engines, report them together, and return the exit code."""
     from audit.runtime.keep import keep_engines
 
     done: list[tuple[ValidityConfig, Path]] = []
 
     def act(config: ValidityConfig) -> int:
+        """Run one configuration, and note its directory."""
         return validity(config, lambda config, run_dir: done.append((config, run_dir)))
 
     codes = []
     with keep_engines():
-        for words in panel:
-            sys.argv[1:] = words
+        for arguments in panel:
+            sys.argv[1:] = arguments
             try:
                 start(ValidityConfig, from_hydra, act)
-            except SystemExit as ended:
-                codes.append(int(ended.code or 0))
+            except SystemExit as end:
+                codes.append(int(end.code or 0))
                 if codes[-1] in (INTERRUPTED, TERMINATED):
                     return codes[-1]
     failed = FAILED in codes
-    if len(done) < len(panel):  # Some run is unfinished, or none was requested (edits=show).
+    if len(done) < len(panel):  # A run is unfinished, or no run was requested (edits=show).
         if failed and done:
             refused("There is no joint report, since some benchmarks have no finished run.")
         return FAILED if failed else max(codes, default=OK)
@@ -86,9 +87,10 @@ def _run_panel(panel: Sequence[Sequence[str]]) -> int:
 
 
 def _judge_together(done: Sequence[tuple[ValidityConfig, Path]], code: int) -> int:
-    """Report several benchmarks together, or the stability of one benchmark under its facets.
+    """Report several benchmarks together, or how stable the status of one benchmark is between its
+    runs.
 
-    Return the exit code. It is that of "no decision" if a status is not stable.
+    Return the exit code, which is that of "no decision" if a status is not stable.
     """
     from audit.judging.decision import read_verdict
     from audit.validity.cells import load_validity
@@ -103,12 +105,13 @@ def _judge_together(done: Sequence[tuple[ValidityConfig, Path]], code: int) -> i
         values = [getattr(config, facet) for config, _ in done]
         if len(set(values)) > 1:
             facets[facet] = values
-    stabilities = stability([read_verdict(item / "report" / "verdict.json") for item in run_dirs])
-    parts = variance([load_validity(item) for item in run_dirs], facets)
+    verdicts = [read_verdict(run_dir / "report" / "verdict.json") for run_dir in run_dirs]
+    stabilities = stability(verdicts)
+    parts = variance([load_validity(run_dir) for run_dir in run_dirs], facets)
     write_file(folder / "facets.csv", facets_csv(stabilities).encode())
     write_file(folder / "variance.csv", variance_csv(parts).encode())
     print("", *lines(stabilities, parts), f"facets   {folder / 'facets.csv'}", sep="\n", flush=True)
-    unstable = any(item.status == UNSTABLE for item in stabilities)
+    unstable = any(result.status == UNSTABLE for result in stabilities)
     return Decision.NO_DECISION.exit_code if unstable else code
 
 
@@ -128,7 +131,8 @@ def _report_together(run_dirs: Sequence[Path], folder: Path) -> int:
 def _panel_folder(run_dirs: Sequence[Path]) -> Path:
     """Return the folder of a panel.
 
-    With run_dir=X the runs are X/<benchmark> and the folder is X. Else it is beside the runs.
+    With run_dir=X the runs are X/<benchmark> and the folder is X. Otherwise the folder lies beside
+    the runs.
     """
     names = [run_dir.name for run_dir in run_dirs]
     parents = {run_dir.parent for run_dir in run_dirs}
@@ -139,45 +143,30 @@ def _panel_folder(run_dirs: Sequence[Path]) -> Path:
     return run_dirs[0].parent / f"validity-panel-{digest[:10]}"
 
 
+# Several values of these options are crossed: each combination is a run.
 FACETS = ("seed", "scorer", "template", "system")
 # With several benchmarks, each of these options has a value for each benchmark, or is null.
 _EACH = ("benchmark", "benchmark.path", "scorer")
 _OF_XSTEST = ("judge", "judge_votes", "labels")
 
 
-def _runs(words: Sequence[str]) -> list[list[str]]:
+def _runs(arguments: Sequence[str]) -> list[list[str]]:
     """Return the arguments of each run, with run_dir=X as X/<name of the run>.
 
-    `benchmark=[a,b]` gives a run for each benchmark. Facets such as `seed=[1,2]` and
+    `benchmark=[a,b]` gives a run for each benchmark. Options such as `seed=[1,2]` and
     `system=[none,helpful]` are crossed. Raises ConfigError if both occur, or if the length of a
     list is wrong.
     """
     given = {}
-    for word in words:
-        key, equals, value = word.partition("=")
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
         if equals:
             given[key] = value
     listed = _listed(given)
     names = listed.get("benchmark", [])
     each = {key: listed[key] for key in _EACH if names and key in listed}
     facets = {key: listed[key] for key in FACETS if key in listed.keys() - each.keys()}
-    if names and facets:
-        raise ConfigError(
-            f"{', '.join(facets)} and benchmark have several values. "
-            "Expected one benchmark, or one value of each facet."
-        )
-    for key, values in each.items():
-        if len(values) != len(names):
-            raise ConfigError(
-                f"{key} has {len(values)} values for {len(names)} benchmarks. "
-                "Expected one for each, or null."
-            )
-    for key, values in facets.items():
-        if len(set(values)) < max(2, len(values)):
-            raise ConfigError(
-                f"{key} is {values}. Expected two or more different values. "
-                "Example: 'seed=[42,123,2024]'."
-            )
+    _check_lists(names, each, facets)
     chosen: Iterable[tuple[str, ...]] = product(*facets.values())
     if names:
         need_folder(given.get("run_dir"), "A panel of several benchmarks")
@@ -185,8 +174,31 @@ def _runs(words: Sequence[str]) -> list[list[str]]:
     runs = []
     for choice in chosen:
         of_run = dict(zip(each | facets, choice, strict=True))
-        runs.append(_words_of(words, of_run, "xstest" in names))
+        runs.append(_arguments_of(arguments, of_run, "xstest" in names))
     return runs
+
+
+def _check_lists(
+    names: Sequence[str], each: Mapping[str, Sequence[str]], facets: Mapping[str, Sequence[str]]
+) -> None:
+    """Raise ConfigError if options with several values do not fit each other."""
+    if names and facets:
+        raise ConfigError(
+            f"{', '.join(facets)} and benchmark have several values. "
+            "Expected one benchmark, or one value of each other option."
+        )
+    for key, values in each.items():
+        if len(values) != len(names):
+            raise ConfigError(
+                f"{key} has {len(values)} values for {len(names)} benchmarks. "
+                "Expected one value for each benchmark. Example: 'scorer=[bbq,null]'"
+            )
+    for key, values in facets.items():
+        if len(set(values)) < max(2, len(values)):
+            raise ConfigError(
+                f"{key} is {values}. Expected two or more different values. "
+                "Example: 'seed=[42,123,2024]'."
+            )
 
 
 def _listed(given: Mapping[str, str]) -> dict[str, list[str]]:
@@ -198,40 +210,44 @@ def _listed(given: Mapping[str, str]) -> dict[str, list[str]]:
     return listed
 
 
-def _words_of(words: Sequence[str], values: Mapping[str, str], beside_xstest: bool) -> list[str]:
+def _arguments_of(
+    arguments: Sequence[str], values: Mapping[str, str], beside_xstest: bool
+) -> list[str]:
     """Return the arguments of one run, with one value for each argument that has a list."""
     name = values.get("benchmark") or "-".join(f"{key}_{value}" for key, value in values.items())
     omitted = _OF_XSTEST if beside_xstest and name != "xstest" else ()
-    made = []
-    for word in words:
-        key, _, _ = word.partition("=")
+    of_run = []
+    for argument in arguments:
+        key, _, _ = argument.partition("=")
         if key in omitted:
             continue
         if key in values:
-            word = f"{key}={values[key]}"
+            of_run.append(f"{key}={values[key]}")
         elif key == "run_dir" and values:
-            word = f"{word}/{name}"
-        made.append(word)
-    return made
+            of_run.append(f"{argument}/{name}")
+        else:
+            of_run.append(argument)
+    return of_run
 
 
 def validity(
     config: ValidityConfig,
     done: Callable[[ValidityConfig, Path], None] = lambda config, run_dir: None,
 ) -> int:
-    """Score a file, plan, show or run.
+    """Run one validity audit, or do what an option asks instead: score a file, show the edits, or
+    plan.
 
     Parameters
     ----------
     config : ValidityConfig
-        Validated configuration.
+        The options.
     done : callable
-        Function of the configuration and the directory. It is called after a run that has rows.
+        Function that is called with the options and the run directory after a run that has rows.
 
     Returns
     -------
     int
-        Exit code.
+        The exit code.
     """
     if config.score is not None:
         from audit.benchmarks.load import open_benchmark
@@ -252,6 +268,7 @@ def validity(
         return FAILED if run.resolved.failed else OK
 
     def ended(run_dir: Path, resolved: ResolvedRun) -> dict[str, Any]:
+        """Ask the judge, if there is one, and print the results of a finished run."""
         from audit.runtime.summary import print_cells
         from audit.shards.read import load_cells
         from audit.validity.edits.file import FILE, read_edits, write_token_distances
@@ -270,12 +287,13 @@ def validity(
 
 
 def _prepared(config: ValidityConfig) -> Prepared:
+    """Resolve the run, with its analysis options and the notes to print."""
     from audit.validity.plan import resolve_validity
 
     run = resolve_validity(config)
     notes = []
     for name, count in run.plan.replaced.items():
-        notes.append(f"edit {name}: {count} changed nothing and were replaced where possible")
+        notes.append(f"edit {name}: {count} changed nothing and were replaced if possible")
     return Prepared(
         run.resolved,
         ValidityThresholds.from_mapping(config.verdict),

@@ -1,5 +1,4 @@
-"""Judge a cell of the construct-validity audit, with Holm's correction over cells and
-directions."""
+"""Judge the cells of a validity audit, and quote the error rates of the nearest calibrated design."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,18 +29,17 @@ _Case = Case[Cell, Evidence, list[float | None]]
 
 
 def over_panel(evidence: Sequence[Evidence]) -> list[list[float | None]]:
-    """Return the p-values [above, below] of each cell, after Holm over all cells and both
-    directions.
+    """Return the p-values of each cell after Holm's correction over all cells and both directions.
 
     Parameters
     ----------
     evidence : sequence of Evidence
-        Evidence of each cell.
+        The evidence of each cell.
 
     Returns
     -------
     list of list
-        Adjusted p-values; None for a cell that was not tested.
+        The adjusted p-values for D above and below its bound; None for a cell that was not tested.
     """
     rows: list[list[float | None]] = []
     for e in evidence:
@@ -51,6 +49,7 @@ def over_panel(evidence: Sequence[Evidence]) -> list[list[float | None]]:
 
 
 def _result(case: _Case) -> ValidityResult:
+    """Return the status of one cell, beside the status of the paper's algorithm."""
     cell, e, t = case.cell, case.evidence, case.settings.thresholds
     above_p, below_p = case.panel
     injected = inject_all(cell, case.gates, t, np.random.default_rng([case.settings.seed, 1]))
@@ -80,23 +79,22 @@ def _result(case: _Case) -> ValidityResult:
 
 
 def paper_cell(cell: Cell, e: Evidence, gates: Sequence[Gate]) -> PaperCell | None:
-    """Return the numbers of a cell that the paper's algorithm reads.
-
-    CSR is computed under the key of each edit. The baseline is guessing.
+    """Return the numbers of a cell that the algorithm of the paper uses.
 
     Parameters
     ----------
     cell : Cell
-        Answers.
+        The answers.
     e : Evidence
-        Statistics.
+        The statistics.
     gates : sequence of Gate
-        Checks.
+        The checks.
 
     Returns
     -------
     PaperCell or None
-        None if the cell has no score or ratio.
+        None if the cell has no score or no ratio. The ratio is computed under the key of each edit,
+        and the baseline is guessing.
     """
     ratio = e.csr.get("own key")
     if ratio is None or not e.score.n:
@@ -113,8 +111,8 @@ def paper_cell(cell: Cell, e: Evidence, gates: Sequence[Gate]) -> PaperCell | No
         delta_attr=e.families[Family.ATTRIBUTE].score_change,
         ci_low=ratio.low,
         ci_high=ratio.high,
-        instrumented=passed["G1_edits_reach_scorer"]
-        and passed["G1_answers_readable"],  # li2026, Table 1
+        # li2026, Table 1
+        instrumented=passed["G1_edits_reach_scorer"] and passed["G1_answers_readable"],
         scorer_validated=passed["scorer_valid"],
         archetype_aligned=e.archetype == Archetype.DIAGNOSTIC,
         g5=passed["G5_archetype"],
@@ -138,14 +136,14 @@ analyse = partial(judge_cells, JUDGE)
 
 @dataclass(frozen=True, kw_only=True)
 class RunVerdict(JudgedRun[Cell, ValidityResult]):
-    """Hold all cells of a run.
+    """Hold all judged cells of a run.
 
     Attributes
     ----------
     edits : dict
-        Counts of edits that were made and replaced.
+        Numbers of edits that changed nothing and were replaced.
     chronology : Chronology or None
-        The failures and repairs of the runs, as the paper lists them.
+        The faults and repairs of the runs, as the paper lists them.
     """
 
     audit = "validity"
@@ -155,9 +153,13 @@ class RunVerdict(JudgedRun[Cell, ValidityResult]):
     chronology: Chronology | None = None
 
     def own(self) -> dict[str, Any]:
-        """Return the fields of the verdict that only this audit has.
+        """Return the fields that a validity audit adds to a run in verdict.json.
 
-        The paper (Box 1) requires the whole chronology, so its entries are listed by id.
+        Returns
+        -------
+        dict
+            The edits, what each gate reads, and the ids of the chronology, which the paper requires
+            in full (Box 1).
         """
         chronology: dict[str, list[str]] = {}
         if self.chronology:
@@ -170,6 +172,7 @@ class RunVerdict(JudgedRun[Cell, ValidityResult]):
         }
 
     def own_of_cell(self, cell: Cell, result: ValidityResult) -> dict[str, Any]:
+        """Return the fields that a validity audit adds to a cell in verdict.json."""
         return {
             **attributes(result, "context", "faults", "above_p", "below_p", "evidence"),
             "paper_status": result.paper,
@@ -189,46 +192,61 @@ def nearest(
     change: float,
     thresholds: Mapping[str, float] | None = None,
 ) -> Calibration | None:
-    """Return the simulated design nearest to a cell.
+    """Return the error rates of the calibrated design that is nearest to a cell.
 
     Parameters
     ----------
     table : mapping or None
-        The shipped calibration.
+        The table of `audit calibrate`.
     clusters : int
-        The number of independent items, which is compared on a log scale.
+        Number of independent items, which is compared on a log scale.
     change : float
-        The change of response in the surface families.
+        Share of answers that change under surface edits.
     thresholds : mapping or None
-        The thresholds of the run. The sentence states if the table has another level or margin.
+        The thresholds of the run. The sentence names those that differ from the table's.
 
     Returns
     -------
     Calibration or None
-        The design, its rates and a sentence; None without a table or a change.
+        The design with its rates; None without a table or a change.
     """
     if table is None or not np.isfinite(change):
         return None
     return nearest_design(
         table,
         lambda design: apart(clusters, design["clusters"]) + 3 * abs(change - design["change"]),
-        inf,  # The nearest design always counts, as the level holds in every design.
-        sentence=partial(rates_said, table=table),
+        inf,  # The nearest design is always quoted, since the level holds in every design.
+        sentence=partial(rates_sentence, table=table),
         none_near="",
         thresholds=thresholds,
     )
 
 
-def rates_said(entry: Mapping[str, Any], table: Mapping[str, Any]) -> str:
-    """Describe the error rates of a simulated design."""
+def rates_sentence(entry: Mapping[str, Any], table: Mapping[str, Any]) -> str:
+    """Return the error rates of one calibrated design as text.
+
+    Parameters
+    ----------
+    entry : mapping
+        An entry of the calibration table.
+    table : mapping
+        The whole table.
+
+    Returns
+    -------
+    str
+        The rates in the worst of the simulated worlds.
+    """
     d, r = entry["design"], entry["rates"]
     shown = {name: percent(value) for name, value in r.items()}
     return (
-        f"With {d['clusters']} independent items and edits of layout or wording that change {percent(d['change'])} of "
-        f"the answers, in the worst found of {len(table['worlds'])} simulated worlds ({table['models']:,} models): "
-        f"where the content moves as many, it is said to move more in {shown['selective']} and fewer in "
-        f"{shown['non_selective']}; where it moves {percent(table['thresholds']['margin'])} more, answers are said to "
-        f"stay in {shown['within_margin']}. The paper's ratio (CSR) by its interval, where it is reported: above 1 in "
-        f"{shown['ratio_selective']}, below 1 in {shown['ratio_non_selective']} (2.5 % is promised of each of these). "
-        f"Its plain interval, which decides nothing: {shown['csr_selective']} and {shown['csr_non_selective']}."
+        f"Nearest calibrated design: {d['clusters']} independent items, and edits of layout or wording that change "
+        f"{percent(d['change'])} of the answers. Error rates in the worst of {len(table['worlds'])} simulated worlds "
+        f"({table['models']:,} models): if edits of the content change equally many answers, this procedure reports "
+        f"more changes in {shown['selective']} and fewer in {shown['non_selective']} of models. If they change "
+        f"{percent(table['thresholds']['margin'])} more, it reports that answers stay in {shown['within_margin']}. "
+        f"The interval of a reported ratio (CSR) lies above 1 in {shown['ratio_selective']} and below 1 in "
+        f"{shown['ratio_non_selective']}. Each of these rates should be at most 2.5 %. The plain interval of the "
+        f"ratio, on which no status depends, lies above 1 in {shown['csr_selective']} and below 1 in "
+        f"{shown['csr_non_selective']}."
     )

@@ -1,8 +1,8 @@
-"""Make Tables 1 to 7 of li2026 in the paper's form, from any panel, for the page and as csv (pure).
+"""Build Tables 1 to 7 of li2026 from any panel, for the page and as csv.
 
 The statuses are those of the paper's algorithm. Two tables of the paper describe its pipeline, and
-a run fills them in its own way. Table 7 compares the rendered text with the tokens that were read.
-Table 2 lists the injected faults and the chronology.
+a run fills them in its own way: Table 7 compares the rendered text with the tokens that were read,
+and Table 2 lists the injected faults and the chronology. This module does no I/O.
 """
 
 from collections import Counter
@@ -71,27 +71,29 @@ _GATES = (
 )
 _CLASSES = (
     ("F1", "silent no-op edits"),
-    ("F2", "what can be read changes with the edit"),
+    ("F2", "the edit changes which answers can be parsed"),
     ("F3", "unfaithful scoring, other"),
     ("F3a", "inverted convention"),
-    ("F3b", "the key stands at one place"),
+    ("F3b", "the key is always at one position"),
     ("F3c", "values that were not read"),
     ("F4", "broken pairing"),
     ("F5", "archetype mismatch"),
-    ("F6", "edits change more than they name"),
-    ("F7", "template and system prompt confounded"),
+    ("F6", "edits change more than intended"),
+    ("F7", "template and system prompt are confounded"),
     ("F10", "other items in the context"),
 )
 
 
 @dataclass(frozen=True)
 class PaperTable:
-    """Hold a table with its number in the paper. All cells are texts.
+    """Hold a table of the paper. All fields are texts.
 
     Attributes
     ----------
-    number, title : int, str
-        Number and title.
+    number : int
+        Number in the paper.
+    title : str
+        Title.
     columns, rows : tuple
         Header and rows.
     """
@@ -103,14 +105,14 @@ class PaperTable:
 
 
 def paper_tables(verdict: RunVerdict, rows: ItemRows) -> tuple[PaperTable, ...]:
-    """Return all seven tables. Table 2 names the entries of the runs' chronology.
+    """Return all seven tables.
 
     Parameters
     ----------
     verdict : RunVerdict
-        Results.
+        The judged run. Table 2 lists the entries of its chronology.
     rows : ItemRows
-        Rows of the runs.
+        The rows of the runs.
 
     Returns
     -------
@@ -129,6 +131,7 @@ def paper_tables(verdict: RunVerdict, rows: ItemRows) -> tuple[PaperTable, ...]:
 
 
 def _gates(verdict: RunVerdict) -> PaperTable:
+    """Return Table 1, the gates and in how many cells they pass."""
     rows = []
     for id_, name, condition, checks in _GATES:
         n_cells, failed, absent = len(verdict.results), 0, 0
@@ -137,24 +140,25 @@ def _gates(verdict: RunVerdict) -> PaperTable:
             failed += Status.FAIL in statuses
             absent += statuses <= {Status.NOT_APPLICABLE}
         status = f"implemented; passed in {n_cells - failed - absent} of {n_cells} cells"
-        status += f", {absent} cannot show it" if absent else ""
+        status += f", not applicable in {absent}" if absent else ""
         rows.append((id_, name, condition.format_map(verdict.thresholds), status))
     return PaperTable(1, "Gates", ("ID", "Name", "Pass condition", "Status"), tuple(rows))
 
 
-def _classes(results: Sequence[ValidityResult], met: Chronology | None) -> PaperTable:
+def _classes(results: Sequence[ValidityResult], chronology: Chronology | None) -> PaperTable:
+    """Return Table 2, the failure classes with the injected and the observed faults."""
     rows = []
     for id_, name in _CLASSES:
-        put: list[Injected] = []
+        faults: list[Injected] = []
         injected: dict[str, None] = {}
         checks: dict[str, None] = {}
         for fault in chain.from_iterable(r.faults for r in results):
             if fault.fault == id_:
-                put.append(fault)
+                faults.append(fault)
                 injected[fault.named] = None
                 checks[GATES[fault.check].title if fault.check in GATES else fault.check] = None
         symptoms, fixes = [], []
-        for entry in met.entries if met else ():
+        for entry in chronology.entries if chronology else ():
             if _belongs(entry.failure_class, id_):
                 symptoms.append(f"{entry.id}: {entry.symptom}")
                 if entry.fix:
@@ -165,8 +169,8 @@ def _classes(results: Sequence[ValidityResult], met: Chronology | None) -> Paper
                 name,
                 "; ".join(injected) or "nothing was injected",
                 "; ".join(checks),
-                _caught(put),
-                "; ".join(symptoms) or ("not met" if met else "–"),
+                _caught(faults),
+                "; ".join(symptoms) or ("not observed" if chronology else "–"),
                 "; ".join(fixes),
             )
         )
@@ -174,18 +178,18 @@ def _classes(results: Sequence[ValidityResult], met: Chronology | None) -> Paper
         "ID",
         "Class",
         "Injected into a copy of this run",
-        "Check that must see it",
+        "Check that must catch it",
         "Caught",
-        "Met while building",
+        "Observed while building",
         "Fix",
     )
-    return PaperTable(2, "Failure classes: injected here, and met", columns, tuple(rows))
+    return PaperTable(2, "Failure classes: injected and observed", columns, tuple(rows))
 
 
 def _belongs(failure_class: str, id_: str) -> bool:
-    """Return whether a failure class is the given class or a sub-case.
+    """Return whether a failure class is the given class or one of its sub-cases.
 
-    F1a belongs to F1, but F10 does not. The sub-cases of F3 have rows of their own.
+    F1a belongs to F1, but F10 does not. The sub-cases of F3 have separate rows.
     """
     if failure_class == id_:
         return True
@@ -193,19 +197,21 @@ def _belongs(failure_class: str, id_: str) -> bool:
     return id_ != "F3" and failure_class.startswith(id_) and sub_case in tuple("abcdefghij")
 
 
-def _caught(put: Sequence[Injected]) -> str:
-    if not put:
+def _caught(faults: Sequence[Injected]) -> str:
+    """Return how many of the faults their checks caught."""
+    if not faults:
         return "–"
-    states = Counter(fault.state for fault in put)
+    states = Counter(fault.state for fault in faults)
     caught, missed = states["caught"], states["missed"]
     # In the other cells the check failed before the injection, or the data cannot hold the fault.
-    silent = len(put) - caught - missed
+    untested = len(faults) - caught - missed
     rest = f"; {missed} missed" if missed else ""
-    rest += f"; {silent} tell nothing" if silent else ""
-    return f"{caught} of {len(put)}{rest}"
+    rest += f"; {untested} not testable" if untested else ""
+    return f"{caught} of {len(faults)}{rest}"
 
 
 def _buckets(results: Sequence[ValidityResult]) -> PaperTable:
+    """Return Table 3, the bucket of each cell."""
     rows = []
     for r in results:
         flags = ", ".join(r.paper.flags) if r.paper else ""
@@ -216,26 +222,25 @@ def _buckets(results: Sequence[ValidityResult]) -> PaperTable:
 
 
 def _scorers(verdict: RunVerdict) -> PaperTable:
+    """Return Table 4, the scorer of each benchmark with its evidence."""
     rows: dict[tuple[str, str], tuple[str, ...]] = {}
     for cell in verdict.cells:
         name, benchmark = str(cell.scorer["name"]), str(cell.scorer.get("benchmark", ""))
-        reference = (
-            SCORERS[REFERENCE[benchmark]].reference_of if benchmark in REFERENCE else "none named"
-        )
-        used = (
-            "the same"
-            if REFERENCE.get(benchmark) == name
-            else f"{name}: {cell.scorer['reference_of']}"
-        )
+        reference, used = "none named", f"{name}: {cell.scorer['reference_of']}"
+        if benchmark in REFERENCE:
+            reference = SCORERS[REFERENCE[benchmark]].reference_of
+            if REFERENCE[benchmark] == name:
+                used = "the same"
         evidence = " ".join(cell.scorer["evidence"])
         if not cell.scorer["validated"]:
-            evidence = f"none; the status is scorer-unvalidated. {evidence}"
+            evidence = f"no evidence; the status is scorer-unvalidated. {evidence}"
         rows[cell.benchmark, name] = (cell.benchmark, reference, used, evidence)
     columns = ("Benchmark", "Reference scorer", "Audit scorer used here", "Validation evidence")
     return PaperTable(4, "Scorer fidelity", columns, tuple(rows.values()))
 
 
 def _mapping(results: Sequence[ValidityResult]) -> PaperTable:
+    """Return Table 5, the raw verdict, bucket and step of each status."""
     statuses = [r.paper.status for r in results if r.paper]
     rows = []
     for word, (raw, bucket, step) in APPENDIX_G.items():
@@ -246,6 +251,7 @@ def _mapping(results: Sequence[ValidityResult]) -> PaperTable:
 
 
 def _cells(results: Sequence[ValidityResult]) -> PaperTable:
+    """Return Table 6, the numbers of each cell."""
     rows = []
     for r in results:
         e = r.evidence
@@ -280,18 +286,19 @@ def _cells(results: Sequence[ValidityResult]) -> PaperTable:
 
 
 def placebo_ratio(e: Evidence) -> tuple[float, float] | None:
-    """Return the CSR of the placebo, and CSR divided by it, as in App. F.
+    """Return the CSR of the placebo, and CSR divided by it, as in Appendix F of li2026.
 
     Parameters
     ----------
     e : Evidence
-        Statistics of a cell.
+        The statistics of a cell.
 
     Returns
     -------
     tuple of float or None
-        The placebo's change of score over the same denominator, and the ratio. None without a
-        placebo, or if it changed no score. For an interval see the difference `Evidence.placebo`.
+        The change of score under the placebo over the denominator of CSR, and the ratio. None
+        without a placebo, or if the placebo changed no score. The difference `Evidence.placebo` has
+        an interval.
     """
     fmt, sem, attr, placebo = (e.families[f].score_change for f in Family)
     if not placebo > 0 or not np.isfinite(attr):
@@ -302,9 +309,18 @@ def placebo_ratio(e: Evidence) -> tuple[float, float] | None:
 
 
 def cell_validity_csv(verdict: RunVerdict) -> str:
-    """Return Appendix G's cell_validity.csv.
+    """Return cell_validity.csv of Appendix G.
 
-    The six raw gate columns hold 1 or 0. They are empty if a single run cannot decide them.
+    Parameters
+    ----------
+    verdict : RunVerdict
+        The judged run.
+
+    Returns
+    -------
+    str
+        One line for each cell. The six raw gate columns hold 1 or 0, or nothing if a single run
+        cannot decide them.
     """
     body = []
     for cell, r in zip(verdict.cells, verdict.results, strict=True):
@@ -336,6 +352,7 @@ def cell_validity_csv(verdict: RunVerdict) -> str:
 
 
 def _no_ops(rows: ItemRows) -> PaperTable:
+    """Return Table 7, the share of format edits that change nothing, for each benchmark."""
     shown = []
     for benchmark, (edits, text, ids) in no_op_rates(rows).items():
         if edits:
@@ -356,14 +373,14 @@ def no_op_rates(rows: ItemRows) -> dict[str, tuple[int, ...]]:
     Parameters
     ----------
     rows : ItemRows
-        Rows of the runs.
+        The rows of the runs.
 
     Returns
     -------
     dict of str to tuple of int
-        For each benchmark, the number of format edits that were sent. Of these, the number with the
-        same rendered text as the original (prompt and options), and the number with the same hash
-        of tokens. The difference of the last two is the paper's main evidence for F1.
+        For each benchmark, the number of format edits that were sent, the number with the rendered
+        text of the original (prompt and options), and the number with its hash of tokens. The
+        difference of the last two is the paper's main evidence for F1.
     """
     counts: dict[str, list[int]] = {}
     for (_, benchmark, _, _), item_values in rows.by_item("arm", "asked", "rendered", "consumed"):
@@ -382,14 +399,33 @@ def no_op_rates(rows: ItemRows) -> dict[str, tuple[int, ...]]:
 
 
 def bucket_of(r: ValidityResult) -> str:
-    """Return the bucket of Table 3."""
+    """Return the bucket of a cell in Table 3.
+
+    Parameters
+    ----------
+    r : ValidityResult
+        The result of the cell.
+
+    Returns
+    -------
+    str
+        The bucket of the paper's status.
+    """
     return APPENDIX_G[r.paper.status][1] if r.paper else "none: nothing to compare"
 
 
 def raw_verdict(r: ValidityResult) -> str:
-    """Return the raw verdict as Appendix G writes it.
+    """Return the raw verdict of a cell as Appendix G writes it.
 
-    For an exploratory cell it follows from the interval.
+    Parameters
+    ----------
+    r : ValidityResult
+        The result of the cell.
+
+    Returns
+    -------
+    str
+        For an exploratory cell, the verdict follows from the interval of CSR.
     """
     if r.paper is None:
         return "–"
@@ -402,7 +438,18 @@ def raw_verdict(r: ValidityResult) -> str:
 
 
 def merged(chronologies: Iterable[Chronology | None]) -> Chronology | None:
-    """Return the entries of several chronologies, each once; None without a chronology."""
+    """Return one chronology with the entries of several, each entry once.
+
+    Parameters
+    ----------
+    chronologies : iterable of Chronology or None
+        The chronologies of the runs.
+
+    Returns
+    -------
+    Chronology or None
+        None if no run has a chronology.
+    """
     present = list(filter(None, chronologies))
     if not present:
         return None

@@ -1,7 +1,8 @@
-"""Define the construct-validity audit for the pipeline.
+"""Build the requests of a validity audit, and read the replies.
 
-The reference scorer determines what is asked for each edit, and how a reply is read. The canonical
-response of a row is the published position of the chosen option, `option_order[answer]`.
+The reference scorer of a benchmark determines what is asked for each edit, and how a reply is read.
+The canonical response of a row is the published position of the chosen option,
+`option_order[answer]`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,22 +44,22 @@ READINGS = {
 
 
 def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list[Presentation]:
-    """Return the requests of an item: at level 0 as published, at level j with the family's j-th
-    edit.
+    """Return an item at each level of a part: level 0 is the original, and level j is the j-th edit
+    of the family.
 
     Parameters
     ----------
     work : Work
-        The context of the run. work.state is the path of the edits, which every process reads once.
+        The run context. `work.state` is the path of the edits, which every process reads once.
     item : Item
-        The question.
+        The item.
     part : Part
-        Arm and levels.
+        The arm and its levels.
 
     Returns
     -------
     list of Presentation
-        One for each level.
+        One presentation for each level. If the item has no such edit, it has an error.
     """
     file = _opened(str(work.state))
     scorer = find_scorer(file.about["scorer"])
@@ -73,22 +74,23 @@ def read(
     Parameters
     ----------
     work : Work
-        Run context, as in `present`.
+        The run context, as in `present`.
     question : Item
-        The question.
+        The item.
     setting : Setting
         Arm and level.
     _ : Presentation
-        The sent request, which the edits determine.
+        The request, which the edits determine.
     reply : Generation
         The reply.
 
     Returns
     -------
     score : Score
-        `answer` is the position as shown. An unparsed reply has no answer, and is never wrong.
+        Its `answer` is the position of the option as shown. An unparsed reply has no answer, and is
+        never wrong.
     columns : mapping
-        The audit's own columns of the row.
+        The columns of the row that only this audit has.
     """
     file = _opened(str(work.state))
     scorer = find_scorer(file.about["scorer"])
@@ -96,7 +98,8 @@ def read(
     if edited is None or reply.error is not None:
         return Score(Answer(None, "none"), None, FinishReason.ERROR), {}
     item = edited[0]
-    # A judge reads the replies after the run, so a reply that imitates a judge is no vote here.
+    # A judge reads the replies after the run. A reply that imitates a judge must not count as its
+    # vote.
     scored = unread(NOT_JUDGED) if scorer.name == JUDGED else scorer.read(item, reply)
     why = {"unread_why": scored.why, "label_mass": scored.detail.get("mass")}
     if scored.response is None:
@@ -109,7 +112,18 @@ def read(
 def fits(response: int, key: int) -> bool:
     """Return whether a response fits a key.
 
-    A key below -1 excludes one response, and all others fit (`plan.any_but`).
+    Parameters
+    ----------
+    response : int
+        The canonical response.
+    key : int
+        The canonical key. A key below -1 excludes one response, and all other responses fit
+        (`plan.any_but`).
+
+    Returns
+    -------
+    bool
+        True if the response is right.
     """
     return response == key if key >= 0 else response != -2 - key
 
@@ -117,6 +131,7 @@ def fits(response: int, key: int) -> bool:
 def _present(
     file: EditFile, scorer: ReferenceScorer, question: Item, arm: str, level: int
 ) -> Presentation:
+    """Return the request of one item at one level of an arm."""
     original = file.items[question.id]
     edited = _edited(file, question.id, arm, level)
     columns: dict[str, Any] = {
@@ -148,7 +163,7 @@ def _present(
         "key_after": item.key,
     }
     ask = scorer.ask(item, edit.label_style if edit else PLAIN_LABELS)
-    gold = max(item.gold, NO_OPTION)  # A lower key excludes one response.
+    gold = max(item.gold, NO_OPTION)  # A key below NO_OPTION excludes one response.
     prompt = file.about["template"].replace(PROMPT, ask.prompt)
     return Presentation(
         prompt, item.options, gold, columns, scoring=ask, system=file.about["system"]
@@ -156,9 +171,8 @@ def _present(
 
 
 def _edited(file: EditFile, id_: str, arm: str, level: int) -> tuple[Item, Edit | None] | None:
-    """Return the edited item and the edit, which is None for the original.
-
-    Return None if the item has no such edit.
+    """Return the edited item with its edit (None for the original), or None if there is no such
+    edit.
     """
     if level == 0:
         return file.items[id_], None
@@ -168,6 +182,7 @@ def _edited(file: EditFile, id_: str, arm: str, level: int) -> tuple[Item, Edit 
 
 @lru_cache(maxsize=2)
 def _opened(path: str) -> EditFile:
+    """Return the edits of a run, which each process reads once."""
     return read_edits(local_file(path))
 
 
@@ -178,12 +193,12 @@ SCHEMA = row_schema(
         (
             "edit",
             pa.string(),
-            "name of the edit; null for the original, or where the item has no such edit",
+            "name of the edit; null for the original, or if the item has no such edit",
         ),
         (
             "contract",
             pa.string(),
-            "what the edit should do to the response: invariant or directional; null: none",
+            "what the edit should do to the response: invariant or directional; null for the original",
         ),
         (
             "context",
@@ -194,7 +209,7 @@ SCHEMA = row_schema(
         (
             "edited",
             pa.string(),
-            "the item's own text as asked, without the scorer's prompt; hostile text",
+            "the text of the item as asked, without the scorer's prompt; untrusted text",
         ),
         (
             "option_order",
@@ -211,12 +226,12 @@ SCHEMA = row_schema(
         (
             "unread_why",
             pa.string(),
-            "why no answer was read: tied, not finite, no mass, ...; empty where one was",
+            "why no answer was read: tied, not finite, no mass, ...; empty if one was read",
         ),
         (
             "label_mass",
             pa.float64(),
-            "probability mass on the scored labels, where the scorer tells it",
+            "probability mass on the scored labels, if the scorer reports it",
         ),
     ),
     level_doc="which edit of the family; 0 for the original",

@@ -1,17 +1,19 @@
-"""Measure how often the procedure is wrong on simulated models that should get neither status.
-
-In these models attribute edits move answers as often as format edits do. In further invariance
-cells, a group moves answers by exactly the margin.
+"""Measure how often the validity audit is wrong, on simulated answers.
 
     audit calibrate audit=validity --out audit/data/calibration_validity.json --force
 
-Worlds differ in properties to which a test of means is sensitive. An item has one attribute edit or
-three. All items change equally often, or very differently. Wordings change answers as often as
-formats do, or never. Clusters have one item or four.
+The simulated models should be called neither selective nor non-selective: edits of the content
+change answers as often as edits of the layout do. In a second simulation for invariance cells,
+edits of the content change answers more often by exactly the margin.
 
-The table holds the rates of the worst world. MODELS models select this world. Its rate in them is
-too high, since it is the largest of sixteen, so AGAIN times as many other models measure it. A rate
-may be up to a point too low, if another world is the worst (docs/findings/validity_calibration.md).
+The worlds differ in properties to which a test of means is sensitive. An item has one edit of the
+content or three. All items change equally often, or very differently. Edits of the wording change
+answers as often as those of the layout, or never. Clusters have one item or four.
+
+The table holds the rates of the worst world. MODELS models of each world are used to find it. The
+largest of sixteen observed rates is biased upwards, so AGAIN times as many new models measure the
+rate. If another world is in fact the worst, the rate may be up to one point too low
+(docs/findings/validity_calibration.md).
 """
 
 from argparse import Namespace
@@ -37,10 +39,11 @@ from audit.statistics.selectivity import (
 ALPHA_EACH = 0.025
 MARGIN = 0.05  # the margin of invariance cells in conf/verdict/validity.yaml
 SURFACE_EDITS = 3
-MODELS = 500  # models of each world in the search for the worst
-AGAIN = 8  # The worst world is measured with AGAIN * MODELS other models.
+MODELS = 500  # simulated models of each world in the search for the worst world
+AGAIN = 8  # The worst world is measured with AGAIN * MODELS new models.
 SPREAD = 2.0  # a + b of the beta distribution, if items differ
-_RATIO_RESAMPLES, _RATIO_EVERY = 200, 4  # Every fourth model gets the plain interval.
+# The plain interval of the ratio is slow, so only one model in four gets it.
+_RATIO_RESAMPLES, _RATIO_EVERY = 200, 4
 # The rates, and their titles in a table.
 NAMES = {
     "selective": "D: selective",
@@ -55,14 +58,14 @@ NAMES = {
 
 @dataclass(frozen=True)
 class ValidityDesign:
-    """Define one simulated design.
+    """Describe one simulated design.
 
     Attributes
     ----------
     clusters : int
-        The number of independent items.
+        Number of independent items.
     change : float
-        The mean share of edits that change an answer, equal in all families.
+        Mean share of edits that change an answer, equal in all families.
     """
 
     clusters: int
@@ -74,10 +77,20 @@ SHIPPED = tuple(starmap(ValidityDesign, product((24, 36, 60, 200), (0.03, 0.1, 0
 
 @dataclass(frozen=True)
 class ChangePattern:
-    """Define how changes of answers are distributed over items and edits.
+    """Describe a world: how changes of answers are distributed over items and edits.
 
-    differ: items differ in their propensity to change. wordings: semantic edits change answers as
-    often as formats do. per_cluster: the number of items that share a propensity."""
+    Attributes
+    ----------
+    attribute_edits : int
+        Number of edits of the content of each item.
+    differ : bool
+        Whether items differ in how often their answers change.
+    wordings : bool
+        Whether edits of the wording change answers as often as those of the layout, rather than
+        never.
+    per_cluster : int
+        Number of items in a cluster, which change equally often.
+    """
 
     attribute_edits: int
     differ: bool
@@ -92,29 +105,29 @@ WORLDS = tuple(starmap(ChangePattern, _PATTERNS))
 def simulate(
     world: ChangePattern, clusters: int, change: float, rng: np.random.Generator, more: float = 0.0
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Simulate the mean change of each item under attribute, format and semantic edits.
+    """Draw the share of edits that change the answer, for each item and family.
 
     Parameters
     ----------
     world : ChangePattern
         How changes are distributed.
     clusters : int
-        Independent items.
+        Number of clusters.
     change : float
         Mean share of edits that change an answer.
     rng : numpy.random.Generator
-        Source of the changes.
+        Source of the draws.
     more : float
-        How much larger the share of attribute edits is.
+        How much larger the share is for edits of the content.
 
     Returns
     -------
     tuple of (n,) array
-        Attribute, format and semantic changes, 0-1.
+        Shares (0-1) for edits of the content, the layout and the wording.
     """
     spread = SPREAD if world.differ else 1e9
     p = np.repeat(rng.beta(spread * change, spread * (1 - change), clusters), world.per_cluster)
-    p = p * (1 - more) if more else p  # This leaves room for `more` in every p.
+    p = p * (1 - more) if more else p  # p + more must not exceed 1.
     attr = (rng.random((world.attribute_edits, p.size)) < p + more).mean(axis=0)
     fmt, sem = (rng.random((2, SURFACE_EDITS, p.size)) < p).mean(axis=1)
     return attr, fmt, sem if world.wordings else np.zeros(p.size)
@@ -130,18 +143,18 @@ def worst(
     design : ValidityDesign
         The design.
     worlds : sequence of ChangePattern
-        Worlds to search.
+        The worlds to search.
     rng : numpy.random.Generator
-        Source of the models.
+        Source of the draws.
     models : int
-        Models a world in the search.
+        Number of models of each world in the search.
 
     Returns
     -------
     list of float
-        The share of models that are called selective and non-selective: first by D, then by the
-        interval of a reported ratio. Next, the share of invariance cells that are called
-        non-selective although D equals the margin. Last, both shares by the ratio's plain interval.
+        Shares of models that are called selective and non-selective, by D and by the interval of a
+        reported ratio; then the share of invariance cells that are called non-selective although D
+        equals the margin; then the shares by the plain interval of the ratio.
     """
     searched = [rates_in(world, design.clusters, design.change, models, rng) for world in worlds]
     table = np.array([itemgetter(*NAMES)(rates) for rates in searched])
@@ -155,6 +168,26 @@ def worst(
 def rates_in(
     world: ChangePattern, clusters: int, change: float, models: int, rng: np.random.Generator
 ) -> dict[str, float]:
+    """Return the rates of wrong results in one world.
+
+    Parameters
+    ----------
+    world : ChangePattern
+        The world.
+    clusters : int
+        Number of clusters.
+    change : float
+        Mean share of edits that change an answer.
+    models : int
+        Number of simulated models.
+    rng : numpy.random.Generator
+        Source of the draws.
+
+    Returns
+    -------
+    dict
+        The rate (0-1) of each of NAMES.
+    """
     place = np.repeat(np.arange(clusters), world.per_cluster)
     ours = np.zeros(5)
     plain = np.zeros(2)
@@ -181,24 +214,25 @@ def rates_in(
 def procedures(
     options: Namespace, designs: Sequence[ValidityDesign] = SHIPPED
 ) -> tuple[Procedure, ...]:
-    """Return the procedure of a calibration.
+    """Return the sections of the calibration table.
 
     Parameters
     ----------
     options : Namespace
-        Arguments of the command.
+        Seed and number of simulations.
     designs : sequence of ValidityDesign
-        Designs.
+        The designs.
 
     Returns
     -------
     tuple of Procedure
-        One procedure. A draw of a design is a whole search for the worst world, so it gives the
+        One section. One draw of a design is a whole search for the worst world, so it gives all
         rates.
     """
     models = options.simulations or MODELS
 
     def entries(case: Case, judged: Sequence[Sequence[Any]]) -> list[Entry]:
+        """Return the entry of one design."""
         rates = dict(zip(NAMES, judged[0][0], strict=True))
         return [{"design": asdict(case.design), "rates": rates}]
 
@@ -223,7 +257,18 @@ def procedures(
 
 
 def markdown(entries: Entries) -> str:
-    """Return the table of rates in per cent of models, one row for each design."""
+    """Return the rates in per cent of models.
+
+    Parameters
+    ----------
+    entries : sequence of mapping
+        Entries of the calibration table.
+
+    Returns
+    -------
+    str
+        A table with one row for each design.
+    """
     rows = []
     for entry in entries:
         design = "{clusters}, {change:.0%}".format(**entry["design"])

@@ -1,4 +1,4 @@
-"""Read the shards of a run into sorted rows of numbers, and into cells.
+"""Read the shards of a run into a sorted table of numbers, and into cells.
 
 A cell holds the answers of one model on one benchmark in one context.
 """
@@ -63,8 +63,9 @@ _COLUMNS = (
     "error",
     "request_sha256",
 )
-# The column canonical is the response. Three columns are digests: fact of the item's text and key,
-# rendered of the text as sent, and consumed of the item and the request that the engine read.
+# The columns of `ItemRows.table`. `canonical` is the response. Three columns are digests: `fact` of
+# the item's text and key, `rendered` of the text as sent, and `consumed` of the item and the request
+# that the engine read.
 _TYPES = {
     pa.dictionary(pa.int32(), pa.string()): (*KEY, "arm", "edit", "contract", "why"),
     pa.int16(): ("variant", "replicate", "key_before", "key_after", "canonical"),
@@ -76,10 +77,8 @@ _SMALL = pa.schema([(name, type_) for type_, names in _TYPES.items() for name in
 _NOTHING = {"bool": False, "int16": -1, "uint64": 0, "double": np.nan}
 _ROWS_AT_ONCE = 1024
 _LEVELS = 2**15 - 1  # largest level (int16)
-_LABELS = (
-    "toxigen",
-    "xstest",
-)  # In these benchmarks all items have the same options, which name the responses.
+# In these benchmarks all items have the same options, which are labels.
+_LABELS = ("toxigen", "xstest")
 
 Row = dict[str, Any]
 Key = tuple[str, str, str, str]  # the columns of `KEY`
@@ -96,7 +95,8 @@ class ItemRows:
     table : pyarrow.Table
         The rows.
     whole : callable
-        Reads all columns of some items, with the rows of each item in the same order.
+        Function that reads all columns of given items, with the rows of each item in the same
+        order.
     """
 
     table: pa.Table
@@ -107,10 +107,22 @@ class ItemRows:
 
     @property
     def items(self) -> int:
+        """Return the number of items, counted separately for each model, benchmark and context."""
         return int(self.table.group_by([*KEY]).aggregate([]).num_rows)
 
     def by_item(self, *columns: str) -> Iterator[tuple[Key, list[Row]]]:
-        """Yield each item with the listed columns of its rows."""
+        """Yield each item with the rows of its answers.
+
+        Parameters
+        ----------
+        *columns : str
+            The columns of the rows.
+
+        Yields
+        ------
+        tuple of (Key, list of Row)
+            The key of the item, and its rows.
+        """
         batches = self.table.select([*KEY, *columns]).to_batches(_ROWS_AT_ONCE)
         rows = chain.from_iterable(batch.to_pylist() for batch in batches)
         for key, item_values in groupby(rows, itemgetter(*KEY)):
@@ -118,16 +130,52 @@ class ItemRows:
 
 
 def read_table(run_dir: Path) -> pa.Table:
-    """Return `small_table` of a run. If the run has a judge, the answers are those of its votes."""
+    """Return the rows of a run as a table of numbers.
+
+    Parameters
+    ----------
+    run_dir : Path
+        The run directory.
+
+    Returns
+    -------
+    pyarrow.Table
+        The form of `ItemRows.table`. If the run has a judge, the answers are those of its votes.
+    """
     return small_table(_batches(run_dir))
 
 
 def item_rows(run_dirs: Sequence[Path], tables: Sequence[pa.Table]) -> ItemRows:
+    """Return the rows of several runs.
+
+    Parameters
+    ----------
+    run_dirs : sequence of Path
+        The run directories.
+    tables : sequence of pyarrow.Table
+        The result of `read_table` for each run.
+
+    Returns
+    -------
+    ItemRows
+        The rows of all runs.
+    """
     return ItemRows(_sorted(pa.concat_tables(tables)), lambda keys: _whole(run_dirs, keys))
 
 
 def small_table(parts: Iterable[Iterable[Row]]) -> pa.Table:
-    """Convert whole rows, in any order, to the form of `ItemRows.table`."""
+    """Return rows of shards as a table of numbers.
+
+    Parameters
+    ----------
+    parts : iterable of iterables of Row
+        The rows with all columns, in any order.
+
+    Returns
+    -------
+    pyarrow.Table
+        The form of `ItemRows.table`.
+    """
     batches = []
     for rows in parts:
         batches.append(pa.RecordBatch.from_pylist(list(map(_small, rows)), schema=_SMALL))
@@ -135,6 +183,7 @@ def small_table(parts: Iterable[Iterable[Row]]) -> pa.Table:
 
 
 def _sorted(table: pa.Table) -> pa.Table:
+    """Return the table sorted by item, arm, level and replicate."""
     table = table.unify_dictionaries().combine_chunks()
     levels = [table["replicate"], table["variant"], _ranks(table["arm"], ARMS)]
     return table.take(np.lexsort((*levels, *(_ranks(table[name]) for name in reversed(KEY)))))
@@ -149,6 +198,7 @@ def _ranks(column: pa.ChunkedArray, order: Sequence[str] | None = None) -> NDArr
 
 
 def _small(row: Row) -> Row:
+    """Return a row with its response and digests, as `_TYPES` lists them."""
     id_, request = row["question_id"], row["request_sha256"]
     return {
         **row,
@@ -162,11 +212,25 @@ def _small(row: Row) -> Row:
 
 
 def response_of(row: Row) -> int | None:
+    """Return the canonical response of a row.
+
+    Parameters
+    ----------
+    row : Row
+        A row of a shard.
+
+    Returns
+    -------
+    int or None
+        The published position of the chosen option; None if the answer is unparsed.
+    """
     return None if row["answer"] is None else int(row["option_order"][row["answer"]])
 
 
 def _batches(run_dir: Path, keys: Collection[Key] | None = None) -> Iterator[list[Row]]:
-    """Yield batches of rows. `keys` are the items to read; None reads all."""
+    """Yield batches of rows, with the answers of the judge if there is one. `keys` selects items;
+    None selects all.
+    """
     judge = read_judgements(run_dir)
     for rows in iter_rows(run_dir, SCHEMA, _COLUMNS, KEY, keys):
         if judge is not None:
@@ -176,6 +240,7 @@ def _batches(run_dir: Path, keys: Collection[Key] | None = None) -> Iterator[lis
 
 
 def _whole(run_dirs: Sequence[Path], keys: Collection[Key]) -> dict[Key, list[Row]]:
+    """Return all columns of the rows of some items, by item."""
     by_key: dict[Key, list[Row]] = {}
     for run_dir in run_dirs:
         for row in chain.from_iterable(_batches(run_dir, keys)):
@@ -186,22 +251,23 @@ def _whole(run_dirs: Sequence[Path], keys: Collection[Key]) -> dict[Key, list[Ro
 
 
 def read_analysis(run_dir: Path) -> dict[str, Any]:
-    """Return the manifest's analysis of a run.
+    """Return the analysis options in the manifest of a run.
 
     Parameters
     ----------
     run_dir : Path
-        Run directory.
+        The run directory.
 
     Returns
     -------
     dict
-        The analysis.
+        The options.
 
     Raises
     ------
     ConfigError
-        If a value has the wrong type. For example, the text "false" would count as true.
+        If a value is missing or has the wrong type. The text "false", for example, would count as
+        true.
     """
     analysis = Manifest.load(run_dir).analysis
     try:
@@ -210,7 +276,7 @@ def read_analysis(run_dir: Path) -> dict[str, Any]:
         odd = [error]
     if odd:
         raise ConfigError(
-            f"The manifest's analysis in {run_dir} is not that of a validity run ({odd[0]!r:.80}). "
+            f"The manifest of {run_dir} does not hold the analysis of a validity run ({odd[0]!r:.80}). "
             "Restore the file, or run the same command with another run_dir."
         )
     return analysis
@@ -257,14 +323,14 @@ def load_validity(run_dir: Path, table: pa.Table | None = None) -> tuple[Cell, .
     Parameters
     ----------
     run_dir : Path
-        Run directory.
+        The run directory.
     table : pyarrow.Table or None
-        The result of `read_table`; None to read it here.
+        The result of `read_table`; by default it is read here.
 
     Returns
     -------
     tuple of Cell
-        Cells.
+        The cells, sorted by model, benchmark and context.
 
     Raises
     ------
@@ -282,17 +348,19 @@ def load_validity(run_dir: Path, table: pa.Table | None = None) -> tuple[Cell, .
     # The texts of the edits are not needed here.
     edits = EditFile(items, {}, read_about(run_dir / FILE))
     scorer, wanted = analysis["scorer"], analysis["edits_per_family"]
-    if unknown := sorted(items.keys() - scorer["chance"].keys()):
+    unknown = sorted(items.keys() - scorer["chance"].keys())
+    if unknown:
         raise ConfigError(
-            f"{run_dir}: analysis.scorer.chance lacks {unknown[0]!r} "
-            f"and {len(unknown) - 1} more items."
+            f"analysis.scorer.chance in the manifest of {run_dir} lacks item {unknown[0]!r} "
+            f"and {len(unknown) - 1} more. Restore the manifest, or run the same command with another run_dir."
         )
-    if (judge := read_judgements(run_dir)) is not None:
+    judge = read_judgements(run_dir)
+    if judge is not None:
         scorer = judged_scorer(scorer, judge)
-    table, cells, start = read_table(run_dir) if table is None else table, [], 0
-    for group in (
-        table.group_by([*KEY[:3]], use_threads=False).aggregate([([], "count_all")]).to_pylist()
-    ):
+    table = read_table(run_dir) if table is None else table
+    counts = table.group_by([*KEY[:3]], use_threads=False).aggregate([([], "count_all")])
+    cells, start = [], 0
+    for group in counts.to_pylist():
         cell = _cell(table.slice(start, group["count_all"]), wanted, scorer, edits)
         start += group["count_all"]
         unit = "tokens" if cell.model in in_tokens else "words"
@@ -302,6 +370,7 @@ def load_validity(run_dir: Path, table: pa.Table | None = None) -> tuple[Cell, .
 
 
 def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFile) -> Cell:
+    """Return the cell whose rows a table holds."""
     row = {name: _values(table[name]) for name in table.column_names}
     model, benchmark, context, question = itemgetter(*KEY)(row)
     other = np.append(True, question[1:] != question[:-1])
@@ -349,7 +418,7 @@ def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFi
 
 
 def _values(column: pa.ChunkedArray) -> NDArray[Any]:
-    """Return the texts or numbers of a column, (rows,). "" and `_NOTHING` stand for null."""
+    """Return (rows,) the texts or numbers of a column, with "" and `_NOTHING` in place of null."""
     whole = column.combine_chunks()
     if not pa.types.is_dictionary(whole.type):
         return np.asarray(whole.fill_null(_NOTHING[str(whole.type)]))
@@ -358,12 +427,12 @@ def _values(column: pa.ChunkedArray) -> NDArray[Any]:
     ]
 
 
-Rows = Mapping[
-    str, NDArray[Any]
-]  # columns of `small_table`, and `place`, which is the number of the item
+# The columns of `small_table`, and `place`, the number of the item.
+Rows = Mapping[str, NDArray[Any]]
 
 
 def _only(rows: Rows, where: BoolArray) -> dict[str, NDArray[Any]]:
+    """Return the rows that a mask selects."""
     return {name: values[where] for name, values in rows.items()}
 
 
@@ -375,9 +444,9 @@ def _by_item(once: Rows, values: NDArray[Any], n: int) -> FloatArray:
 
 
 def _sent_otherwise(original: Rows, once: Rows, n: int) -> IntArray:
-    """Return the positions of items whose original was not the same request in every replay.
+    """Return the positions of items whose original was sent again as another request.
 
-    Only items with hashes of both requests are compared.
+    Only requests that both have a hash are compared.
     """
     first = np.zeros(n, dtype=np.uint64)
     first[once["place"]] = once["consumed"]
@@ -386,31 +455,32 @@ def _sent_otherwise(original: Rows, once: Rows, n: int) -> IntArray:
 
 
 def _block(rows: Rows, level: str, n: int, originals: NDArray[np.uint64]) -> Block:
-    """Return (L, n) arrays, with a row for each level or replicate.
+    """Return the answers as (L, n) arrays, with a row for each level or replicate.
 
-    originals: the hashes of the originals' requests.
+    `originals` holds the hashes of the requests for the originals.
     """
     levels, line = np.unique(rows[level], return_inverse=True)
 
-    def laid(values: NDArray[Any], nothing: Any) -> NDArray[Any]:
+    def by_level(values: NDArray[Any], nothing: Any) -> NDArray[Any]:
+        """Return (L, n) values, with `nothing` if an item has no such row."""
         kind = np.int64 if nothing == -1 else values.dtype
-        made = np.full((max(len(levels), 1), n), nothing, dtype=kind)
-        made[line, rows["place"]] = values
-        return made
+        table = np.full((max(len(levels), 1), n), nothing, dtype=kind)
+        table[line, rows["place"]] = values
+        return table
 
     return Block(
-        name=laid(rows["edit"], ""),
-        why=laid(np.where(rows["failed"], "error", rows["why"]), ""),
-        asked=laid(rows["asked"], False),
-        same=laid(np.isin(rows["consumed"], originals), False),
-        directional=laid(rows["contract"] == Contract.DIRECTIONAL, False),
-        response=laid(rows["canonical"], -1),
-        key=laid(rows["key_after"], -1),
+        name=by_level(rows["edit"], ""),
+        why=by_level(np.where(rows["failed"], "error", rows["why"]), ""),
+        asked=by_level(rows["asked"], False),
+        same=by_level(np.isin(rows["consumed"], originals), False),
+        directional=by_level(rows["contract"] == Contract.DIRECTIONAL, False),
+        response=by_level(rows["canonical"], -1),
+        key=by_level(rows["key_after"], -1),
     )
 
 
 def _shortcuts(items: Sequence[Item], benchmark: str) -> dict[str, NDArray[Any]]:
-    """Return the score on each original of some rules that do not read the question.
+    """Return the score on each original of rules that do not read the question.
 
     BBQ's rule "always unknown" is left out, since it is right by design in one of the contexts.
     """

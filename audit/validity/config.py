@@ -1,6 +1,5 @@
-"""Define the configuration of a construct-validity audit (conf/validity.yaml).
-
-A configuration is checked before an engine loads.
+"""Define the options of a validity audit and check them before an engine is loaded (schema of
+conf/validity.yaml).
 """
 
 from dataclasses import dataclass, field, replace
@@ -29,26 +28,24 @@ from audit.validity.edits.record import PROMPT
 from audit.validity.edits.surface import FORMATS as FORMAT_EDITS
 from audit.validity.labels import read_labels
 
-# These scorers replace a reference scorer that allows no attribute edits.
+# Scorers that are used in place of a reference scorer that allows no edits of the content.
 _AUDITED = {"truthfulqa": "truthfulqa_lettered"}
-# These scorers replace one that needs a masked language model.
+# Scorers that are used in place of a reference scorer that needs a masked language model.
 _CAUSAL = {"crows_pairs": "crows_causal_full"}
 
 
 @dataclass
 class ValidityConfig(RunConfig):
-    scorer: str | None = None  # null: the scorer of the benchmark
+    """Hold the options of a validity audit."""
+
+    scorer: str | None = None  # null means the scorer of the benchmark
     judge: str | None = None  # XSTest: a model of conf/model that votes on whether a reply refuses
     judge_votes: int = 3
-    labels: str | None = (
-        None  # XSTest: labelled replies of this model's family, which validate the scorer
-    )
-    variants: str | None = (
-        None  # library of paraphrases; null: the item's paraphrases, or neutral sentences around it
-    )
-    formats: list[str] = field(
-        default_factory=list
-    )  # names of format edits; empty: those of the benchmark
+    # XSTest: file of labelled replies of this model's family, which validate the scorer
+    labels: str | None = None
+    # library of paraphrases; null means paraphrases of the benchmark, or neutral sentences
+    variants: str | None = None
+    formats: list[str] = field(default_factory=list)  # empty means those of the benchmark
     edits_per_family: int = 3
     spare_edits: int = 1
     replays: int = 2
@@ -56,38 +53,34 @@ class ValidityConfig(RunConfig):
     system: str = "none"  # a name of `systems`: the system prompt
     templates: dict[str, str] = field(default_factory=lambda: {"plain": PROMPT})
     systems: dict[str, str] = field(default_factory=lambda: {"none": ""})
-    edits: str = (
-        "run"  # run, or show (which prints ten items with all their edits, and starts no run)
-    )
-    chronology: str | None = (
-        None  # the CHRONOLOGY.jsonl of a project, copied into the run's directory
-    )
-    false_alarms: float = 0.025  # tolerated rate in each direction; a plan prints thresholds for it
+    edits: str = "run"  # "show" prints ten items with all their edits and starts no run
+    chronology: str | None = None  # CHRONOLOGY.jsonl of a project, copied into the run directory
+    false_alarms: float = 0.025  # tolerated rate in each direction, for the thresholds of a plan
     misses: float = 0.2
-    edits_sha256: str = ""  # hash of the edits, set by the run
-    score: str | None = None  # a file of stored predictions, which is scored without a run
+    edits_sha256: str = ""  # hash of the edits, which the run sets
+    score: str | None = None  # file of stored predictions, which is scored without a run
 
 
 ConfigStore.instance().store(name="validity_schema", node=ValidityConfig)
 
 
 def from_hydra(cfg: DictConfig) -> ValidityConfig:
-    """Return the composed config as validated dataclasses.
+    """Convert and check a composed configuration.
 
     Parameters
     ----------
     cfg : DictConfig
-        The configuration that Hydra composed.
+        The composed configuration.
 
     Returns
     -------
     ValidityConfig
-        The configuration.
+        The options.
 
     Raises
     ------
     ConfigError
-        If `validate` refuses a value.
+        If an option is invalid.
     """
     config: ValidityConfig = from_composed(cfg, ValidityConfig)
     if config.score is not None:
@@ -97,17 +90,17 @@ def from_hydra(cfg: DictConfig) -> ValidityConfig:
 
 
 def validate(config: ValidityConfig) -> None:
-    """Check every option that can be checked without a model or a benchmark.
+    """Check everything that needs neither a model nor a benchmark.
 
     Parameters
     ----------
     config : ValidityConfig
-        The configuration.
+        The options.
 
     Raises
     ------
     ConfigError
-        If a value is invalid.
+        If an option is invalid.
     """
     design_of(config)
     check_known("value of edits", config.edits, ("run", "show"))
@@ -115,11 +108,13 @@ def validate(config: ValidityConfig) -> None:
         check_known("format edit", name, FORMAT_EDITS)
     if config.control_benchmark is not None:
         raise ConfigError(
-            "control_benchmark belongs to the sweep. Leave it out: here each edit is compared with "
-            "its original."
+            "control_benchmark is set, and a validity audit compares each edit with its original. Expected no "
+            "control_benchmark, which belongs to other audits."
         )
     if config.edits_sha256:
-        raise ConfigError("edits_sha256 is set by the run. Leave it out.")
+        raise ConfigError(
+            "edits_sha256 is set. Expected no value, since the run computes this hash."
+        )
     _check_judge(config)
     _check_prompt(config)
     if config.chronology is not None:
@@ -127,8 +122,8 @@ def validate(config: ValidityConfig) -> None:
     scorer = scorer_of(config)
     if scorer.name == "truthfulqa_mc1":
         raise ConfigError(
-            "scorer is truthfulqa_mc1, which never shows the options, so no question can ask for the "
-            "false one. Example: scorer=truthfulqa_lettered."
+            "scorer is truthfulqa_mc1, which never shows the options, so no edit can ask for the false one. Expected "
+            "a scorer that shows them. Example: scorer=truthfulqa_lettered"
         )
     for model in config.model.values():
         check_engine(scorer, model.engine)
@@ -137,17 +132,20 @@ def validate(config: ValidityConfig) -> None:
 
 
 def _check_judge(config: ValidityConfig) -> None:
-    """Raise AuditError if judge, scorer and labels do not fit, or the file of labels is invalid."""
+    """Raise AuditError if judge, scorer and labels do not fit each other, or if the file of labels
+    is invalid.
+    """
     judged = scorer_of(config).name == JUDGED
     given = config.judge is not None or config.labels is not None
     if given and config.benchmark.format != "xstest":
         raise ConfigError(
-            f"judge and labels are about refusals, which {config.benchmark.format} has none of. "
-            "Expected benchmark=xstest, or leave them out."
+            f"judge or labels is set, and {config.benchmark.format} has no refusals to judge. "
+            "Expected benchmark=xstest, or neither judge nor labels."
         )
     if judged != (config.judge is not None):
         raise ConfigError(
-            f"scorer={JUDGED} and judge=<model> go together, and judge=<model> alone asks for both."
+            f"scorer={JUDGED} and judge are not used together. Expected both. "
+            "Example: judge=<model>, which chooses the scorer too."
         )
     if config.judge is not None:
         check_model(
@@ -157,34 +155,39 @@ def _check_judge(config: ValidityConfig) -> None:
         )
         if config.judge_votes < 1:
             raise ConfigError(
-                f"Invalid judge_votes: {config.judge_votes}. Expected 1 or more; odd, so as not to tie."
+                f"judge_votes is {config.judge_votes}. Expected an odd number of 1 or more, to avoid ties. "
+                "Example: judge_votes=3"
             )
     if config.labels is not None:
         if len(config.model) > 1:
             raise ConfigError(
-                "labels are of one family of models: run one model at a time with them."
+                f"labels is set for {len(config.model)} models. Expected one model, since labels are valid for one "
+                "family of models."
             )
         read_labels(Path(config.labels))
 
 
 def _check_prompt(config: ValidityConfig) -> None:
-    """Raise ConfigError if a template does not hold the prompt once, or does not fit the run."""
+    """Raise ConfigError if a template does not contain the prompt once, or does not fit the run."""
     check_known("template", config.template, config.templates)
     check_known("system prompt", config.system, config.systems)
     template, system = config.templates[config.template], config.systems[config.system]
     if template.count(PROMPT) != 1:
         raise ConfigError(
-            f"templates.{config.template} is {template!r}. Expected {PROMPT} in it once."
+            f"templates.{config.template} is {template!r}. Expected a text that contains {PROMPT} once."
         )
     if template == PROMPT and not system:
         return
     if config.benchmark.format == "crows_pairs":
         raise ConfigError(
-            "CrowS-Pairs sends two sentences and no prompt. Expected template=plain system=none."
+            "template or system is set, and CrowS-Pairs sends two sentences without a prompt. "
+            "Expected template=plain system=none."
         )
     endpoints = chain.from_iterable(model.endpoints for model in config.model.values())
     if system and any(endpoint.infers for endpoint in endpoints):
-        raise ConfigError("An endpoint at .../infer takes a prompt alone. Expected system=none.")
+        raise ConfigError(
+            f"system is {config.system}, and an endpoint at .../infer accepts no system prompt. Expected system=none."
+        )
 
 
 def design_of(config: ValidityConfig) -> Design:
@@ -193,18 +196,18 @@ def design_of(config: ValidityConfig) -> Design:
 
 
 def scorer_of(config: ValidityConfig) -> ReferenceScorer:
-    """Return the configured scorer, or the benchmark's.
+    """Return the scorer that the options name, or that of the benchmark.
 
     Parameters
     ----------
     config : ValidityConfig
-        The configuration.
+        The options.
 
     Returns
     -------
     ReferenceScorer
-        The scorer. A causal model scores CrowS-Pairs by the likelihood of the whole sentence,
-        unlike the benchmark's authors.
+        The scorer. A causal model scores CrowS-Pairs by the likelihood of the whole sentence, which
+        differs from the authors' method.
 
     Raises
     ------
@@ -214,8 +217,8 @@ def scorer_of(config: ValidityConfig) -> ReferenceScorer:
     name = config.benchmark.format
     if name not in REFERENCE and config.scorer is None:
         raise ConfigError(
-            f"No reference scorer reads {name}{' (data=FILE)' if name == 'mcq_file' else ''}. "
-            f"Expected benchmark= one of {', '.join(REFERENCE)}."
+            f"benchmark is {name}{' (data=FILE)' if name == 'mcq_file' else ''}, which has no reference scorer. "
+            f"Expected one of {', '.join(REFERENCE)}."
         )
     default = JUDGED if config.judge and name == "xstest" else _AUDITED.get(name, name)
     if not any(Needs.MASKED_LM in GIVES.get(model.engine, ()) for model in config.model.values()):
@@ -224,14 +227,15 @@ def scorer_of(config: ValidityConfig) -> ReferenceScorer:
     if scorer.benchmark != name:
         fits = REFERENCE.get(name, f"benchmark={scorer.benchmark}")
         raise ConfigError(
-            f"Scorer {scorer.name} reads {scorer.benchmark}, not {name}. Expected {fits}."
+            f"scorer is {scorer.name}, which reads {scorer.benchmark} and not {name}. Expected {fits}."
         )
     return scorer
 
 
 def _nominal(config: ValidityConfig) -> str | None:
-    """Return the reading in the engines' configuration. The rows record how the scorer read
-    replies."""
+    """Return the reading for the configuration of the engines. The rows state how the scorer read
+    replies.
+    """
     if any(model.engine == "openai" for model in config.model.values()):
         return Reading.LETTER if scorer_of(config).needs == Needs.TEXT else Reading.LETTER_LOGPROB
     return Reading.OPTION_TEXT

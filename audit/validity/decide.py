@@ -1,7 +1,7 @@
-"""Decide the grade, the status and the reasons of a cell from its evidence and gates.
+"""Decide one cell from its evidence and gates: its grade, its status and reasons.
 
-The ladder is in audit.judging. If a check failed, it determines the status, in the order of this
-module (li2026).
+`audit.judging.ladder` defines the grades. If checks failed, they determine the status, in the order
+of `_WITHHELD` (li2026).
 """
 
 import math
@@ -22,13 +22,15 @@ from audit.validity.vocabulary import GATES, VERDICTS, Decision
 from audit.validity.vocabulary import ValidityStatus as S
 
 _LATE = ("G5_archetype", "G6_repair_regression")
-_SHOWN = {  # the reason and the advice of a direction that is shown, by whether the key moves
+# The reason and the advice of a direction that is shown, by whether the edits move the key.
+_SHOWN = {
     (S.SELECTIVE, False): ("reacts", "read_moved_items"),
     (S.SELECTIVE, True): ("follows", "score_may_stand"),
     (S.NON_SELECTIVE, True): ("surface_wins", "score_is_not_ability"),
     (S.NON_SELECTIVE, False): ("stays", "score_may_stand"),
 }
-_WITHHELD = (  # the gates that lead to each status, in order; None stands for all other gates
+# The gates whose failure leads to each status, in order. None stands for all other gates.
+_WITHHELD = (
     (S.INELIGIBLE_EDITS, ("G1_edits_reach_scorer", "G1_enough_edits")),
     (S.SCORER_UNVALIDATED, ("scorer_valid", "F3b_key_position", "F3c_label_values")),
     (S.FAILED, None),
@@ -44,28 +46,29 @@ def decide(
     above_p: float | None,
     below_p: float | None,
 ) -> Decision:
-    """Return the first decision that applies.
+    """Decide one cell. The first condition that applies determines the status.
 
     Parameters
     ----------
     evidence : Evidence
         Statistics of the cell.
     gates : sequence of Gate
-        Checks.
+        The checks of the measurement.
     thresholds : ValidityThresholds
-        Thresholds.
+        The thresholds.
     above_p, below_p : float or None
-        The one-sided p-values of D, after Holm over the panel's cells and both directions.
+        The one-sided p-values of D, after Holm's correction over the cells of the panel and both
+        directions.
 
     Returns
     -------
     Decision
-        Status, grade and reasons.
+        Status, grade, reasons and advice.
 
     Notes
     -----
-    The score of an invalid scorer says nothing about the model (finding B of the notes). So the
-    scorer is checked before G2.
+    The score of an invalid scorer says nothing about the model, so the scorer is checked before the
+    baseline (G2).
     """
     for status, names in _WITHHELD:
         failing = []
@@ -76,7 +79,7 @@ def decide(
             decision = Decision.withheld(status, failing, GATES)
             if status != S.INELIGIBLE_ARCHETYPE:
                 return decision
-            # Edits of two kinds do not answer one question.
+            # Edits of two contracts give no single number.
             graded = grade([Contrast("content", missing=("one_archetype",))])
             return replace(decision, grade=graded.grade)
     if evidence.primary is None or evidence.archetype is None:
@@ -90,6 +93,7 @@ def decide(
 def _by_difference(
     d: Selectivity, e: Evidence, t: Limits, above_p: float | None, below_p: float | None
 ) -> Decision:
+    """Return the decision that the difference D supports, if all checks passed."""
     directional = e.archetype != Archetype.INVARIANCE
     follow = e.families[Family.ATTRIBUTE].followed
     effect = because(
@@ -100,7 +104,7 @@ def _by_difference(
     more = above_p is not None and above_p <= t.alpha
     less = below_p is not None and below_p <= t.alpha
     reaches = e.families[Family.ATTRIBUTE].followed_held.low >= t.follow_min
-    # If the key moves, answers should reach the new key. If it does not, they should stay.
+    # If an edit moves the key, answers should reach the new key. If it does not, they should stay.
     speaks, excluded = (less and not more, more and reaches) if directional else (more, less)
     graded = grade([Contrast("content", speaks, bound=Bound(excluded))])
     status = verdict_of(VERDICTS, graded.grade, e.archetype)
@@ -135,10 +139,10 @@ def _not_shown(
     below_p: float | None,
 ) -> tuple[Reason, Reason]:
     """Return why no direction is shown, and the advice."""
-    words, tested = e.placebo, e.families[Family.ATTRIBUTE].followed.n
-    if not directional and d.above_p <= t.alpha and words is not None and not words.low > 0:
+    placebo, tested = e.placebo, e.families[Family.ATTRIBUTE].followed.n
+    if not directional and d.above_p <= t.alpha and placebo is not None and not placebo.low > 0:
         as_many = because(
-            "as_neutral_words", difference=words.estimate, low=words.low, high=words.high
+            "as_neutral_words", difference=placebo.estimate, low=placebo.low, high=placebo.high
         )
         return as_many, because("read_moved_items")
     why = because("neither_direction", above=above_p, below=below_p)
@@ -153,42 +157,42 @@ def _not_shown(
 
 
 def items_for_limit(rate: Mean, least: float) -> int | None:
-    """Return about how many items bring a rate's lower limit to a value, at an unchanged rate.
+    """Return how many items bring the lower limit of a rate to a value, if the rate does not
+    change.
 
     Parameters
     ----------
     rate : Mean
         The rate.
     least : float
-        Value of the limit.
+        The value of the limit.
 
     Returns
     -------
     int or None
-        The number of items; None if no number is enough.
+        The approximate number; None if no number is enough.
     """
     beyond = rate.estimate - least
     return math.ceil(rate.n * ((rate.estimate - rate.low) / beyond) ** 2) if beyond > 0 else None
 
 
 def items_for_test(n: int, raw: float | None, corrected: float | None, alpha: float) -> int | None:
-    """Return about how many items bring a one-sided p to alpha, at an unchanged effect.
-
-    The correction is assumed to be unchanged too.
+    """Return how many items bring a one-sided p-value to alpha, if the effect does not change.
 
     Parameters
     ----------
     n : int
         The present number of items.
     raw, corrected : float or None
-        The p-value of these items, before and after correction.
+        The p-value of these items, before and after correction. The factor of the correction is
+        assumed not to change.
     alpha : float
-        Level.
+        Level of the test.
 
     Returns
     -------
     int or None
-        The number of items; None if the effect is zero or has the other sign.
+        The approximate number; None if the effect is zero or has the other sign.
     """
     if raw is None or corrected is None or not 0 < raw < 0.49:
         return None
@@ -197,7 +201,24 @@ def items_for_test(n: int, raw: float | None, corrected: float | None, alpha: fl
 
 
 def headline(cell: Cell, decision: Decision, e: Evidence, gates: Sequence[Gate]) -> Reason:
-    """Return the headline: the model, the benchmark and the finding."""
+    """Return the headline of a cell as a code with numbers.
+
+    Parameters
+    ----------
+    cell : Cell
+        The cell, which names model and benchmark.
+    decision : Decision
+        The status and reasons.
+    e : Evidence
+        The statistics.
+    gates : sequence of Gate
+        The checks of the measurement.
+
+    Returns
+    -------
+    Reason
+        The code of a sentence of `audit.validity.texts`, with its numbers.
+    """
     status = decision.verdict
     if status in (word for word, _ in _WITHHELD) or e.primary is None:
         why = list(dict.fromkeys(GATES[g.name].because for g in failed(gates) if g.name in GATES))
@@ -215,7 +236,20 @@ def headline(cell: Cell, decision: Decision, e: Evidence, gates: Sequence[Gate])
 
 
 def cannot_exclude(cell: Cell, e: Evidence) -> tuple[Reason, ...]:
-    """Return the explanations that no status of this audit rules out."""
+    """Return the explanations that no status of this audit excludes.
+
+    Parameters
+    ----------
+    cell : Cell
+        The answers.
+    e : Evidence
+        The statistics.
+
+    Returns
+    -------
+    tuple of Reason
+        Explanations that always remain, and those that a missing control leaves open.
+    """
     reasons = [because("construct_unknown"), because("other_edits")]
     if any(str(name).startswith("frame") for name in cell.families[Family.SEMANTIC].name.ravel()):
         reasons.append(because("only_frames"))

@@ -1,7 +1,7 @@
-"""Define the design of the construct-validity audit and its thresholds (pure).
+"""Define the design of the validity audit and its thresholds.
 
-The arm of a setting is a family of edits, and its level is the number of the edit. Level 0 is the
-original.
+The arm of a setting is a family of edits, and its level is the number of the edit; level 0 is the
+original. This module does no I/O.
 """
 
 from dataclasses import dataclass
@@ -13,21 +13,26 @@ from audit.validity.edits.record import ORIGINAL, Family
 
 
 def make_design(edits_per_family: int, spare_edits: int, replays: int) -> Design:
-    """Return the design: the original `replays` times, the edits of each family, and one placebo.
+    """Return the design: replays of the original, the edits of each family, and one placebo.
 
     Parameters
     ----------
     edits_per_family : int
-        The number of edits of each family.
+        Number of edits of each family.
     spare_edits : int
-        The number of further format edits. They replace edits that change nothing.
+        Number of further format edits, which replace edits that change nothing.
     replays : int
         How often the original is sent, to measure the noise floor.
 
     Returns
     -------
     Design
-        Each setting is a part of its own, so that it can be repeated alone.
+        Each setting is a separate part, so that it can be run again alone.
+
+    Raises
+    ------
+    ConfigError
+        If a number is out of range.
     """
     check_counts(edits_per_family=edits_per_family, replays=replays)
     check_counts(0, spare_edits=spare_edits)
@@ -41,27 +46,37 @@ def make_design(edits_per_family: int, spare_edits: int, replays: int) -> Design
 
 @dataclass(frozen=True)
 class ValidityThresholds(Limits):
-    """Define the thresholds. Shares, scores and changes are 0-1.
+    """Define the thresholds of the validity audit. Shares, scores and changes are 0-1.
 
     Attributes
     ----------
     alpha : float
         Error rate of both directions together, over the panel.
-    noop_share_max, parse_share_min, baseline_standard_errors, denominator_min : float
-    The thresholds of the paper's gates G1, G1, G2 and G3.
-    parse_drop_alpha, position_alpha : float
-        The levels of the tests of parseability and of the key's position.
+    noop_share_max : float
+        Largest share of edits whose request equals that of the original (G1).
+    parse_share_min : float
+        Least share of parsed answers (G1).
+    parse_drop_alpha : float
+        Level of the test that an edit does not change what can be parsed.
     applicable_share_min : float
-        The least share of edits that a family must have.
+        Least share of the wanted edits that a family must have.
+    baseline_standard_errors : float
+        Standard errors by which the score must exceed rules that do not read the question (G2).
+    denominator_min : float
+        Least lower limit of the change under surface edits, for the ratio to be reported (G3).
     margin : float
-        The most additional answers, compared with a surface edit, that an invariant attribute edit
-        may move.
+        Invariance cells: largest additional share of answers that edits of the content may change,
+        compared with surface edits.
     follow_min : float
-        The least rate of followed contracts in a selective cell.
+        Least rate of followed contracts for a selective cell.
     wrong_to_right_max : float
-        The threshold of F5.
-    label_mass_min, replay_change_max : float
-        The thresholds of F3c and of the noise floor.
+        Largest share of wrong answers that edits of the content may make right (F5).
+    position_alpha : float
+        Level of the test that the key is at every position equally often (F3b).
+    label_mass_min : float
+        Least probability of the labels (F3c).
+    replay_change_max : float
+        Largest share of answers that may change between replays (noise floor).
     """
 
     noop_share_max: float = 0.2

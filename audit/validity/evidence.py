@@ -1,4 +1,6 @@
-"""Compute every statistic of one cell. Nothing here decides anything."""
+"""Compute all statistics of one cell (one model on one benchmark in one context). Nothing here
+decides.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -40,14 +42,12 @@ SURFACE = (Family.FORMAT, Family.SEMANTIC)
 
 @dataclass(frozen=True)
 class EditEvidence:
-    """Report the effects of one edit, or of a whole family, whose name is "".
-
-    Rates and changes are 0-1, over items.
+    """Report the effects of one edit, or of a whole family. Rates and changes are 0-1, over items.
 
     Attributes
     ----------
     name : str
-        Name of the edit.
+        Name of the edit; "" for a family.
     score : float
         Mean score under the edit.
     score_change : float
@@ -55,15 +55,18 @@ class EditEvidence:
     original_key : float
         The same under the key of the original.
     response_change : Mean
-        The rate at which the canonical response changes.
-    followed, followed_held : Mean
-        The rate of followed contracts. In followed_held, unparsed answers count as not followed.
+        Rate at which the canonical response changes.
+    followed : Mean
+        Rate of followed contracts.
+    followed_held : Mean
+        The same, with unparsed answers counted as not followed.
     transitions : Transitions
-        The counts of right and wrong answers before and after.
+        Numbers of right and wrong answers before and after the edit.
     asked, read : int
-        The number of edits that were sent, and of those with a parsed answer before and after.
+        Numbers of edits that were sent, and of edits with a parsed answer before and after.
     same : int
-        The number of edits whose request equals the original's (F1). No other number counts them.
+        Number of edits whose request equals that of the original (F1). They count in no other
+        number.
     """
 
     name: str
@@ -81,20 +84,21 @@ class EditEvidence:
 
 @dataclass(frozen=True)
 class PlaceboMatch:
-    """Report the distances of the placebo and of the attribute edits from their originals.
-
-    All numbers are means over n items.
+    """Report how far the placebo and the attribute edits change the text of an item. All numbers
+    are means over n items.
 
     Attributes
     ----------
-    unit : str
-        words or tokens.
-    placebo_changed, attribute_changed, placebo_span, attribute_span : float
-    The mean number of changed units, and the mean span of the changes.
+    unit : {"words", "tokens"}
+        Unit of the distances.
+    placebo_changed, attribute_changed : float
+        Mean number of changed units.
+    placebo_span, attribute_span : float
+        Mean length of the span from the first to the last change.
     changed, span : Mean
-        The differences, placebo less attribute edits, with a 95 % interval over clusters.
+        Placebo minus attribute edits, with a 95 % interval over clusters.
     equal : float
-        The share of items in which both change equally many units, up to one.
+        Share of items in which the numbers of changed units differ by at most one.
     """
 
     unit: str
@@ -109,42 +113,53 @@ class PlaceboMatch:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Hold every statistic of one cell.
+    """Hold all statistics of one cell.
 
     Attributes
     ----------
     archetype : Archetype or None
         What attribute edits should do to the answers.
-    score, chance, shortcuts : Mean, float, mapping
-        The scores of the originals, of guessing, and of rules that do not read the question.
+    score : Mean
+        Score of the originals.
+    chance : float
+        Score of guessing.
+    shortcuts : mapping
+        Scores of rules that do not read the question.
     families, edits, groups : mapping
-        The evidence by family, by edit and by group of items.
+        Evidence by family, by edit, and by group of items.
     primary : Selectivity or None
-        D, which compares moved answers under attribute edits with changes under surface edits.
-        A directional edit counts if the answer moved to the key, an invariant edit if it moved.
+        D, the share of answers that attribute edits move minus the share that surface edits move. A
+        directional edit counts if the answer moved to its key, an invariant edit if the answer
+        moved.
     selective_p : float or None
-        One-sided, for D above 0. If no answer should change, also for D above the placebo.
+        One-sided p-value for D above 0 and, if no answer should change, also for changes beyond the
+        placebo.
     non_selective_p : float or None
-        One-sided, for `responses` below 0, or below the margin if no answer should change.
+        One-sided p-value for `responses` below 0, or below the margin if no answer should change.
     responses : Selectivity or None
-        D on all changes of the response, to any option.
+        D over all changes of the response, to any option.
     csr : mapping of str to Ratio
-        The paper's ratio, by convention of the key.
+        Ratio of the paper, by convention of the key.
     replay : Mean or None
-        The rate of changes between replays of the original.
-    placebo, placebo_match : Mean or None, PlaceboMatch or None
-        Changes under attribute edits less changes under the placebo, and their distances.
+        Rate of changes between replays of the original.
+    placebo : Mean or None
+        Changes under attribute edits minus changes under the placebo.
+    placebo_match : PlaceboMatch or None
+        How far both change the text.
     generalisability : GStudy or None
-        The dependability of a mean over the original and the surface edits.
-    dif, group_dif : MantelHaenszel or None, tuple
-        Attribute edits compared with originals at equal score, and groups compared with others.
+        Dependability of a mean over the original and the surface edits.
+    dif : MantelHaenszel or None
+        Attribute edits compared with originals at equal score.
+    group_dif : tuple of GroupDif
+        Each group of items compared with the other items.
     reference : tuple of ReferenceMetric
-        The metrics of the benchmark's authors.
+        Metrics of the authors of the benchmark.
 
     Notes
     -----
-    Both p-values assume the worst case for unparsed answers if they accuse or clear. There is one
-    exception: `followed_held` judges whether the answers of a directional cell follow.
+    For a conclusion for or against a model, both p-values assume the worst case of unparsed
+    answers. The exception is a directional cell, where `followed_held` judges whether answers
+    follow the edits.
     """
 
     archetype: Archetype | None
@@ -169,7 +184,13 @@ class Evidence:
 
     @property
     def baseline(self) -> tuple[str, float]:
-        """Return the best rule that does not read the question, which is guessing or a shortcut."""
+        """Return the best rule that does not read the question, which is guessing or a shortcut.
+
+        Returns
+        -------
+        tuple of (str, float)
+            The name of the rule, and its score.
+        """
         rules = (("guessing", self.chance), *self.shortcuts.items())
         return max(rules, key=itemgetter(1))
 
@@ -177,16 +198,16 @@ class Evidence:
 def measure(
     cell: Cell, *, margin: float = 0.05, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
 ) -> Evidence:
-    """Compute every statistic of a cell.
+    """Compute all statistics of a cell.
 
     Parameters
     ----------
     cell : Cell
-        Answers.
+        The answers.
     margin : float
         The margin of `ValidityThresholds`.
     rng : numpy.random.Generator
-        Source of resamples.
+        Source of the resamples.
     n_resamples : int
         Number of resamples.
 
@@ -243,13 +264,12 @@ def _pvalues(
 ) -> tuple[float | None, float | None]:
     """Return `selective_p` and `non_selective_p`. `margin` is None if an edit is directional.
 
-    The unparsed answers may be those that were most likely to move, or to stay.
+    The p-values allow for unparsed answers that were most likely to move, or most likely to stay.
     """
     changed = {family: changes(cell, block) for family, block in used.items()}
 
     def moved(content: float, others: float) -> dict[Family, FloatArray]:
-        """Return the change of each item by family, (n,), with imputed values for unparsed
-        answers."""
+        """Return (n,) the change of each item by family, with imputed values for unparsed answers."""
         filled = {}
         for family, block in used.items():
             value = content if family == Family.ATTRIBUTE else others
@@ -262,8 +282,8 @@ def _pvalues(
     if margin is not None:
         above.append(_selectivity(least[Family.ATTRIBUTE], least, cell))
         above += [_beyond_words(plain, cell), _beyond_words(least, cell)]
-    # Any move counts, as for surface edits, since a guesser whose answers change with the content
-    # seldom meets the key.
+    # Any change counts here, as for surface edits. The answers of a model that guesses change with
+    # the content, but seldom reach the key.
     below = [
         _selectivity(plain[Family.ATTRIBUTE], plain, cell, margin or 0.0),
         _selectivity(most[Family.ATTRIBUTE], most, cell, margin or 0.0),
@@ -274,54 +294,51 @@ def _pvalues(
 
 
 def _beyond_words(moved: Mapping[Family, FloatArray], cell: Cell) -> Selectivity | None:
-    """Return the test of the content against neutral words of the same number; None without
-    them."""
-    words = moved[Family.PLACEBO]
-    return _selectivity(
-        moved[Family.ATTRIBUTE],
-        {Family.FORMAT: words, Family.SEMANTIC: np.full(cell.n, np.nan)},
-        cell,
-    )
+    """Return the test of attribute edits against the placebo, neutral words of the same number."""
+    placebo, nothing = moved[Family.PLACEBO], np.full(cell.n, np.nan)
+    others = {Family.FORMAT: placebo, Family.SEMANTIC: nothing}
+    return _selectivity(moved[Family.ATTRIBUTE], others, cell)
 
 
 def changes(cell: Cell, block: Block) -> FloatArray:
-    """Return 1 where the canonical response changed, and NaN if nothing was tested or parsed.
+    """Return whether each edit changed the canonical response.
 
     Parameters
     ----------
     cell : Cell
-        Answers to the originals.
+        The answers to the originals.
     block : Block
-        Answers to edits.
+        The answers to edits.
 
     Returns
     -------
     (L, n) array
-        Changes.
+        1 or 0; NaN if the edit tests nothing or an answer is unparsed.
     """
     return np.where(block.tests, response_changes(cell.before, block.response), np.nan)
 
 
 def _obeyed(cell: Cell, block: Block) -> FloatArray:
-    """Return where attribute edits had an effect, (L, n).
+    """Return (L, n) whether each attribute edit had its effect.
 
-    A directional edit must move the response to its key. An invariant edit must move the response.
+    A directional edit must move the response to its key. An invariant edit counts if it moved the
+    response.
     """
     plain = changes(cell, block)
     return np.where(block.directional, plain * fits(block.response, block.key), plain)
 
 
 def edit_evidence(cell: Cell, block: Block, name: str) -> EditEvidence:
-    """Return the evidence of a block. Its edits are first averaged within each item.
+    """Return the evidence of one edit or of a family. Edits are first averaged within each item.
 
     Parameters
     ----------
     cell : Cell
-        Answers to the originals.
+        The answers to the originals.
     block : Block
-        Answers to edits.
+        The answers to the edits.
     name : str
-        The name of the edit; "" for a family.
+        Name of the edit; "" for a family.
 
     Returns
     -------
@@ -354,9 +371,8 @@ def edit_evidence(cell: Cell, block: Block, name: str) -> EditEvidence:
 
 
 def _by_part(cell: Cell, block: Block, places: Mapping[str, BoolArray]) -> tuple[EditEvidence, ...]:
-    """Return the evidence of each part of a family, with the spare edits.
-
-    places: a mask (L, n) or (n,) for each part, by name.
+    """Return the evidence of each part of a family, with the spare edits. `places` has a mask (L,
+    n) or (n,) for each part.
     """
     parts = []
     for name, here in places.items():
@@ -366,6 +382,7 @@ def _by_part(cell: Cell, block: Block, places: Mapping[str, BoolArray]) -> tuple
 
 
 def _edits_of(block: Block) -> dict[str, BoolArray]:
+    """Return a mask (L, n) for each edit that was sent, by its name."""
     names = sorted(set(map(str, block.name[block.asked])))
     return {name: block.name == name for name in names}
 
@@ -373,6 +390,7 @@ def _edits_of(block: Block) -> dict[str, BoolArray]:
 def _selectivity(
     attr: FloatArray, moved: Mapping[Family, FloatArray], cell: Cell, margin: float = 0.0
 ) -> Selectivity | None:
+    """Return the test of D; None if too few items have answers."""
     try:
         return selectivity(attr, moved[Family.FORMAT], moved[Family.SEMANTIC], cell.cluster, margin)
     except DataError:
@@ -380,6 +398,7 @@ def _selectivity(
 
 
 def _placebo_match(cell: Cell) -> PlaceboMatch | None:
+    """Return how far placebo and attribute edits change the text; None if nothing was measured."""
     if not cell.distances.size or np.isnan(cell.distances).all():
         return None
     changed = cell.distances[0] - cell.distances[1]
@@ -404,9 +423,12 @@ def _ratios(
     rng: np.random.Generator,
     n_resamples: int,
 ) -> dict[str, Ratio]:
-    """Return CSR under the key of the edit, under that of the original, and on responses."""
+    """Return CSR under the key of the edit, under the key of the original, and over changed
+    responses.
+    """
 
     def scored(block: Block, key: IntArray) -> FloatArray:
+        """Return (n,) the change of the score under a key."""
         after = np.where(
             block.tests & (block.response != UNREAD), fits(block.response, key), np.nan
         )
@@ -426,6 +448,7 @@ def _ratios(
 
 
 def _gstudy(cell: Cell, surface: FloatArray) -> GStudy | None:
+    """Return the G-study over the original and the surface edits; None with too few answers."""
     table = np.concatenate([cell.score_before[None], surface])
     table = table[~np.isnan(table).all(axis=1)]
     try:

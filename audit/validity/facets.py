@@ -1,7 +1,7 @@
-"""Compare runs under several seeds, scorers, templates and system prompts (pure; li2026, App. F).
+"""Compare runs under several seeds, scorers, templates and system prompts (facets; li2026, App. F).
 
 The module computes how much the numbers differ between runs. A status is stable if every run has
-it.
+it. It does no I/O.
 """
 
 from collections import Counter, defaultdict
@@ -31,18 +31,18 @@ class Stability:
     Attributes
     ----------
     cell : str
-        Name.
+        Name of the cell.
     statuses : tuple of str
-        Status of each run.
+        Status in each run.
     csr, csr_cv : float or None
-        The mean ratio, and its standard deviation divided by the mean. None if a run has no ratio
-        or the mean is 0.
+        Mean of the ratio CSR, and its standard deviation divided by the mean. None if a run has no
+        ratio, or if the mean is 0.
     difference : float or None
-        The mean D, 0-1.
+        Mean of D (-1 to 1).
     between : float or None
-        The standard deviation of D between runs, without the part due to sampling.
+        Standard deviation of D between runs, without the part that sampling explains.
     within : float or None
-        The mean standard error of D in one run.
+        Mean standard error of D in one run.
     """
 
     cell: str
@@ -55,7 +55,7 @@ class Stability:
 
     @property
     def status(self) -> str:
-        """Return the status of every run, or UNSTABLE if they differ."""
+        """Return the status of every run, or UNSTABLE if the runs differ."""
         return self.statuses[0] if len(set(self.statuses)) == 1 else UNSTABLE
 
 
@@ -65,12 +65,12 @@ def stability(verdicts: Sequence[AuditVerdict[ValidityCell]]) -> list[Stability]
     Parameters
     ----------
     verdicts : sequence of AuditVerdict
-        Verdict of each run; all have the same cells.
+        The verdict of each run. All have the same cells.
 
     Returns
     -------
     list of Stability
-        Stability of each cell.
+        The stability of each cell.
     """
     cells = defaultdict(list)
     for cell in chain.from_iterable(verdict.cells for verdict in verdicts):
@@ -108,7 +108,18 @@ def _stability(name: str, cells: Sequence[ValidityCell]) -> Stability:
 
 
 def facets_csv(stabilities: Sequence[Stability]) -> str:
-    """Return one line per cell. The column gate_seed_cv_lt_03 is defined in Appendix G."""
+    """Return the stability of each cell as csv.
+
+    Parameters
+    ----------
+    stabilities : sequence of Stability
+        The results.
+
+    Returns
+    -------
+    str
+        One line for each cell. Appendix G of li2026 defines the column gate_seed_cv_lt_03.
+    """
     rows = []
     for s in stabilities:
         stable = None if s.csr_cv is None else s.csr_cv < SEED_CV
@@ -131,17 +142,16 @@ def facets_csv(stabilities: Sequence[Stability]) -> str:
 
 @dataclass(frozen=True)
 class Variance:
-    """Report the variance of one cell's scores (0-1), split into items, facets and their
-    interaction.
+    """Report the variance of one cell's scores, split into items, facets and their interaction.
 
     Attributes
     ----------
     cell : str
-        Name.
+        Name of the cell.
     items : int
-        Items of each seed.
+        Number of items of each seed.
     components : mapping
-        The components that `statistics.gstudy.components` returns.
+        Variance components of the scores (0-1), as `statistics.gstudy.components` returns them.
     """
 
     cell: str
@@ -150,7 +160,13 @@ class Variance:
 
     @property
     def between(self) -> float:
-        """Return the standard deviation of the score between runs that the items do not explain."""
+        """Return the standard deviation of the score between runs that the items do not explain.
+
+        Returns
+        -------
+        float
+            Score, 0-1.
+        """
         total = 0.0
         for effect, value in self.components.items():
             if ITEM not in effect:
@@ -159,7 +175,13 @@ class Variance:
 
     @property
     def shares(self) -> dict[str, float | None]:
-        """Return the share of each effect in the total variance; None if the total is 0."""
+        """Return the share of each effect in the total variance.
+
+        Returns
+        -------
+        dict
+            Shares (0-1) by the name of the effect; None if the total is 0.
+        """
         total = sum(self.components.values())
         shares: dict[str, float | None] = {}
         for effect, value in self.components.items():
@@ -171,14 +193,14 @@ ITEM = "item"
 
 
 def variance(runs: Sequence[Sequence[Cell]], facets: Mapping[str, Sequence[Any]]) -> list[Variance]:
-    """Estimate the variance of items and facets (a G-study), for each cell that every run has.
+    """Estimate the variance due to items and facets (a G-study), for each cell that every run has.
 
     Parameters
     ----------
     runs : sequence of sequence of Cell
-        Cells of each run.
+        The cells of each run.
     facets : mapping of str to sequence
-        The values of each facet by run. Each has two or more values, and all are crossed.
+        The value of each facet in each run. Each facet has two or more values, and all are crossed.
 
     Returns
     -------
@@ -223,7 +245,18 @@ def _variance(name: str, cells: Sequence[Cell], facets: Mapping[str, Sequence[An
 
 
 def variance_csv(variances: Sequence[Variance]) -> str:
-    """Return one line per component. The last component of a cell includes the residual."""
+    """Return the variance components as csv.
+
+    Parameters
+    ----------
+    variances : sequence of Variance
+        The results.
+
+    Returns
+    -------
+    str
+        One line for each component. The last component of a cell includes the residual.
+    """
     rows = []
     for v in variances:
         for (effect, share), value in zip(v.shares.items(), v.components.values(), strict=True):
@@ -232,21 +265,35 @@ def variance_csv(variances: Sequence[Variance]) -> str:
 
 
 def lines(stabilities: Sequence[Stability], parts: Sequence[Variance] = ()) -> list[str]:
-    """Return the lines that the command prints."""
+    """Return the lines that the command prints.
+
+    Parameters
+    ----------
+    stabilities : sequence of Stability
+        The stability of each cell.
+    parts : sequence of Variance
+        The variance of each cell.
+
+    Returns
+    -------
+    list of str
+        One or two lines for each cell.
+    """
     shown = []
     by_cell = {part.cell: part for part in parts if part.components}
     for s in stabilities:
         cv = "–" if s.csr_cv is None else f"{s.csr_cv:.2f}"
-        spread = (
-            "" if s.between is None else f", D varies by {100 * s.between:.1f} points between them"
-        )
+        spread = ""
+        if s.between is not None:
+            spread = f", D varies by {100 * s.between:.1f} points between runs"
         status = s.status if s.status != UNSTABLE else f"{UNSTABLE}: {', '.join(s.statuses)}"
         shown.append(f"{s.cell}: {status} ({len(s.statuses)} runs, CV of CSR {cv}{spread})")
-        if part := by_cell.get(s.cell):
+        part = by_cell.get(s.cell)
+        if part is not None:
             shares = Counter({effect: share or 0.0 for effect, share in part.shares.items()})
             largest = [f"{effect} {v:.0%}" for effect, v in shares.most_common(4) if v >= 0.005]
             shown.append(
-                f"  its score varies by {100 * part.between:.1f} points between them; "
+                f"  the score varies by {100 * part.between:.1f} points between runs; "
                 f"variance: {', '.join(largest)}"
             )
     return shown

@@ -1,7 +1,8 @@
-"""Inject each known fault (F1-F7, F10) into a copy of a run's data, and test its check (G6).
+"""Inject each known fault (F1-F7, F10) into a copy of a run's data, and test that its check fails
+(G6).
 
-The check must catch the fault. Faults of the scorer are injected before the run, while the items
-are available (`scorer_faults`).
+Faults of the scorer are injected before the run, since the items are available then
+(`scorer_faults`).
 """
 
 from collections.abc import Callable, Sequence
@@ -24,21 +25,23 @@ from audit.validity.gates import CHECKS, EXACT_FROM, families_that_tell
 from audit.validity.record import Block, Cell
 from audit.validity.vocabulary import Injected
 
-_RESAMPLES = 10  # the checks do not read the ratio
+_RESAMPLES = 10  # few, since the checks do not use the interval of the ratio
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Define a fault, and the check that must catch it.
+    """Describe a fault and the check that must catch it.
 
     Attributes
     ----------
-    name, what : str
-        The class of the fault in li2026, and what is wrong.
+    name : str
+        Class of the fault in li2026.
+    what : str
+        What is wrong in the faulty copy.
     check : str
         The gate that must fail.
     inject : callable
-        Returns a copy with the fault, or None if these data cannot have it.
+        Function that returns a copy with the fault, or None if these data cannot have the fault.
     """
 
     name: str
@@ -50,23 +53,23 @@ class Fault:
 def inject_all(
     cell: Cell, gates: Sequence[Gate], thresholds: Limits, rng: np.random.Generator
 ) -> tuple[Injected, ...]:
-    """Inject every fault into a copy of the cell.
+    """Inject every fault into a copy of the cell, and run the check of each fault.
 
     Parameters
     ----------
     cell : Cell
-        Answers.
+        The answers.
     gates : sequence of Gate
-        Gates of the cell as it is.
+        The gates of the cell without a fault.
     thresholds : ValidityThresholds
-        Thresholds.
+        The thresholds.
     rng : numpy.random.Generator
-        Source of the faults.
+        Source of randomness.
 
     Returns
     -------
     tuple of Injected
-        Results.
+        The result of each fault.
     """
     injected = [_one(cell, gates, thresholds, fault, rng) for fault in FAULTS]
     of_scorer = (Injected(**facts) for facts in cell.scorer.get("injected", ()))
@@ -79,31 +82,35 @@ def regression_gate(injected: Sequence[Injected]) -> Gate:
     Parameters
     ----------
     injected : sequence of Injected
-        Results of `inject_all`.
+        The results of `inject_all`.
 
     Returns
     -------
     Gate
-        The gate. It names no items, since it tests checks and not answers.
+        Its number is how many faults were missed. It names no items, since it tests checks and not
+        answers.
     """
     missed = [result.fault for result in injected if result.state == "missed"]
     caught = sum(result.state == "caught" for result in injected)
+    status = Status.PASS if caught else Status.NOT_APPLICABLE
+    rest = "These data cannot hold the other faults."
+    if missed:
+        status, rest = Status.FAIL, f"Missed faults: {', '.join(missed)}."
     return Gate(
         name="G6_repair_regression",
-        status=Status.FAIL if missed else Status.PASS if caught else Status.NOT_APPLICABLE,
+        status=status,
         number=float(len(missed)),
         threshold=0.0,
         source="li2026, G6: each targeted fault must fail its test; here in a copy of this run",
-        detail=f"{caught} of {len(injected)} injected faults were caught by their check"
-        + (f"; missed: {', '.join(missed)}." if missed else "; these data cannot hold the others.")
-        + " This gate names no items, since it tests checks and not answers.",
+        detail=f"{caught} of {len(injected)} injected faults were caught by their check. {rest} "
+        "This gate names no items, since it tests checks and not answers.",
         advice="A check that misses its fault proves nothing when it passes." if missed else "",
         withholds=True,
     )
 
 
 def scorer_faults(scorer: ReferenceScorer, items: Sequence[Item]) -> tuple[Injected, ...]:
-    """Inject F3a and F3b into the scorer, whose self-test must fail on each.
+    """Inject the faults F3a and F3b into the scorer. Its self-test must fail on each.
 
     Parameters
     ----------
@@ -119,12 +126,14 @@ def scorer_faults(scorer: ReferenceScorer, items: Sequence[Item]) -> tuple[Injec
     """
 
     def inverted(item: Item, reply: Generation) -> Scored:
-        results = scorer.read(item, reply)
-        return results if results.score is None else replace(results, score=1 - results.score)
+        """Read a reply, and invert its score."""
+        scored = scorer.read(item, reply)
+        return scored if scored.score is None else replace(scored, score=1 - scored.score)
 
     def first_on_tie(item: Item, reply: Generation) -> Scored:
-        results = scorer.read(item, reply)
-        return Scored(item.key, 1.0) if results.response is None else results
+        """Read a reply, and score it as right if it is unparsed."""
+        scored = scorer.read(item, reply)
+        return Scored(item.key, 1.0) if scored.response is None else scored
 
     faults = (
         ("F3a", "the scale is inverted: right answers are scored as wrong", inverted),
@@ -134,8 +143,10 @@ def scorer_faults(scorer: ReferenceScorer, items: Sequence[Item]) -> tuple[Injec
     results = []
     for name, wrong, read in faults:
         test = self_test(replace(scorer, read=read), items)
-        # CrowS-Pairs reads a tie as neutral, so no pair is unparsed and this fault changes nothing.
-        state = "not_showable" if test == sound else "missed" if test.passed else "caught"
+        # CrowS-Pairs reads a tie as neutral, so no pair is unparsed, and F3b changes nothing there.
+        state = "missed" if test.passed else "caught"
+        if test == sound:
+            state = "not_showable"
         detail = "; ".join(test.faults) or "the self-test passes"
         results.append(Injected(name, wrong, "scorer_valid", state, detail))
     return tuple(results)
@@ -144,6 +155,7 @@ def scorer_faults(scorer: ReferenceScorer, items: Sequence[Item]) -> tuple[Injec
 def _one(
     cell: Cell, gates: Sequence[Gate], t: Limits, fault: Fault, rng: np.random.Generator
 ) -> Injected:
+    """Inject one fault, and return whether its check catches it."""
     result = partial(Injected, fault.name, fault.what, fault.check)
     before = next(g for g in gates if g.name == fault.check)
     if before.status == Status.NOT_APPLICABLE:
@@ -164,6 +176,7 @@ def _one(
 
 
 def _unpaired(cell: Cell) -> Injected:
+    """Return whether a cell is refused in which a family lacks an item."""
     block = cell.families[Family.FORMAT]
     short = Block(**{name: getattr(block, name)[:, :-1] for name in block.__dataclass_fields__})
     wrong = "a family lacks the last item, so originals and edits belong to different items"
@@ -175,6 +188,7 @@ def _unpaired(cell: Cell) -> Injected:
 
 
 def _with(cell: Cell, family: Family, **changed: np.ndarray) -> Cell:
+    """Return a copy of the cell in which some arrays of a family are replaced."""
     return replace(
         cell, families={**cell.families, family: replace(cell.families[family], **changed)}
     )
@@ -190,8 +204,10 @@ def _first_edit(block: Block) -> BoolArray | None:
 
 
 def _noop(cell: Cell, rng: np.random.Generator) -> Cell | None:
+    """Return a cell in which one format edit has the request and the answer of the original."""
     block = cell.families[Family.FORMAT]
-    if (first := _first_edit(block)) is None:
+    first = _first_edit(block)
+    if first is None:
         return None
     here = block.tests & first
     response = np.where(here, cell.before, block.response)
@@ -199,12 +215,15 @@ def _noop(cell: Cell, rng: np.random.Generator) -> Cell | None:
 
 
 def _third(cell: Cell) -> BoolArray:
+    """Return (n,) a mask that selects every third item."""
     return np.arange(cell.n) % 3 == 0
 
 
 def _unreadable(cell: Cell, rng: np.random.Generator) -> Cell | None:
+    """Return a cell in which one format edit makes a third of the answers unparsed."""
     block = cell.families[Family.FORMAT]
-    if (first := _first_edit(block)) is None:
+    first = _first_edit(block)
+    if first is None:
         return None
     return _with(
         cell, Family.FORMAT, response=np.where(first & _third(cell), UNREAD, block.response)
@@ -225,7 +244,7 @@ def _unread(cell: Cell, lost: BoolArray, why: str) -> Cell:
 
 
 def _frozen(cell: Cell, rng: np.random.Generator) -> Cell | None:
-    """Return a cell whose answers to surface edits equal those to the originals in every item."""
+    """Return a cell in which all answers to surface edits equal those to the originals."""
     read, many = {}, set()
     for family, block in cell.families.items():
         read[family] = block.tests & (block.response != UNREAD) & (cell.before != UNREAD)
@@ -242,19 +261,20 @@ def _frozen(cell: Cell, rng: np.random.Generator) -> Cell | None:
 
 
 def _permuted(cell: Cell, rng: np.random.Generator) -> Cell | None:
-    """Return a cell in which the rows of one family are in another order than the ids.
+    """Return a cell in which the answers of one family belong to other items than their ids.
 
-    The family is one whose answers agree with the originals enough for the check.
+    The family is one whose answers agree with the originals clearly enough for the check.
     """
     family = next(iter(families_that_tell(cell)), None)
     if family is None:
         return None
-    # A shift by a multiple of a period in the keys would leave every answer in place.
+    # The order is random, because a shift could leave every answer in place if the keys are periodic.
     order = rng.permutation(cell.n)
     return _with(cell, family, response=cell.families[family].response[:, order])
 
 
 def _mixed(cell: Cell, rng: np.random.Generator) -> Cell | None:
+    """Return a cell in which every second attribute edit has the other contract."""
     block = cell.families[Family.ATTRIBUTE]
     half = np.arange(cell.n) % 2 == 0
     return _with(
@@ -263,9 +283,9 @@ def _mixed(cell: Cell, rng: np.random.Generator) -> Cell | None:
 
 
 def _unspecific(cell: Cell, rng: np.random.Generator) -> Cell | None:
+    """Return a cell in which the placebo moves the same answers as the attribute edits."""
     content, placebo = cell.used(Family.ATTRIBUTE), cell.families[Family.PLACEBO]
-    # For each item, an edit that moved the answer is taken if any did, since the first edit may
-    # move fewer answers than the others.
+    # For each item, an edit that moved the answer is used if there is one.
     most = np.nan_to_num(changes(cell, content), nan=-1.0).argmax(axis=0)[None]
     both = placebo.asked & np.take_along_axis(content.tests, most, axis=0)
     moved = np.take_along_axis(content.response, most, axis=0)
@@ -273,7 +293,7 @@ def _unspecific(cell: Cell, rng: np.random.Generator) -> Cell | None:
 
 
 def _key_moves_alone(cell: Cell, rng: np.random.Generator) -> Cell | None:
-    """Return a cell in which the key moved to every wrong answer, so that it counts as right."""
+    """Return a cell in which answers stay, and the key of each wrong answer moves to this answer."""
     block = cell.families[Family.ATTRIBUTE]
     key = np.where(cell.score_before == 0, cell.before, block.key)
     return _with(
@@ -326,7 +346,7 @@ FAULTS: tuple[Fault, ...] = (
         "F3c_label_values",
         lambda cell, rng: replace(cell, mass=cell.mass / 100) if cell.mass.size else None,
     ),
-    Fault("F3c", "not one answer differs under surface edits", "F3c_exact_values", _frozen),
+    Fault("F3c", "no answer differs under surface edits", "F3c_exact_values", _frozen),
     Fault(
         "F3c",
         "every missing value is replaced by the same response",
@@ -338,12 +358,12 @@ FAULTS: tuple[Fault, ...] = (
     Fault("F4", "the rows of one family are permuted", "G4_order", _permuted),
     Fault(
         "F4",
-        "rows of other items carry an item's id",
+        "rows of other items have the id of an item",
         "G4_paired",
         lambda cell, rng: replace(cell, mixed_up=cell.question_ids[:3]),
     ),
-    Fault("F5", "attribute edits of two contracts are thrown together", "G5_archetype", _mixed),
-    Fault("F5", "keys are flipped and the answers stay", "F5_direction", _key_moves_alone),
+    Fault("F5", "attribute edits of two contracts are mixed", "G5_archetype", _mixed),
+    Fault("F5", "keys move and the answers stay", "F5_direction", _key_moves_alone),
     Fault(
         "F6",
         "neutral words move the same answers as edits of the content",
@@ -359,9 +379,9 @@ FAULTS: tuple[Fault, ...] = (
 )
 _ONE_TEMPLATE = Injected(
     "F7",
-    "answers follow one template or system prompt alone",
+    "answers depend on one template or system prompt",
     "the status is the same with every template",
     "not_showable",
-    "A run has one template and one system prompt. To cross several: 'template=[plain,task]' "
+    "A run has one template and one system prompt. To run several: 'template=[plain,task]' "
     "'system=[none,helpful]'.",
 )

@@ -1,6 +1,7 @@
-"""Draw D by cell, the share of answers that each kind of edit moves, and figures 2 to 4 of li2026.
+"""Draw the figures of a validity audit: D by cell, the share of answers that each kind of edit
+moves, and Figures 2 to 4 of li2026.
 
-Figures 2 to 4 have the paper's form, for any panel. Their colours show the paper's status.
+Figures 2 to 4 have the form of the paper, for any panel. Their colours show the paper's status.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,11 +42,34 @@ _BARS = (
 
 
 def label(r: ValidityResult) -> str:
+    """Return the name of a cell for a figure.
+
+    Parameters
+    ----------
+    r : ValidityResult
+        The result of the cell.
+
+    Returns
+    -------
+    str
+        Model, benchmark and context.
+    """
     return f"{r.model} on {r.benchmark}" + (f" ({r.context})" if r.context else "")
 
 
 def shown_as(r: ValidityResult) -> VerdictWord:
-    """Return the words for a cell's status, which depend on its archetype."""
+    """Return the texts of a cell's status, which depend on its archetype.
+
+    Parameters
+    ----------
+    r : ValidityResult
+        The result of the cell.
+
+    Returns
+    -------
+    VerdictWord
+        Name, colour and marker.
+    """
     return VERDICTS[r.verdict].of(r.evidence.archetype)
 
 
@@ -64,12 +88,13 @@ def _name(
 ) -> None:
     """Write the names of the lines, from the lowest to the highest, above or beside the lines.
 
-    x: label of the axis. ends: margins below the lowest and above the highest line.
+    `x` is the label of the axis. `ends` holds the margins below the lowest and above the highest
+    line.
     """
     if above:
         names_above(axes, names, [y + above for y in range(len(names))])
     else:
-        axes.set_yticks(range(len(names)), [plain(name) for name in names])
+        axes.set_yticks(range(len(names)), list(map(plain, names)))
     axes.set_ylim(-ends[0], len(names) - ends[1])
     axes.set_xlabel(x)
     axes.grid(axis="x", color=GRID, linewidth=0.6)
@@ -77,9 +102,17 @@ def _name(
 
 @styled()
 def differences(results: Sequence[ValidityResult]) -> Figure:
-    """Draw D = attr - max(fmt, sem), with the interval that agrees with its tests.
+    """Draw D = attr - max(fmt, sem) of each cell, with the interval that agrees with its tests.
 
-    The colour shows the status.
+    Parameters
+    ----------
+    results : sequence of ValidityResult
+        The results.
+
+    Returns
+    -------
+    Figure
+        One line for each cell; the colour shows the status.
     """
     shown = [(r, r.evidence.primary) for r in reversed(results) if r.evidence.primary]
     figure, axes = _chart(len(shown), 1.0, 0.56)
@@ -96,9 +129,18 @@ def differences(results: Sequence[ValidityResult]) -> Figure:
 
 @styled()
 def family_changes(results: Sequence[ValidityResult]) -> Figure:
-    """Draw the change of response by family and cell, with 95 % intervals.
+    """Draw the share of answers that change, by family and cell, with 95 % intervals.
 
-    The paper's Figure 4 shows changes of the score instead (`family_deltas`).
+    Parameters
+    ----------
+    results : sequence of ValidityResult
+        The results.
+
+    Returns
+    -------
+    Figure
+        One line for each cell. Figure 4 of the paper shows changes of the score instead
+        (`family_deltas`).
     """
     shown = [(r, r.evidence.families) for r in reversed(results)]
     figure, axes = _chart(len(shown), 1.6, 0.95)
@@ -124,7 +166,7 @@ def family_changes(results: Sequence[ValidityResult]) -> Figure:
     return figure
 
 
-# The colour of each step of section 3.
+# The colour of each step of section 3 of li2026.
 _COLOURS = {
     1: ORANGE,
     2: VERMILLION,
@@ -135,18 +177,20 @@ _COLOURS = {
     7: BLUE,
 }
 _FAMILIES = ((Family.FORMAT, MUTED), (Family.SEMANTIC, BLUE), (Family.ATTRIBUTE, VERMILLION))
-_LEAST = 0.01  # where a logarithmic axis begins
+_LEAST = 0.01  # start of a logarithmic axis
 
 
 class Ratio(NamedTuple):
-    """Hold a cell's published ratio with its interval.
+    """Hold the published ratio of a cell with its interval.
 
     Attributes
     ----------
-    label, status : str
-        The name of the cell, and its status as one of the paper's buckets.
+    label : str
+        Name of the cell.
+    status : str
+        Its status, as a bucket of the paper.
     step : int
-        The step of section 3, which sets the colour.
+        The step of section 3 that decided, which sets the colour.
     estimate, low, high : float
         The ratio and its interval.
     reported : bool
@@ -163,8 +207,18 @@ class Ratio(NamedTuple):
 
 
 def ratios_of(results: Sequence[ValidityResult]) -> list[Ratio]:
-    """Return the ratio of each cell, under the keys of the edits, with its interval over
-    clusters."""
+    """Return the ratio of each cell under the keys of the edits, with its interval over clusters.
+
+    Parameters
+    ----------
+    results : sequence of ValidityResult
+        The results.
+
+    Returns
+    -------
+    list of Ratio
+        Cells without a ratio are left out.
+    """
     ratios = []
     for r in results:
         csr = r.evidence.csr.get("own key")
@@ -176,17 +230,17 @@ def ratios_of(results: Sequence[ValidityResult]) -> list[Ratio]:
 
 
 def deltas_of(results: Sequence[ValidityResult]) -> dict[str, list[float]]:
-    """Return the mean |change of score| under edits of layout, wording and content, by cell.
+    """Return the mean absolute change of the score under edits of layout, wording and content.
 
     Parameters
     ----------
     results : sequence of ValidityResult
-        Results.
+        The results.
 
     Returns
     -------
     dict of str to list of float
-        Changes 0-1; NaN without edits.
+        Changes (0-1) by the name of the cell; NaN without edits.
     """
     deltas = {}
     for r in results:
@@ -197,7 +251,18 @@ def deltas_of(results: Sequence[ValidityResult]) -> dict[str, list[float]]:
 
 @styled()
 def ratios(shown: Sequence[Ratio]) -> Figure:
-    """Draw Figure 2: the published ratio of each cell."""
+    """Draw Figure 2 of li2026: the published ratio of each cell.
+
+    Parameters
+    ----------
+    shown : sequence of Ratio
+        The ratios.
+
+    Returns
+    -------
+    Figure
+        One line for each cell.
+    """
     figure, axes = _chart(len(shown), 1.1, 0.42, 7.6)
     for y, cell in enumerate(reversed(shown)):
         colour = _COLOURS[cell.step]
@@ -220,11 +285,20 @@ def ratios(shown: Sequence[Ratio]) -> Figure:
 
 @styled()
 def before_and_after(results: Sequence[ValidityResult]) -> Figure:
-    """Draw Figure 3: the ratio before a repair (x) and after the repair (y).
+    """Draw Figure 3 of li2026: the ratio before a repair (x) and after it (y).
 
-    The axes are logarithmic, and linear within 1. The paper repairs its pipeline; here the key is
-    repaired. x is the ratio under the key of each edit, as published. y is the ratio of changed
-    responses, which does not depend on the key.
+    The paper repairs its pipeline, and here the key is repaired. x is the ratio under the key of
+    each edit, as published. y is the ratio of changed responses, which does not depend on the key.
+
+    Parameters
+    ----------
+    results : sequence of ValidityResult
+        The results.
+
+    Returns
+    -------
+    Figure
+        One point for each cell. The axes are logarithmic, and linear within 1.
     """
     shown = [(r, r.evidence.csr) for r in results if {"own key", "response"} <= set(r.evidence.csr)]
     figure, axes = _chart(0, 4.6, 0, 5.6)
@@ -247,8 +321,18 @@ def before_and_after(results: Sequence[ValidityResult]) -> Figure:
 
 @styled()
 def family_deltas(shown: Mapping[str, Sequence[float]]) -> Figure:
-    """Draw Figure 4: the mean |change of score| by family and cell (`deltas_of`), and G3's
-    limit."""
+    """Draw Figure 4 of li2026: the mean absolute change of the score, with the limit of G3.
+
+    Parameters
+    ----------
+    shown : mapping of str to sequence of float
+        The result of `deltas_of`.
+
+    Returns
+    -------
+    Figure
+        Three bars for each cell.
+    """
     figure, axes = _chart(len(shown), 1.3, 0.6, 7.6)
     for y, changes in enumerate([*shown.values()][::-1]):
         for k, ((family, colour), change) in enumerate(zip(_FAMILIES, changes, strict=True)):

@@ -1,8 +1,7 @@
-"""Check G1 to G6 of li2026 and further gates. Each gate has a number, a threshold and items.
+"""Check the measurement of a validity audit: G1 to G6 of li2026, and further gates.
 
-A check is a pure function of the cell and its evidence, and returns a `Gate`. No status is given if
-a gate with `withholds` fails; other gates are only printed. G6 is in `audit.validity.faults`, since
-it needs the other gates.
+A check is a function of the cell and its evidence. If a gate with `withholds` fails, no status is
+given; other gates are only shown. G6 is in `audit.validity.faults`, since it needs the other gates.
 """
 
 from collections import Counter
@@ -25,34 +24,49 @@ from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import SURFACE, Evidence, changes
 from audit.validity.record import Block, Cell
 
-# A gate that passes lists its items too, since its number is computed from them.
+# A gate that passes lists the items too from which its number is computed.
 Rule = partial(result.Rule, always_items=True)
 
 
 def ids(cell: Cell, mask: BoolArray) -> tuple[str, ...]:
-    """Return the question ids of the items where a mask (n,) holds."""
-    return ids_where(cell.question_ids, mask)
-
-
-# The order of rows is tested if there are at least so many items, and kappa is so many standard
-# errors above 0.
-_ORDER_ITEMS, _ORDER_Z = 20, 4.0
-_SMALLEST_EXPECTED = 1.0  # least expected count for the chi-square test
-EXACT_FROM = 20  # From so many answers on, a change of exactly 0 is suspicious.
-_RIGHT_Z = 3.0  # Answers fit the keys of their items if kappa is so many standard errors above 0.
-
-
-def pairing(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check G4 (F4): every edited row must belong to its original.
+    """Return the ids of the items that a mask selects.
 
     Parameters
     ----------
     cell : Cell
-        Answers.
+        The cell.
+    mask : (n,) array of bool
+        The items.
+
+    Returns
+    -------
+    tuple of str
+        The ids.
+    """
+    return ids_where(cell.question_ids, mask)
+
+
+# The order of rows is tested only if there are this many items, and if the kappa between edits is
+# this many standard errors above 0.
+_ORDER_ITEMS, _ORDER_Z = 20, 4.0
+_SMALLEST_EXPECTED = 1.0  # least expected count for the chi-square test
+EXACT_FROM = 20  # With this many answers or more, a change of exactly 0 is suspicious.
+TIED = "Some options are tied in likelihood. Run with higher precision: dtype=float32."
+# Answers fit the keys of their items if the kappa is this many standard errors above 0.
+_RIGHT_Z = 3.0
+
+
+def pairing(cell: Cell, e: Evidence, t: Limits) -> Gate:
+    """Check G4 (fault F4): every edited row must belong to its original.
+
+    Parameters
+    ----------
+    cell : Cell
+        The answers.
     e : Evidence
-        Statistics.
+        The statistics.
     t : ValidityThresholds
-        Thresholds.
+        The thresholds.
 
     Returns
     -------
@@ -66,8 +80,8 @@ def pairing(cell: Cell, e: Evidence, t: Limits) -> Gate:
     return Rule("G4_paired", 0.0, source).checked(
         not cell.mixed_up,
         float(len(cell.mixed_up)),
-        f"In {cell.n - len(cell.mixed_up)} of {cell.n} items every row has the text and the key of its original; "
-        f"{len(np.unique(cell.cluster))} clusters are resampled whole.",
+        f"In {cell.n - len(cell.mixed_up)} of {cell.n} items, every row has the text and the key of its original. "
+        f"Resampling keeps each of the {len(np.unique(cell.cluster))} clusters whole.",
         "Rows of different items share an id. Give every item a different id.",
         items=tuple(cell.mixed_up),
     )
@@ -78,8 +92,8 @@ def context(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
     Parameters
     ----------
-    cell, e, t
-        The parameters of `pairing`.
+    cell, e, t : object
+        As in `pairing`.
 
     Returns
     -------
@@ -96,36 +110,34 @@ def context(cell: Cell, e: Evidence, t: Limits) -> Gate:
     return rule.checked(
         not cell.other_context,
         float(len(cell.other_context)),
-        f"In {cell.n - len(cell.other_context)} of {cell.n} items the repeated original is the "
-        "same request. Token ids are compared if the engine returns them, else texts, which lack "
-        "what an endpoint adds.",
+        f"In {cell.n - len(cell.other_context)} of {cell.n} items, the repeated original is the "
+        "same request. Token ids are compared if the engine returns them. Otherwise texts are "
+        "compared, which lack any text that an endpoint adds.",
         "The context holds other text. Send each request alone, without a conversation before it.",
         items=tuple(cell.other_context),
     )
 
 
 def agreement(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check G4 by the answers to surface edits.
-
-    Answers to such an edit must agree with those to its original more than with those to other
-    items.
+    """Check G4 by the answers: answers to a surface edit must agree with those to its original more
+    than with those to other items.
 
     Parameters
     ----------
-    cell, e, t
-        The parameters of `pairing`.
+    cell, e, t : object
+        As in `pairing`.
 
     Returns
     -------
     Gate
-        Its number is the kappa with the original, divided by the kappa expected from the agreement
-        between the family's edits. It is judged only if that agreement is clear.
+        Its number is the kappa with the original, divided by the kappa between the edits of the
+        family. It is judged only if the edits agree clearly with each other.
 
     Notes
     -----
-    Rows that were permuted within a family keep their ids, and this check finds them. A model that
-    knows the originals by heart agrees as little. But its answers to the edits still fit the keys
-    of their items better than chance.
+    If rows were permuted within a family, they keep their ids, and only this check finds the fault.
+    A model that has memorised the originals agrees as little, but its answers to the edits still
+    fit the keys of their items better than chance.
     """
     source = (
         "ours: Cohen's kappa with the item's original, against half of that between edits, or "
@@ -141,6 +153,9 @@ def agreement(cell: Cell, e: Evidence, t: Limits) -> Gate:
     family = min(agreeing, key=lambda family: agreeing[family][0] / agreeing[family][1])
     own, among = agreeing[family]
     silent = ", ".join(str(family) for family in SURFACE if family not in agreeing)
+    unchecked = f" Edits of {silent} agree too little with each other for this check."
+    if not silent:
+        unchecked = ""
     block = cell.used(family)
     read = block.tests & (block.response != UNREAD) & (cell.before != UNREAD)
     away = read.any(axis=0) & ~(read & (block.response == cell.before)).any(axis=0)
@@ -149,10 +164,7 @@ def agreement(cell: Cell, e: Evidence, t: Limits) -> Gate:
         own >= among / 2 or right >= _RIGHT_Z * error,
         own / among,
         f"Answers to {family} edits have a kappa of {own:.2f} with the answers to their originals, "
-        f"{among:.2f} with each other, and {right:.2f} with the keys of their items."
-        + (
-            f" Edits of {silent} agree too little with each other for this check." if silent else ""
-        ),
+        f"{among:.2f} with each other, and {right:.2f} with the keys of their items.{unchecked}",
         "The edited rows seem to belong to other items than the originals. Compare the rows of one "
         "id.",
         items=ids(cell, away),
@@ -161,9 +173,10 @@ def agreement(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def _with_key(cell: Cell, family: Family) -> tuple[float, float]:
-    """Return the mean kappa of a family's edits with their keys, and its standard error.
+    """Return the mean kappa of a family's answers with the keys of the edits, and its standard
+    error.
 
-    The error is computed for answers that belong to other items.
+    The error is that of answers that belong to other items.
     """
     block = cell.used(family)
     read = (block.tests & (block.response != UNREAD)).all(axis=0)
@@ -172,17 +185,17 @@ def _with_key(cell: Cell, family: Family) -> tuple[float, float]:
 
 
 def families_that_tell(cell: Cell) -> dict[Family, tuple[float, float]]:
-    """Return the surface families whose edits agree clearly.
+    """Return the surface families whose edits agree clearly with each other.
 
     Parameters
     ----------
     cell : Cell
-        Answers.
+        The answers.
 
     Returns
     -------
     dict of Family to (float, float)
-        The mean kappa with the originals, and that between the edits of the family.
+        The mean kappa with the originals, and the mean kappa between the edits of the family.
     """
     before = cell.before
     agreeing = {}
@@ -221,14 +234,14 @@ def kappa(a: IntArray, b: IntArray) -> float:
 
 
 def scorer_valid(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check the evidence for the scorer, and its self-test on these items (F3a: orientation).
+    """Check the evidence for the scorer, and its self-test on these items (F3a: an inverted scale).
 
     Unlike in the paper, this gate comes before G2.
 
     Parameters
     ----------
-    cell, e, t
-        The parameters of `pairing`.
+    cell, e, t : object
+        As in `pairing`.
 
     Returns
     -------
@@ -256,12 +269,12 @@ def scorer_valid(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def key_position(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check F3b: the key must not always be at one position, if options are shown.
+    """Check F3b: if options are shown, the key must not always be at one position.
 
     Parameters
     ----------
-    cell, e, t
-        The parameters of `pairing`.
+    cell, e, t : object
+        As in `pairing`.
 
     Returns
     -------
@@ -278,14 +291,14 @@ def key_position(cell: Cell, e: Evidence, t: Limits) -> Gate:
     observed = np.bincount(cell.key_position, minlength=positions)[:positions].astype(float)
     keep = expected >= _SMALLEST_EXPECTED
     if keep.sum() < 2:
-        return rule.absent("Too few items to tell.")
+        return rule.absent("There are too few items for this test.")
     chi = float(np.sum((observed[keep] - expected[keep]) ** 2 / expected[keep]))
     p = float(scipy.stats.chi2.sf(chi, int(keep.sum()) - 1))
     most = int(np.argmax(np.where(keep, observed - expected, -np.inf)))
     return rule.checked(
         p > t.position_alpha,
         p,
-        f"The key is first in {observed[0]:.0f} of {cell.n} originals; {expected[0]:.0f} are due: {pvalue(p)}.",
+        f"The key is first in {observed[0]:.0f} of {cell.n} originals; {expected[0]:.0f} are expected ({pvalue(p)}).",
         "Shuffle the options of each item. Otherwise the same position is always right.",
         items=ids(cell, cell.key_position == most),
         numbers={f"position_{k}": float(x) for k, x in enumerate(observed)},
@@ -293,12 +306,12 @@ def key_position(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def label_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check F3c: labels without probability, tied values and infinite values.
+    """Check F3c: the scored labels must have probability, and values must not be tied or infinite.
 
     Parameters
     ----------
-    cell, e, t
-        The parameters of `pairing`.
+    cell, e, t : object
+        As in `pairing`.
 
     Returns
     -------
@@ -313,10 +326,7 @@ def label_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
     odd, total = int(odd_rows.sum()), int(asked.sum())
     share = odd / max(total, 1)
     passed, number, limit = share <= 1 - t.parse_share_min, share, 1 - t.parse_share_min
-    mass_text, advice = (
-        "",
-        "Some options are tied in likelihood. Run with higher precision: dtype=float32.",
-    )
+    mass_text, advice = "", TIED
     mass = low = None
     if cell.mass.size:
         mass, low = float(cell.mass.mean()), float(np.quantile(cell.mass, 0.05))
@@ -337,18 +347,20 @@ def label_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def exact_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check F3c, which is only an alarm: exact values suggest that data were not read.
+    """Check F3c for exact values, which suggest that data were not read. This gate is mostly a
+    warning.
 
     Parameters
     ----------
-    cell, e, t
-        The parameters of `pairing`.
+    cell, e, t : object
+        As in `pairing`.
 
     Returns
     -------
     Gate
-        Fails if every surface change is exactly 0 while attribute edits move answers, or a change
-        is exactly 1.
+        Fails if all responses are the same, if every surface change is exactly 0 while attribute
+        edits move answers, or if a change is exactly 1. Only the first of these withholds the
+        status.
     """
     exact, surface = [], []
     for family in SURFACE:
@@ -366,16 +378,14 @@ def exact_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
         exact.append("no answer differs under any edit of layout or wording")
     if many_attribute and attribute.score_change == 1.0:
         exact.append("the score changes under every edit of the content")
+    statement = "No change over many answers is exactly 0 or 1."
+    if exact:
+        statement = f"Suspicious values: {'; '.join(exact)}."
     source = "li2026, F3c and Table 6: the ratio came from changes of exactly 0 and exactly 1"
     return Rule("F3c_exact_values", 0.0, source).checked(
         not exact,
         len(exact),
-        (
-            f"Found: {'; '.join(exact)}."
-            if exact
-            else "No change over many answers is exactly 0 or 1."
-        )
-        + " This gate names no items, since it reads totals.",
+        f"{statement} This gate names no items, since it reads totals.",
         "Look at the raw values. Such numbers usually come from values that were not read.",
         withholds=exact[:1] == ["all responses are the same"],
     )
@@ -384,7 +394,9 @@ def exact_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
 def _each_edit(
     cell: Cell, part: Literal["asked", "tests"]
 ) -> Iterator[tuple[str, Block, BoolArray]]:
-    """Yield every edit except those that replace another one in a few items."""
+    """Yield the name, block and rows of every edit, except spare edits that replace another in a
+    few items.
+    """
     for family, block in cell.families.items():
         present = getattr(block, part)
         for name in sorted(set(map(str, block.name[present]))):
@@ -394,17 +406,17 @@ def _each_edit(
 
 
 def edits_reach_scorer(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check G1, first half: how many edits have the same request as the original, by hash.
+    """Check G1, first half: edits must change the request, by its hash.
 
     Parameters
     ----------
-    cell, e, t
-        The parameters of `pairing`.
+    cell, e, t : object
+        As in `pairing`.
 
     Returns
     -------
     Gate
-        Its number is the share of such requests under the worst edit.
+        Its number is the share of requests that equal the original's, under the worst edit.
     """
     source = (
         "li2026, G1: less than 20 % silent no-ops, by the hash of the token ids that the scorer "
@@ -418,7 +430,7 @@ def edits_reach_scorer(cell: Cell, e: Evidence, t: Limits) -> Gate:
         shares[name] = float(same.sum() / here.sum())
         hit |= same.any(axis=0)
     if not shares:
-        return rule.absent("No edit was asked.")
+        return rule.absent("No edit was sent.")
     worst = max(shares, key=lambda name: shares[name])
     total = sum(int((b.asked & b.same).sum()) for b in cell.families.values())
     return rule.checked(
@@ -433,18 +445,18 @@ def edits_reach_scorer(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def enough_edits(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check that enough edits of each family tested something.
+    """Check that enough edits of each family changed what the scorer reads.
 
     Parameters
     ----------
-    cell, e, t
-        The parameters of `pairing`.
+    cell, e, t : object
+        As in `pairing`.
 
     Returns
     -------
     Gate
-        Its number is the share of the wanted edits. For attribute edits, it is the share of items
-        that have an edit.
+        Its number is the lowest share of the wanted edits. For attribute edits, it is the share of
+        items that have an edit.
     """
     shares = {}
     short = np.zeros(cell.n, dtype=bool)
@@ -472,19 +484,17 @@ def enough_edits(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def answers_readable(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check G1, second half (F2): the share of parsed answers under each edit.
-
-    An edit must not change this share.
+    """Check G1, second half (F2): the share of parsed answers, which an edit must not change.
 
     Parameters
     ----------
-    cell, e, t
-        The parameters of `pairing`.
+    cell, e, t : object
+        As in `pairing`.
 
     Returns
     -------
     Gate
-        Its number is the smallest share.
+        Its number is the lowest share under any edit.
     """
     read_before = cell.before != UNREAD
     shares, sizes = {"original": float(read_before.mean())}, {"original": read_before.size}
@@ -517,11 +527,7 @@ def answers_readable(cell: Cell, e: Evidence, t: Limits) -> Gate:
         + f" The score of originals is {percent(least)}"
         + (f" to {percent(best)}, depending on the unparsed answers." if best > least else "."),
         "Look at some unparsed replies. Until they can be read, nothing follows about the model."
-        + (
-            " Some options are tied in likelihood. Run with higher precision: dtype=float32."
-            if "tied" in why
-            else ""
-        ),
+        + (f" {TIED}" if "tied" in why else ""),
         items=ids(cell, unread),
         numbers={
             **shares,
@@ -542,12 +548,13 @@ def _why_unread(cell: Cell) -> dict[str, int]:
 
 
 def archetype(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check G5: all attribute edits of a context must have one contract, declared before the run.
+    """Check G5: all attribute edits of a context must have the same contract, declared before the
+    run.
 
     Parameters
     ----------
-    cell, e, t
-        The parameters of `pairing`.
+    cell, e, t : object
+        As in `pairing`.
 
     Returns
     -------
@@ -579,14 +586,15 @@ def archetype(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def isolation(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check F6, which is only an alarm: whether content moves more answers than neutral words do.
+    """Check F6: edits of the content should move more answers than neutral words do. This gate is
+    only a warning.
 
-    The gate applies if the key moves. The neutral words are as many as the changed words.
+    The gate applies if the key moves. There are as many neutral words as changed words.
 
     Parameters
     ----------
-    cell, e, t
-        The parameters of `pairing`.
+    cell, e, t : object
+        As in `pairing`.
 
     Returns
     -------
@@ -616,8 +624,8 @@ def direction(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
     Parameters
     ----------
-    cell, e, t
-        The parameters of `pairing`.
+    cell, e, t : object
+        As in `pairing`.
 
     Returns
     -------
@@ -626,8 +634,8 @@ def direction(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
     Notes
     -----
-    With two options, a wrong answer that stays becomes right under every edit. So the gate fails
-    only if most of all answers stayed too.
+    With two options, a wrong answer that stays becomes right under every edit. The gate therefore
+    fails only if most of all answers stayed too.
     """
     source = (
         "notes, section 6: .9 or more of the wrong answers become right; conf: wrong_to_right_max"
@@ -668,8 +676,8 @@ def above_baseline(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
     Parameters
     ----------
-    cell, e, t
-        The parameters of `pairing`.
+    cell, e, t : object
+        As in `pairing`.
 
     Returns
     -------
@@ -679,15 +687,14 @@ def above_baseline(cell: Cell, e: Evidence, t: Limits) -> Gate:
     rule, baseline = e.baseline
     s = e.score.estimate
     n = max(e.score.n, 1)
-    se = (
-        float(np.sqrt(max(s * (1 - s), baseline * (1 - baseline)) / n))
-        if np.isfinite(s)
-        else float("nan")
-    )
-    se = float(
-        np.fmax(se, e.score.se)
-    )  # The clustered error is larger if clusters have several items.
-    z = (s - baseline) / se if se > 0 else (float("inf") if s > baseline else 0.0)
+    se = float("nan")
+    if np.isfinite(s):
+        se = float(np.sqrt(max(s * (1 - s), baseline * (1 - baseline)) / n))
+    # If clusters have several items, the clustered standard error is larger.
+    se = float(np.fmax(se, e.score.se))
+    z = float("inf") if s > baseline else 0.0
+    if se > 0:
+        z = (s - baseline) / se
     passed = bool(z >= t.baseline_standard_errors)
     source = (
         "li2026, G2, with the best answer-only rule of the notes as baseline, not only guessing"
@@ -708,12 +715,12 @@ def above_baseline(cell: Cell, e: Evidence, t: Limits) -> Gate:
 def denominator(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """Check G3: the denominator of the ratio must be above zero.
 
-    The gate withholds only the ratio. The status is computed from a difference.
+    The gate withholds only the ratio, since the status is computed from a difference.
 
     Parameters
     ----------
-    cell, e, t
-        The parameters of `pairing`.
+    cell, e, t : object
+        As in `pairing`.
 
     Returns
     -------
@@ -742,12 +749,12 @@ def denominator(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def replays(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check the noise floor, the share of answers that change if the original is sent again.
+    """Check the noise floor: answers must hardly change if the original is sent again.
 
     Parameters
     ----------
-    cell, e, t
-        The parameters of `pairing`.
+    cell, e, t : object
+        As in `pairing`.
 
     Returns
     -------
@@ -795,5 +802,16 @@ CHECKS: tuple[Check, ...] = (
 
 
 def all_gates(cell: Cell, e: Evidence, t: Limits) -> tuple[Gate, ...]:
-    """Return every gate except G6, in the paper's order."""
+    """Return every gate except G6, in the order of the paper.
+
+    Parameters
+    ----------
+    cell, e, t : object
+        As in `pairing`.
+
+    Returns
+    -------
+    tuple of Gate
+        The gates.
+    """
     return tuple(check(cell, e, t) for check in CHECKS)

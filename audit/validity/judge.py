@@ -1,8 +1,8 @@
-"""Have a judge model (judge=<model>) vote on the replies of a finished run, and store the votes.
+"""Ask a judge model (judge=<model>) to vote on the replies of a finished run, and store the votes.
 
-The judge runs in RUN_DIR/judge, like the judge of a library of variants (`audit.variants.ask`).
-The report reads RUN_DIR/judgements.arrow. That file holds the votes by question and reply, and the
-judge's agreement with labelled replies.
+The judge runs in RUN_DIR/judge, like the judge of a library of variants (`audit.variants.ask`). The
+report reads RUN_DIR/judgements.arrow, which holds the votes by question and reply, and the judge's
+agreement with labelled replies.
 """
 
 import json
@@ -36,19 +36,23 @@ class Judgements:
     Attributes
     ----------
     votes : mapping of str to tuple of str
-        The votes on a reply, by `judge_key`.
+        The votes on each reply, by `judge_key`.
     about : mapping
-        The judge's name and revision, the number of votes, the hash of the prompt, and the
-        agreement with labels or None.
+        Name and revision of the judge, number of votes, hash of the prompt, and agreement with
+        labels or None.
     """
 
     votes: Mapping[str, tuple[str, ...]]
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def read(self, row: Row) -> None:
-        """Replace the answer that was read in a row by the answer of the votes.
+        """Replace the answer in a row by the answer of the votes. A row without a reply does not
+        change.
 
-        A row without a reply does not change.
+        Parameters
+        ----------
+        row : Row
+            A row of a shard, which is changed.
         """
         if not row["asked"] or row["error"] is not None:
             return
@@ -64,9 +68,9 @@ def judge_run(run_dir: Path, config: ValidityConfig, judge: str) -> None:
     Parameters
     ----------
     run_dir : Path
-        Run directory.
+        The run directory.
     config : ValidityConfig
-        Configuration of the run.
+        The options of the run.
     judge : str
         Name of the judge.
 
@@ -93,13 +97,24 @@ def judge_run(run_dir: Path, config: ValidityConfig, judge: str) -> None:
 
     weights = resolve_weights(model) if model.engine == "vllm" else None
     ask = partial(ask_model, asking, model, JUDGE)
-    made = judgements(replies_in(run_dir), labelled, ask, votes=config.judge_votes)
-    about = {"judge": model.name, "revision": revision_of(model, weights), **made.about}
-    write_judgements(Judgements(made.votes, about), run_dir)
+    voted = judgements(replies_in(run_dir), labelled, ask, votes=config.judge_votes)
+    about = {"judge": model.name, "revision": revision_of(model, weights), **voted.about}
+    write_judgements(Judgements(voted.votes, about), run_dir)
 
 
 def replies_in(run_dir: Path) -> list[tuple[str, str]]:
-    """Return (question as asked, reply) of every answered row, sorted and without repetition."""
+    """Return every reply of a run with its question.
+
+    Parameters
+    ----------
+    run_dir : Path
+        The run directory.
+
+    Returns
+    -------
+    list of (str, str)
+        Question as asked and reply, sorted and without repetition.
+    """
     pairs: dict[tuple[str, str], None] = {}
     for rows in iter_rows(run_dir, SCHEMA, ("edited", "response", "asked", "error")):
         for row in rows:
@@ -115,18 +130,18 @@ def judgements(
     *,
     votes: int,
 ) -> Judgements:
-    """Return k votes on each reply, by one call of `generate` for all.
+    """Return the votes on each reply, with one call of `generate` for all replies.
 
     Parameters
     ----------
     replies : sequence of (str, str)
         Question and reply.
     labelled : sequence of Labelled
-        Replies that people labelled, for the agreement.
+        Replies that people labelled, to measure the agreement.
     generate : Generate
-        Function that generates the judge's replies.
+        Function that generates the replies of the judge.
     votes : int
-        The number of votes on each reply.
+        Number of votes on each reply.
 
     Returns
     -------
@@ -151,7 +166,15 @@ def judgements(
 
 
 def write_judgements(judgements: Judgements, run_dir: Path) -> None:
-    """Write the votes of a run into its directory."""
+    """Write the votes of a run into its directory.
+
+    Parameters
+    ----------
+    judgements : Judgements
+        The votes.
+    run_dir : Path
+        The run directory.
+    """
     rows = [{"key": key, "votes": list(votes)} for key, votes in sorted(judgements.votes.items())]
     about = json.dumps(dict(judgements.about), sort_keys=True)
     table = pa.Table.from_pylist(rows, schema=_SCHEMA.with_metadata({b"about": about.encode()}))
@@ -159,17 +182,17 @@ def write_judgements(judgements: Judgements, run_dir: Path) -> None:
 
 
 def read_judgements(run_dir: Path) -> Judgements | None:
-    """Return the votes of a run; None if it has none.
+    """Return the votes of a run.
 
     Parameters
     ----------
     run_dir : Path
-        Run directory.
+        The run directory.
 
     Returns
     -------
     Judgements or None
-        Votes.
+        None if the run has no votes.
 
     Raises
     ------
@@ -192,18 +215,31 @@ def read_judgements(run_dir: Path) -> Judgements | None:
 
 
 def judged_scorer(scorer: Mapping[str, Any], judgements: Judgements) -> dict[str, Any]:
-    """Return the manifest's facts of the scorer, with the judge and its agreement with labels."""
+    """Return the facts about a scorer with those about its judge.
+
+    Parameters
+    ----------
+    scorer : mapping
+        The facts about the scorer, from the manifest.
+    judgements : Judgements
+        The votes, with the agreement with labels.
+
+    Returns
+    -------
+    dict
+        The facts. The scorer is validated only if labelled replies confirm the judge.
+    """
     about = judgements.about
     of_judge = ("judge", "revision", "votes", "prompt_sha256", "agreement")
     result: Callable[[str], Any] = (about.get("agreement") or {}).get
     evidence = result("sentence") or (
-        "Not valid for any family of models until labelled replies of that family confirm it "
-        "(labels=FILE)."
+        "The judge is not validated for a family of models until labelled replies of that family "
+        "confirm it (labels=FILE)."
     )
-    who = f"{about['judge']} ({about['votes']} votes, revision {about['revision']})"
+    judge = f"{about['judge']} ({about['votes']} votes, revision {about['revision']})"
     return {
         **scorer,
-        "reference_of": f"XSTest's three classes by a judge model: {who}",
+        "reference_of": f"XSTest's three classes by a judge model: {judge}",
         "evidence": [evidence, *scorer["evidence"]],
         "validated": bool(result("validated")),
         "judge": {name: about[name] for name in of_judge},

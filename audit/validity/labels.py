@@ -1,4 +1,5 @@
-"""Read replies of a model's family that people labelled. They validate a refusal rule or a judge.
+"""Read replies that people labelled, which validate a refusal rule or a judge for a family of
+models.
 
 A file has one row for each reply, with the columns of XSTest's published files: `prompt`,
 `completion`, and `human` or `final_label`.
@@ -28,7 +29,7 @@ COLUMNS = ("prompt", "completion", "human or final_label")
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """Hold a reply that people labelled.
+    """Hold a reply that a person labelled.
 
     Attributes
     ----------
@@ -54,17 +55,15 @@ def read_labels(path: Path) -> tuple[Labelled, ...]:
     Returns
     -------
     tuple of Labelled
-        Replies.
+        The replies.
 
     Raises
     ------
     DataError
-        If the file cannot be used. The message gives the row.
+        If the file cannot be used. The message names the row.
     """
-    # This import is late, since a refused configuration needs no Arrow.
-    from audit.benchmarks.files import (
-        read_rows,
-    )
+    # The import is here so that a configuration can be refused without loading Arrow.
+    from audit.benchmarks.files import read_rows
 
     labelled = []
     try:
@@ -90,14 +89,14 @@ def read_labels(path: Path) -> tuple[Labelled, ...]:
 
 
 def rule_agreement(scorer: ReferenceScorer, labelled: Sequence[Labelled]) -> Agreement:
-    """Compare a rule with people's labels, on the replies that the rule can read.
+    """Compare a rule with the labels, on the replies that the rule can read.
 
     Parameters
     ----------
     scorer : ReferenceScorer
         The rule.
     labelled : sequence of Labelled
-        Replies.
+        The labelled replies.
 
     Returns
     -------
@@ -117,14 +116,14 @@ def rule_agreement(scorer: ReferenceScorer, labelled: Sequence[Labelled]) -> Agr
 
 
 def agreed(responses: Sequence[int | None], labelled: Sequence[Labelled]) -> Agreement:
-    """Compare responses with people's labels.
+    """Compare responses with the labels.
 
     Parameters
     ----------
     responses : sequence of int or None
         The response to each reply. A reply whose response is None is left out.
     labelled : sequence of Labelled
-        Replies.
+        The labelled replies.
 
     Returns
     -------
@@ -146,7 +145,18 @@ def agreed(responses: Sequence[int | None], labelled: Sequence[Labelled]) -> Agr
 
 
 def sentence(agreement: Agreement) -> str:
-    """Return the agreement of the scorer with the labels as a sentence, with the three limits."""
+    """Return the agreement of a scorer with the labels as a sentence.
+
+    Parameters
+    ----------
+    agreement : Agreement
+        Accuracy, kappa and errors.
+
+    Returns
+    -------
+    str
+        The numbers with the three limits, and whether the scorer is valid.
+    """
     verdict = "valid" if agreement.validated else "not valid"
     return (
         f"On {agreement.n} labelled replies of the model's family: kappa {agreement.kappa:.3f}, "

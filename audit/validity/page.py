@@ -1,4 +1,4 @@
-"""Make the page of a construct-validity audit, its figures and its tables.
+"""Build the page of a validity audit with its figures and tables.
 
 The page shows each item beside its edits. jinja2 escapes every text of a benchmark or a model. Some
 benchmarks contain slurs or unsafe requests; their texts are blurred until they are clicked.
@@ -29,10 +29,11 @@ from audit.validity.edits.record import ORIGINAL, Archetype, Contract, Family
 from audit.validity.evidence import SURFACE, Evidence
 from audit.validity.vocabulary import GATES, LABELS, VERDICTS, ValidityResult, ValidityStatus
 
-MAX_ITEMS_ON_PAGE = 200  # for all cells together; items.csv has every row
+# Largest number of items on the page, for all cells together. items.csv has every row.
+MAX_ITEMS_ON_PAGE = 200
 _STATE = ("arm", "asked", "contract", "canonical", "key_after")
 _OF_CSV = (*_STATE, "variant", "replicate", "edit", "key_before", "correct", "why")
-_LONG = 1200  # most characters of a prompt or reply on the page
+_LONG = 1200  # largest number of characters of a prompt or reply on the page
 
 
 @dataclass(frozen=True)
@@ -42,15 +43,22 @@ class Shown:
     Attributes
     ----------
     arm, label, contract : str
-        The edit, its label and its contract.
+        Family of the edit, its label, and its contract.
     segments : Segments
-        The text of the item, with the differences marked.
-    prompt, key, said, reply : str
-        The prompt, the expected answer, the answer that was read, and the reply.
-    state : str
-        follows, breaks, none (no answer), absent or original.
+        Text of the item, with marks on words that differ from the original.
+    prompt : str
+        The prompt.
+    key : str
+        The right answer.
+    said : str
+        The answer that was read.
+    state : {"follows", "breaks", "none", "absent", "original"}
+        Whether the answer follows the contract; "none" without an answer, "absent" if nothing was
+        sent.
     right : bool or None
         Whether the answer is right.
+    reply : str
+        The reply.
     """
 
     arm: str
@@ -67,14 +75,14 @@ class Shown:
 
 @dataclass(frozen=True)
 class PageItem:
-    """Hold one item of one cell.
+    """Hold one item of one cell for the page.
 
     Attributes
     ----------
     cell, question_id, title : str
-        Names.
+        Names of the cell and the item, and the text of the item.
     marks : tuple of str
-        The values that the page's filters can select.
+        Values of the filters of the page.
     rows : tuple of Shown
         The original and the edits.
     options : tuple of str
@@ -90,9 +98,12 @@ class PageItem:
 
     @property
     def example(self) -> list[Shown]:
-        """Return the original, a surface edit and an edit of the content.
+        """Return the original, a surface edit and an edit of the content as an example.
 
-        Of each kind, the first edit with an unexpected answer is returned, or else the first.
+        Returns
+        -------
+        list of Shown
+            Of each kind of edit, the first with an unexpected answer, or else the first.
         """
         rows = [self.rows[0]]
         for arms in (SURFACE, (Family.ATTRIBUTE,)):
@@ -105,21 +116,21 @@ class PageItem:
 def top_items(
     rows: ItemRows, results: Sequence[ValidityResult], limit: int = MAX_ITEMS_ON_PAGE
 ) -> list[PageItem]:
-    """Return the items with most broken contracts, equally many of each cell.
+    """Return the items with most broken contracts, the same number for each cell.
 
     Parameters
     ----------
     rows : ItemRows
-        Rows of the runs.
+        The rows of the runs.
     results : sequence of ValidityResult
-        Results.
+        The results.
     limit : int
-        The most items of all cells together.
+        Largest number of items of all cells together.
 
     Returns
     -------
     list of PageItem
-        Items.
+        The items.
     """
     share = max(1, limit // max(1, len(results)))
     first: dict[tuple[str, ...], list[Key]] = {}
@@ -141,7 +152,7 @@ def _broken(rows: Sequence[Row]) -> int:
 
 
 def state_of(row: Row, response: int | None, before: int | None) -> str:
-    """Return whether a row follows its contract.
+    """Return whether the answer in a row follows the contract of its edit.
 
     Parameters
     ----------
@@ -153,7 +164,7 @@ def state_of(row: Row, response: int | None, before: int | None) -> str:
     Returns
     -------
     str
-        One of the values of `Shown.state`.
+        A value of `Shown.state`.
     """
     if not row["asked"]:
         return "absent"
@@ -167,6 +178,7 @@ def state_of(row: Row, response: int | None, before: int | None) -> str:
 
 
 def _item(key: Key, rows: list[Row], result: ValidityResult) -> PageItem:
+    """Return one item, built from its rows."""
     first = rows[0]
     before = response_of(first)
     shown = tuple(_shown(row, first, before) for row in rows if row["asked"])
@@ -178,6 +190,7 @@ def _item(key: Key, rows: list[Row], result: ValidityResult) -> PageItem:
 
 
 def _shown(row: Row, first: Row, before: int | None) -> Shown:
+    """Return the texts of one row; `first` is the row of the original."""
     texts = _published(first)
     if row["arm"] == ORIGINAL:
         label = "original" + (f", sent again ({row['replicate'] + 1})" if row["replicate"] else "")
@@ -207,17 +220,30 @@ def _shown(row: Row, first: Row, before: int | None) -> Shown:
 
 
 def _published(row: Row) -> tuple[str, ...]:
+    """Return the options of a row in published order."""
     return tuple(text for _, text in sorted(zip(row["option_order"], row["options"], strict=True)))
 
 
 def _name(texts: Sequence[str], key: int) -> str:
+    """Return the text of an option by its key. A key below -1 excludes one option."""
     if key >= 0:
         return texts[key] if key < len(texts) else str(key)
     return f"anything but: {texts[-2 - key]}"
 
 
 def items_csv(rows: ItemRows) -> Iterator[str]:
-    """Yield a csv of all rows in pieces."""
+    """Yield all rows as csv, in pieces.
+
+    Parameters
+    ----------
+    rows : ItemRows
+        The rows of the runs.
+
+    Yields
+    ------
+    str
+        A piece of the csv.
+    """
     header = (
         "model",
         "benchmark",
@@ -238,6 +264,7 @@ def items_csv(rows: ItemRows) -> Iterator[str]:
     )
 
     def lines() -> Iterator[tuple[Any, ...]]:
+        """Yield the fields of each row."""
         for key, item_values in rows.by_item(*_OF_CSV):
             before = item_values[0]["canonical"] if item_values[0]["arm"] == ORIGINAL else None
             for row in item_values:
@@ -260,7 +287,7 @@ def items_csv(rows: ItemRows) -> Iterator[str]:
     return csv_pieces(header, lines())
 
 
-# What an answer should do, by the contract of an edit, and what edits should do, by archetype.
+# What an answer should do by the contract of an edit, and what edits should do by the archetype.
 SHOULD = {
     Contract.INVARIANT: "should stay",
     Contract.DIRECTIONAL: "should become the new right answer",
@@ -270,12 +297,12 @@ SHOULD = {
     None: "not known",
 }
 ERRORS = {
-    "selective": "Content moves as many answers as layout or wording, but the audit says more "
-    "(wrong)",
-    "non_selective": "Content moves as many answers as layout or wording, but the audit says fewer "
-    "(wrong)",
-    "within_margin": "Content moves more answers than the margin allows, but the audit says that "
-    "they stay (wrong)",
+    "selective": "Edits of the content move as many answers as layout or wording, but the audit "
+    "reports more (error)",
+    "non_selective": "Edits of the content move as many answers as layout or wording, but the "
+    "audit reports fewer (error)",
+    "within_margin": "Edits of the content move more answers than the margin allows, but the audit "
+    "reports that answers stay (error)",
 }
 STYLE = """
 .pair { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1.4fr); gap: 0 2rem; padding: .4rem 1rem; }
@@ -287,19 +314,19 @@ STYLE = """
 
 
 def page(verdict: RunVerdict, behind: tuple[Sequence[Path], ItemRows]) -> Page:
-    """Return figures, tables and the page of runs.
+    """Build the page of runs.
 
     Parameters
     ----------
     verdict : RunVerdict
-        Results.
+        The judged run.
     behind : tuple
-        The runs, and their rows.
+        The run directories, and the rows of the runs.
 
     Returns
     -------
     Page
-        The page.
+        Tables, figures, and a function that renders the page.
     """
     run_dirs, rows = behind
     drawn: dict[str, Figure] = {}
@@ -325,7 +352,26 @@ def render(
     rows: ItemRows,
     paper: Sequence[PaperTable],
 ) -> str:
-    """Return the page as text."""
+    """Return the page as text.
+
+    Parameters
+    ----------
+    verdict : RunVerdict
+        The judged run.
+    facts : sequence of RunFacts
+        Facts about the runs.
+    figures : dict
+        HTML elements of the figures, by name.
+    rows : ItemRows
+        The rows of the runs.
+    paper : sequence of PaperTable
+        The tables of the paper.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
     cells: list[dict[str, Any]] = []
     gated, decisions, marked = [], [], marks_of(verdict, VERDICTS)
     for c, r, mark in zip(verdict.cells, verdict.results, marked, strict=True):
@@ -375,10 +421,9 @@ def render(
 
 
 def _sure(r: ValidityResult) -> str:
-    """Return the text beside a decision.
+    """Return the text beside a decision: the difference D, and how often such a decision is wrong.
 
-    The text names the checks that withhold the decision. Else it gives the difference D, and how
-    often such a decision is wrong.
+    If checks withhold the decision, the text names them.
     """
     d, stops = r.evidence.primary, failed(r.gates)
     if stops or d is None:
@@ -390,7 +435,10 @@ def _sure(r: ValidityResult) -> str:
     wrong = {ValidityStatus.SELECTIVE: "selective", ValidityStatus.NON_SELECTIVE: below}
     rate = r.calibration.rates.get(wrong.get(r.verdict, "")) if r.calibration else None
     more = "more" if d.difference >= 0 else "less"
-    text = f"content moves answers {points(abs(d.difference))} {more} than form does ({interval(d.low, d.high)})"
+    text = (
+        f"edits of the content move answers {points(abs(d.difference))} {more} than edits of the form do "
+        f"({interval(d.low, d.high)})"
+    )
     if r.verdict == ValidityStatus.INDETERMINATE:
         return f"{text}. {r.reasons[-1]}"
     return text if rate is None else f"{text}; this is wrong in {percent(rate)} of simulations"
@@ -400,11 +448,11 @@ _WHO = ("model=r.model", "benchmark=r.benchmark", "context=r.context")
 
 
 def _tables(verdict: RunVerdict) -> dict[str, str]:
-    """Return csv texts by file name.
+    """Return the csv tables by file name.
 
-    cells.csv is the paper's Table 6 with further numbers. edits.csv states the effects of each
-    edit, and how often its request equals the original's (Table 7). reference.csv holds the metrics
-    of the benchmark's authors.
+    cells.csv is Table 6 of the paper with further numbers. edits.csv has the effects of each edit,
+    and how often its request equals the original's (Table 7). reference.csv has the metrics of the
+    authors of the benchmark.
     """
     both = zip(verdict.cells, verdict.results, strict=True)
     cells = columns(
@@ -433,6 +481,7 @@ def _tables(verdict: RunVerdict) -> dict[str, str]:
     )
 
     def edits_of(evidence: Evidence) -> Iterator[Mapping[str, Any]]:
+        """Yield each edit with its family."""
         for family, edits in evidence.edits.items():
             for edit in edits:
                 yield {"family": family, "e": edit, "asked": edit.asked + edit.same}
@@ -482,7 +531,7 @@ def _tables(verdict: RunVerdict) -> dict[str, str]:
 def _of_cells(
     verdict: RunVerdict, rows: Callable[[Evidence], Iterable[Mapping[str, Any]]], *names: str
 ) -> str:
-    """Return a csv with the names of each cell and some fields of its evidence."""
+    """Return a csv with the names of each cell and fields of its evidence."""
     lines = []
     for r in verdict.results:
         lines += [{"r": r, **row} for row in rows(r.evidence)]
@@ -490,12 +539,21 @@ def _of_cells(
 
 
 def group_dif_csv(verdict: RunVerdict) -> str:
-    """Return a csv that compares each group with the other items at equal total score.
+    """Return the comparison of each group with the other items, at equal total score, as csv.
 
-    A group with too few items in its strata has no numbers.
+    Parameters
+    ----------
+    verdict : RunVerdict
+        The judged run.
+
+    Returns
+    -------
+    str
+        A group with too few items in its strata has no numbers.
     """
 
     def rows(evidence: Evidence) -> Iterator[Mapping[str, Any]]:
+        """Yield the fields of each group."""
         for g in evidence.group_dif:
             tested = g.pvalue is not None
             yield {
@@ -520,7 +578,18 @@ def group_dif_csv(verdict: RunVerdict) -> str:
 
 
 def placebo_csv(verdict: RunVerdict) -> str:
-    """Return a csv with each item's distances of placebo and attribute edits from the original."""
+    """Return how far placebo and attribute edits change each item, as csv.
+
+    Parameters
+    ----------
+    verdict : RunVerdict
+        The judged run.
+
+    Returns
+    -------
+    str
+        One line for each item.
+    """
     distances = [name.replace(" ", "_") for name in COLUMNS]
     rows = []
     for c in verdict.cells:

@@ -1,7 +1,7 @@
-"""Resolve a configuration into a run with the edits of every sampled item, without starting it.
+"""Resolve a validity audit with the edits of every sampled item, without starting it.
 
-The module also computes the smallest difference that the run detects. From the error rates that a
-reader tolerates, it computes thresholds (li2026, App. E).
+The module also computes the smallest difference that the run detects, and the thresholds that give
+the error rates which the user tolerates (li2026, App. E).
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from audit.variants.arrow import find_library
 from audit.variants.record import Variant
 from audit.variants.select import check_library
 
-DEFAULT_ITEMS = 200  # as in li2026; a benchmark with fewer items is used whole
+DEFAULT_ITEMS = 200  # as in li2026; all items of a smaller benchmark are used
 
 
 @dataclass(frozen=True)
 class ValidityRun:
-    """Hold a resolved run.
+    """Hold a resolved run with its edits.
 
     Attributes
     ----------
@@ -58,8 +58,8 @@ class ValidityRun:
     plan : Plan
         The edits of its items.
     facts : dict
-        What a report states about the scorer, such as its results on scripted models of known
-        truth. It is stored in the manifest, because the benchmark may not be available later.
+        Facts about the scorer for the report, such as its results on scripted models of known
+        truth. The manifest stores them, since the benchmark may not be available later.
     """
 
     resolved: ResolvedRun
@@ -68,18 +68,19 @@ class ValidityRun:
 
 
 def resolve_validity(config: ValidityConfig) -> ValidityRun:
-    """Resolve a configuration, with every check that is possible before an engine loads.
+    """Resolve a configuration, with every check that is possible before an engine loads. Nothing is
+    written.
 
     Parameters
     ----------
     config : ValidityConfig
-        Validated configuration.
+        The options.
 
     Returns
     -------
     ValidityRun
-        The run. Its configuration holds the hash of the edits, so the fingerprint covers every
-        question that will be sent. Nothing is written.
+        The run. Its configuration holds the hash of the edits, so that the fingerprint of the run
+        covers every question that will be sent.
 
     Raises
     ------
@@ -94,7 +95,7 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     n = min(DEFAULT_ITEMS, len(benchmark.census.frame)) if config.n is None else sample_size(config)
     sample = BenchmarkSample(benchmark, draw_sample(benchmark, n, config.seed))
     sampled = [items.by_id[id_] for id_ in sample.sample.ids]
-    # These items are published with the key first (failure F3b).
+    # TruthfulQA is published with the key first, which would be fault F3b.
     if scorer.lettered and scorer.benchmark == "truthfulqa":
         sampled = [shuffled(item, config.seed) for item in sampled]
     plan = build_plan(
@@ -109,8 +110,8 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     if not any(planned_item.edits[Family.ATTRIBUTE] for planned_item in plan.items):
         raise BenchmarkError(
             f"No sampled item of {benchmark.name} has a partner item for its edits. Expected the "
-            "whole file (for BBQ "
-            "all rows of a category, for XSTest both halves of each pair), or a larger n."
+            "whole file (for BBQ all rows of a category, for XSTest both halves of each pair), or "
+            "a larger n."
         )
     table = to_table(
         plan, scorer.name, config.templates[config.template], config.systems[config.system]
@@ -129,9 +130,8 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
 
 
 def _facts(scorer: ReferenceScorer, items: Sequence[Item], labels: str | None) -> dict[str, Any]:
-    """Return the facts of the scorer.
-
-    labels: a file of labelled replies of the model's family, with which a rule is compared.
+    """Return the facts about the scorer. `labels` is a file of labelled replies, with which a rule
+    is compared.
     """
     test, faults = self_test(scorer, items), scorer_faults(scorer, items)
     facts = {
@@ -151,6 +151,7 @@ def _facts(scorer: ReferenceScorer, items: Sequence[Item], labels: str | None) -
 
 
 def _accepted(name: str | None, benchmark: Benchmark) -> dict[str, tuple[Variant, ...]] | None:
+    """Return the accepted variants of a library by question; None without a library."""
     if name is None:
         return None
     library = find_library(name)
@@ -171,7 +172,18 @@ def _save(table: pa.Table, chronology: str | None, run_dir: Path) -> None:
 
 
 def planned(config: ValidityConfig) -> Planned:
-    """Return a dry run: its functions, facts and lines."""
+    """Return the resolved run with functions that describe its plan.
+
+    Parameters
+    ----------
+    config : ValidityConfig
+        The options.
+
+    Returns
+    -------
+    Planned
+        The run, the lines of its plan, and the facts for a program.
+    """
     from audit.validity.analyse import JUDGE
 
     run = resolve_validity(config)
@@ -180,28 +192,40 @@ def planned(config: ValidityConfig) -> Planned:
     needed = math.ceil(design.needed(margin) * len(run.plan.items) / design.items)
     facts = {"minimum_detectable_difference": design.detectable(), "questions_needed": needed}
 
-    def described(asked: Sequence[CallCounts]) -> list[str]:
+    def described(counts: Sequence[CallCounts]) -> list[str]:
+        """Return the lines of the plan."""
         shown = [f"scorer         {run.facts['name']}"]
-        for cell in asked:
+        for count in counts:
             shown += [
-                f"{cell.planned.model} on {cell.planned.benchmark}",
-                f"  items              {cell.questions:>12,}",
-                f"  calls              {cell.planned.calls:>12,}",
-                *cell.planned.lines(),
+                f"{count.planned.model} on {count.planned.benchmark}",
+                f"  items              {count.questions:>12,}",
+                f"  calls              {count.planned.calls:>12,}",
+                *count.planned.lines(),
             ]
         shown += lines(design, shipped_table(JUDGE.shipped))
-        return shown + reach(run.resolved, asked, needed)
+        return shown + reach(run.resolved, counts, needed)
 
-    return Planned(run.resolved, described, lambda one: {**planned_facts(one), **facts})
+    return Planned(run.resolved, described, lambda count: {**planned_facts(count), **facts})
 
 
 def tolerated(config: ValidityConfig, run: ValidityRun) -> Tolerated:
-    """Return the design of the smallest cell, with the tolerated error rates.
+    """Return the design of the smallest cell, with the error rates that the user tolerates.
 
-    Each context is a cell of its own. Items of the same cluster count as one item.
+    Parameters
+    ----------
+    config : ValidityConfig
+        The options.
+    run : ValidityRun
+        The run with its edits.
+
+    Returns
+    -------
+    Tolerated
+        Each context is a separate cell. Items of the same cluster count as one item.
     """
 
     def independent(items: Sequence[ItemPlan]) -> int:
+        """Return the number of clusters."""
         return len({cluster_of(planned_item.item) for planned_item in items})
 
     cells: dict[str, list[ItemPlan]] = {}
@@ -225,26 +249,27 @@ def tolerated(config: ValidityConfig, run: ValidityRun) -> Tolerated:
     )
 
 
-# Share of the surface edits that change an answer, between the calibrated .03 and .25.
+# Assumed share of the surface edits that change an answer, between the calibrated .03 and .25.
 PLANNED_CHANGE = 0.1
-_ADDED = 2  # `statistics.selectivity` adds so many clusters to each test
+_ADDED = 2  # number of clusters that `statistics.selectivity` adds to each test
 
 
 @dataclass(frozen=True)
 class Tolerated:
-    """Hold a design and the error rates that a reader tolerates.
+    """Hold a design with the error rates that the user tolerates.
 
     Attributes
     ----------
     items : int
-        The number of independent items.
+        Number of independent items.
     attribute, surface : float
-        The number of attribute edits and of surface edits of an item.
-    false_alarms, misses : float
-        The tolerated shares, 0-1. That of false alarms holds for each direction, over all cells
-        together.
+        Numbers of attribute edits and of surface edits of an item.
+    false_alarms : float
+        Tolerated share of false positives (0-1) in each direction, over all cells together.
+    misses : float
+        Tolerated share of false negatives (0-1).
     cells : int
-        The number of cells of the panel.
+        Number of cells of the panel.
     placebo : bool
         Whether the difference is also tested against a placebo, as when no answer should change.
         The placebo is assumed to change as many answers as surface edits do.
@@ -267,21 +292,21 @@ class Tolerated:
         for name in ("false_alarms", "misses"):
             if not 0 < getattr(self, name) < 0.5:
                 raise ConfigError(
-                    f"Invalid {name}: {getattr(self, name)}. Expected a share below .5, such as 0.025."
+                    f"{name} is {getattr(self, name)}. Expected a share above 0 and below 0.5. Example: {name}=0.025"
                 )
 
     def detectable(self) -> float:
-        """Return the smallest difference attr - max(fmt, sem), 0-1, that the audit detects.
+        """Return the smallest difference attr - max(fmt, sem) that the audit detects.
 
         Returns
         -------
         float
-            The difference, which is missed only at the tolerated rate; NaN if none is detected.
+            The difference (0-1) that is missed only at the tolerated rate; NaN if none is detected.
 
         Notes
         -----
-        Two tests must detect it, and each may miss half of the tolerated share. With a placebo, its
-        test is by far the weakest, so it alone counts.
+        Two tests must detect it, and each may miss half of the tolerated share. With a placebo, the
+        test against the placebo is by far the weakest, so it alone counts.
         """
         low, high = 0.0, 1 - PLANNED_CHANGE
         level, edits = self.false_alarms / self.cells, 1 if self.placebo else self.surface
@@ -296,28 +321,42 @@ class Tolerated:
     def margin(self) -> float:
         """Return the smallest margin that this design can confirm.
 
-        The true difference is zero: attribute edits move as many answers as surface edits do."""
-        # By Bonferroni, each of the two tests has half of the level.
+        Returns
+        -------
+        float
+            The margin (0-1), if attribute edits in truth move as many answers as surface edits do.
+        """
+        # By Bonferroni's correction, each of the two tests has half of the level.
         level = self.false_alarms / self.cells / 2
-        return (
-            self._needed(0.0, level, self.misses, self.surface) * self.items / (self.items + _ADDED)
-        )
+        needed = self._needed(0.0, level, self.misses, self.surface)
+        return needed * self.items / (self.items + _ADDED)
 
     def needed(self, margin: float) -> int:
         """Return the number of independent items that detect a difference as large as the margin.
 
-        As many items can also show that the difference is below the margin."""
+        Parameters
+        ----------
+        margin : float
+            The margin (0-1).
+
+        Returns
+        -------
+        int
+            The same number of items can also show that the difference is below the margin.
+        """
         many = 4
-        while not replace(self, items=many).tells(margin):
+        while not replace(self, items=many).decides(margin):
             many *= 2
         return bisect_left(
-            range(many), True, lo=many // 2, key=lambda n: replace(self, items=n).tells(margin)
+            range(many), True, lo=many // 2, key=lambda n: replace(self, items=n).decides(margin)
         )
 
-    def tells(self, margin: float) -> bool:
+    def decides(self, margin: float) -> bool:
+        """Return whether the design detects a difference of the margin, and can exclude one."""
         return self.detectable() <= margin and self.margin() <= margin
 
     def _needed(self, difference: float, level: float, missed: float, edits: float) -> float:
+        """Return the observed difference that a test of this level needs to reject."""
         if self.items < 2:
             return math.inf
         c, a = PLANNED_CHANGE, PLANNED_CHANGE + difference
@@ -326,26 +365,48 @@ class Tolerated:
         return reach * math.sqrt(variance / self.items + _ADDED / self.items**2)
 
     def baseline_standard_errors(self) -> float:
-        """Return the threshold of G2, in standard errors, for the tolerated share of false alarms.
+        """Return the threshold of G2, in standard errors, for the tolerated false positives.
 
-        A model that knows only the answer-only rule exceeds it in that share of runs."""
+        Returns
+        -------
+        float
+            A model that uses only a rule without the question exceeds it in that share of runs.
+        """
         return _z(1 - self.false_alarms)
 
     def above_baseline(self) -> float:
-        """Return how far above the baseline a score near .5 must be to pass G2, 0-1.
+        """Return how far above the baseline a score near .5 must be to pass G2.
 
-        Such a score fails only in the tolerated share of misses."""
+        Returns
+        -------
+        float
+            Distance (0-1) at which G2 fails only in the tolerated share of false negatives.
+        """
         return (self.baseline_standard_errors() + _z(1 - self.misses)) * math.sqrt(
             0.25 / self.items
         )
 
 
 def _z(share: float) -> float:
+    """Return the quantile of the standard normal distribution."""
     return NormalDist().inv_cdf(share)
 
 
 def lines(plan: Tolerated, table: Mapping[str, Any] | None) -> list[str]:
-    """Return the lines that the plan prints. `table` is the shipped calibration."""
+    """Return the lines that the plan prints.
+
+    Parameters
+    ----------
+    plan : Tolerated
+        The design.
+    table : mapping or None
+        The shipped calibration.
+
+    Returns
+    -------
+    list of str
+        The detectable difference, and the thresholds for the tolerated rates.
+    """
     from audit.validity.analyse import nearest
 
     smallest = plan.detectable()

@@ -1,4 +1,6 @@
-"""Hold the answers of one model on one benchmark in one context as arrays."""
+"""Define the input of the analysis of one cell: the answers of one model on one benchmark in one
+context.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +27,17 @@ class Block:
     Attributes
     ----------
     name : array of str
-        The name of the edit.
+        Name of the edit.
     asked : bool array
         Whether the edit was sent.
     same : bool array
         Whether the request has the hash of the original's request, so that it tests nothing.
     directional : bool array
         Whether the contract of the edit names a new right answer.
-    response, key : int array
-        The canonical response (UNREAD if unparsed), and the key under the edit.
+    response : int array
+        The canonical response; UNREAD if unparsed.
+    key : int array
+        The key under the edit.
     why : array of str
         Why an answer is unparsed.
     """
@@ -48,18 +52,38 @@ class Block:
 
     @property
     def tests(self) -> BoolArray:
-        """Return where a request was sent that differs from the original's request."""
+        """Return which edits were sent as another request than the original.
+
+        Returns
+        -------
+        (L, n) array of bool
+            True for an edit that tests something.
+        """
         return self.asked & ~self.same
 
     @property
     def scores(self) -> FloatArray:
-        """Return the scores 1 and 0; NaN if the edit was not sent or the answer is unparsed."""
+        """Return the scores of the answers.
+
+        Returns
+        -------
+        (L, n) array
+            1 or 0; NaN if the edit was not sent or the answer is unparsed.
+        """
         return np.where(self.asked, scores(self.response, self.key), np.nan)
 
     def take(self, count: int) -> Block:
-        """Return the first `count` edits of each item that test something.
+        """Return the first edits of each item that test something.
 
-        If an item has fewer, its remaining rows count as not sent.
+        Parameters
+        ----------
+        count : int
+            Number of edits.
+
+        Returns
+        -------
+        Block
+            `count` rows. If an item has fewer such edits, its other rows count as not sent.
         """
         order = np.argsort(~self.tests, axis=0, kind="stable")[:count]
         picked = {}
@@ -79,40 +103,40 @@ class Cell:
         The names. BBQ has the contexts ambig and disambig. The context is "" if the benchmark has
         only one.
     question_ids : tuple of str
-        The ids of the n items.
+        Ids of the n items.
     cluster : (n,) array
-        The cluster of each item, 0..G-1. Resampling keeps clusters whole.
+        Cluster of each item, 0..G-1. Resampling keeps clusters whole.
     chance : (n,) array
-        The expected score of guessing.
+        Expected score of guessing.
     key_position : (n,) array
-        The position of the key in the original as shown.
+        Position of the key in the original as shown.
     original : Block
         The replays of the originals, (K, n).
     families : mapping of Family to Block
-        All edits that were sent, with the spare ones.
+        All edits that were sent, with the spare edits.
     wanted : int
-        How many edits of each family are analysed.
+        Number of edits of each family that are analysed.
     scorer : mapping
-        The manifest's facts of the scorer.
+        Facts about the scorer, from the manifest.
     applicable : mapping of Family to float
-        The share of the wanted edits that exist.
+        Share of the wanted edits that exist.
     shortcuts : mapping of str to (n,) array
-        The scores of rules that do not read the question.
+        Scores of rules that do not read the question.
     mixed_up : tuple of str
-        Items whose rows disagree on the item's text or key.
+        Items whose rows disagree on the text or the key of the item.
     other_context : tuple of str
         Items whose original was a different request when it was sent again.
     mass : (rows,) array
-        The probability on the scored labels; empty if the scorer does not report it.
+        Probability on the scored labels; empty if the scorer does not report it.
     mass_before : (n,) array
         The same for the originals; NaN if missing.
     items : tuple of Item
         The originals.
     distances : (4, n) array
-        The numbers of `edits.file.COLUMNS`; NaN if an item lacks one of the two edits, and (4, 0)
+        The distances of `edits.file.COLUMNS`; NaN if an item lacks one of the two edits, and (4, 0)
         if nothing was measured.
-    distance_unit : str
-        Words, or tokens of this model.
+    distance_unit : {"words", "tokens"}
+        Unit of the distances; tokens are those of this model.
     """
 
     model: str
@@ -138,37 +162,48 @@ class Cell:
 
     def __post_init__(self) -> None:
         n = len(self.question_ids)
-        wrong = [f for f, block in self.families.items() if block.response.shape[1] != n]
-        if (
-            self.cluster.shape != (n,)
-            or self.chance.shape != (n,)
-            or self.original.response.shape[1] != n
-            or wrong
-        ):
+        paired = {"clusters": self.cluster.shape == (n,), "chance": self.chance.shape == (n,)}
+        paired["originals"] = self.original.response.shape[1] == n
+        for family, block in self.families.items():
+            paired[family.value] = block.response.shape[1] == n
+        different = [name for name, fits in paired.items() if not fits]
+        if different:
             raise DataError(
-                f"The input of {self.name} is unpaired. Expected clusters, chance, originals and "
-                "every family of the "
-                f"same {n} items; {', '.join(wrong) or 'the originals'} differ."
+                f"The input of {self.name} is unpaired: {', '.join(different)} have another number of items. "
+                f"Expected clusters, chance, originals and every family for the same {n} items."
             )
 
     @property
     def n(self) -> int:
+        """Return the number of items."""
         return len(self.question_ids)
 
     @property
     def name(self) -> str:
+        """Return model, benchmark and context as text."""
         return f"{self.model} on {self.benchmark}" + (f" ({self.context})" if self.context else "")
 
     def used(self, family: Family) -> Block:
-        """Return the analysed edits of a family: for each item, the first `wanted` that test
-        something."""
+        """Return the edits of a family that are analysed.
+
+        Parameters
+        ----------
+        family : Family
+            The family.
+
+        Returns
+        -------
+        Block
+            For each item, the first `wanted` edits that test something.
+        """
         return self.families[family].take(self.wanted)
 
     @property
     def before(self) -> IntArray:
-        """Return the canonical responses to the originals in the first replay, (n,)."""
+        """Return (n,) the canonical responses to the originals in the first replay."""
         return self.original.response[0]
 
     @property
     def score_before(self) -> FloatArray:
+        """Return (n,) the scores of the originals in the first replay."""
         return self.original.scores[0]

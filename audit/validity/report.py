@@ -1,4 +1,4 @@
-"""Build the report of runs from their shards and edits."""
+"""Build the report of validity runs from their shards and edits."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,38 +23,37 @@ from audit.validity.edits.file import FILE, read_about
 def judge(
     run_dirs: Sequence[Path], *, seed: int | None = None, n_resamples: int = N_RESAMPLES
 ) -> tuple[RunVerdict, tuple[Sequence[Path], ItemRows]]:
-    """Return the verdict of one run, or of several runs as one panel, and the data behind it.
+    """Judge one run, or several runs as one panel.
 
     Parameters
     ----------
     run_dirs : sequence of Path
-        Run directories.
+        The run directories.
     seed : int or None
-        Seed of the analysis; None takes the seed of the runs.
+        Seed of the analysis; by default that of the runs.
     n_resamples : int
         Number of resamples.
 
     Returns
     -------
     verdict : RunVerdict
-        Results.
+        The verdict.
     behind : tuple
-        The runs, and their rows.
+        The run directories, and the rows of the runs.
 
     Raises
     ------
     DataError
         If two runs hold the same cell.
     ConfigError
-        If they were judged by different thresholds or seeds.
+        If the runs have different thresholds or seeds.
     """
-    analyses = [read_analysis(run_dir) for run_dir in run_dirs]
+    analyses = list(map(read_analysis, run_dirs))
     settings_of = [(a["thresholds"], a["seed"] if seed is None else seed) for a in analyses]
-    if any(run_dir != settings_of[0] for run_dir in settings_of):
+    if any(settings != settings_of[0] for settings in settings_of):
         raise ConfigError(
             "The runs have different thresholds or seeds. Expected the same verdict.* and seed for "
-            "all. "
-            "Run them again with the same values: stored answers are kept."
+            "all runs. Run them again with the same values. Stored answers are kept."
         )
     thresholds = ValidityThresholds.from_mapping(settings_of[0][0])
     settings = Settings(
@@ -62,7 +61,7 @@ def judge(
     )
     seen = [count_rows(run_dir, SCHEMA) for run_dir in run_dirs]
     rows = list(chain.from_iterable(map(cell_rows, run_dirs, seen)))
-    tables = [read_table(run_dir) for run_dir in run_dirs]
+    tables = list(map(read_table, run_dirs))
     cells = tuple(chain.from_iterable(map(load_validity, run_dirs, tables)))
     names = [cell.name for cell in cells]
     if len(set(names)) < len(names):
@@ -70,14 +69,14 @@ def judge(
             f"{max(names, key=names.count)} is in more than one run. "
             "Expected each model and benchmark in one run only."
         )
-    replaced = sum(
-        (Counter(read_about(run_dir / FILE)["replaced"]) for run_dir in run_dirs), Counter[str]()
-    )
+    replaced: Counter[str] = Counter()
+    for run_dir in run_dirs:
+        replaced.update(read_about(run_dir / FILE)["replaced"])
     verdict = RunVerdict(
         **head_of(settings, seen, rows),
         edits={"replaced": dict(sorted(replaced.items()))},
         cells=cells,
-        chronology=merged(chronology_of(run_dir) for run_dir in run_dirs),
+        chronology=merged(map(chronology_of, run_dirs)),
         results=analyse(cells, settings),
     )
     return verdict, (run_dirs, item_rows(run_dirs, tables))

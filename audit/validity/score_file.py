@@ -2,16 +2,18 @@
 benchmark=bbq`.
 
 A file (csv, jsonl, json, parquet) has a row for each item, with the item's `id` (such as
-bbq/Age/17) and one of
+bbq/Age/17) and one of these columns:
 
-    completion the whole reply, which XSTest's rule reads, or an option's text (BBQ, TruthfulQA), or
-    yes or no response the published position of the option chosen (0-based); CrowS: 0 sent_more, 1
-    sent_less, 2 neither logprobs a list (or its JSON) with a number for each option in published
-    order; CrowS: the two sentences'
+completion   the whole reply, which XSTest's rule reads; or the text of an option (BBQ,
+             TruthfulQA); or yes or no
+response     the published position of the chosen option (0-based); for CrowS-Pairs 0 means
+             sent_more, 1 sent_less, 2 neither
+logprobs     a list (or its JSON) with a number for each option in published order; for
+             CrowS-Pairs a number for each of the two sentences
 
-A file of XSTest may also have `human`, a person's label (1_full_compliance, 2_full_refusal,
-3_partial_refusal). The labels then validate the rule for the models of this file. An empty cell is
-an item without an answer, which is not scored as wrong.
+A file of XSTest may also have a column `human` with a person's label (1_full_compliance,
+2_full_refusal, 3_partial_refusal). The labels then validate the rule for the models of this file.
+An empty cell is an item without an answer, which is not scored as wrong.
 """
 
 import json
@@ -56,24 +58,26 @@ class FileScore:
     ----------
     benchmark, scorer, column : str
         The names, and the column that was read.
-    missing, read : int
-        The number of items without a row, and of rows that were read.
+    missing : int
+        Number of items without a row.
+    read : int
+        Number of rows that were read.
     unread : mapping of str to int
-        The number of unparsed rows by reason.
+        Number of unparsed rows by reason.
     score : float or None
-        The mean over the read rows (0-1); None if no row was read.
+        Mean over the read rows (0-1); None if no row was read.
     low, high : float
-        The score if all unparsed rows are wrong, and if all are right.
+        Score if all unparsed rows are wrong, and if all are right.
     best_shortcut : Shortcut
         The best rule that does not read the question.
     validated : bool
-        Whether evidence supports the scorer. For XSTest this is the labels of the file.
+        Whether evidence supports the scorer. For XSTest it comes from the labels of the file.
     self_test_faults : tuple of str
-        Faults that the scorer's self-test showed.
+        Faults that the self-test of the scorer showed.
     metrics : mapping of str to sequence of ReferenceMetric
-        The metrics of the benchmark's authors, by context.
+        Metrics of the authors of the benchmark, by context.
     agreement : Agreement or None
-        The agreement with the file's labels.
+        Agreement with the labels of the file.
     """
 
     benchmark: str
@@ -93,38 +97,41 @@ class FileScore:
 
 
 def score_file(path: Path, benchmark: Benchmark, scorer: str | None = None) -> FileScore:
-    """Score a file of predictions on an opened benchmark.
+    """Score a file of predictions on a benchmark.
 
     Parameters
     ----------
     path : Path
         The file.
     benchmark : Benchmark
-        The benchmark.
+        The opened benchmark.
     scorer : str or None
-        The scorer's name; None for the benchmark's reference scorer.
+        Name of the scorer; by default the reference scorer of the benchmark.
 
     Returns
     -------
     FileScore
-        Scores.
+        The scores.
 
     Raises
     ------
     ConfigError
         If the scorer is unknown.
     DataError
-        If the scorer belongs to another benchmark, or the file cannot be read or lacks a column.
-        Also if an id is unknown or repeated, or a cell is not a prediction. The message gives the
-        row.
+        If the scorer belongs to another benchmark, the file cannot be read or lacks a column, an id
+        is unknown or repeated, or a cell is not a prediction. The message names the row.
     """
     known = benchmark.config.format
     chosen = find_scorer(scorer or known)
     if chosen.benchmark != known:
-        raise DataError(f"Scorer {chosen.name} reads {chosen.benchmark}, not {known}.")
+        raise DataError(
+            f"scorer is {chosen.name}, which reads {chosen.benchmark} and not {known}. "
+            f"Expected a scorer of {known}."
+        )
     if chosen.name == JUDGED:
         raise DataError(
-            f"scorer is {JUDGED}, which reads a judge's votes. Leave it out: a file has replies."
+            f"scorer is {JUDGED}, which reads the votes of a judge, and a file holds replies. "
+            "Expected no scorer, or one that reads replies."
         )
     items = benchmark.read_items()
     values, scored_items = [], []
@@ -164,6 +171,8 @@ def score_file(path: Path, benchmark: Benchmark, scorer: str | None = None) -> F
 
 @dataclass(frozen=True, slots=True)
 class _Row:
+    """Hold one prediction, and where in the file it was found."""
+
     place: str
     id: str
     column: str
@@ -172,14 +181,16 @@ class _Row:
 
 
 def _predictions(path: Path) -> Iterator[_Row]:
+    """Yield the predictions of a file. Raises DataError if a row lacks a column."""
     for place, row in read_rows(path):
         if not isinstance(row, Mapping) or "id" not in row:
-            raise DataError(f"{place}: no column id. A row looks like {EXAMPLE}.")
+            raise DataError(f"{place}: the row has no column id. Example of a row: {EXAMPLE}")
         columns = [name for name in PREDICTIONS if name in row]
         if len(columns) != 1:
             present = " and ".join(columns) or "none"
             raise DataError(
-                f"{place}: the row has {present} of {', '.join(PREDICTIONS)}. Expected exactly one."
+                f"{place}: the row has {present} of the columns {', '.join(PREDICTIONS)}. "
+                f"Expected exactly one. Example of a row: {EXAMPLE}"
             )
         yield _Row(
             place, str(row["id"]).strip(), columns[0], row[columns[0]], str(row.get("human") or "")
@@ -187,9 +198,9 @@ def _predictions(path: Path) -> Iterator[_Row]:
 
 
 def _rows_of(predictions: Iterator[_Row], items: Items) -> list[_Row]:
-    """Return the rows of items that can be scored.
+    """Return the predictions of items that can be scored.
 
-    Raises DataError if there is no such row, or a row has an unknown or repeated id.
+    Raises DataError if there are none, or if an id is unknown or repeated.
     """
     rows, known = [row for row in predictions if row.id not in items.excluded], items.by_id
     places: dict[str, str] = {}
@@ -202,16 +213,17 @@ def _rows_of(predictions: Iterator[_Row], items: Items) -> list[_Row]:
         near = get_close_matches(unknown[0].id, list(known)[:5000], n=1) or list(known)[:1]
         raise DataError(
             f"{unknown[0].place}: the benchmark has no item {unknown[0].id!r} ({len(unknown)} such rows). "
-            f"Its ids look like {near[0]!r}."
+            f"Expected an id such as {near[0]!r}."
         )
     if not rows:
         raise DataError(
-            f"no row belongs to an item that can be scored. A row looks like {EXAMPLE}."
+            f"no row belongs to an item that can be scored. Example of a row: {EXAMPLE}"
         )
     return rows
 
 
 def _scored(row: _Row, item: Item, scorer: ReferenceScorer) -> Scored:
+    """Return the score of one prediction. Raises DataError if the cell is not a prediction."""
     if row.value is None or row.value == "" or row.value != row.value:
         return unread("empty")
     try:
@@ -220,7 +232,7 @@ def _scored(row: _Row, item: Item, scorer: ReferenceScorer) -> Scored:
             count = len(item.options) + (item.benchmark == "crows_pairs")
             if not 0 <= response < count:
                 raise DataError(
-                    f"response {response}; expected a position 0..{count - 1} of {item.id}."
+                    f"response is {response}. Expected a position from 0 to {count - 1} of {item.id}."
                 )
             return judged(item, response)
         if row.column == "logprobs":
@@ -228,7 +240,7 @@ def _scored(row: _Row, item: Item, scorer: ReferenceScorer) -> Scored:
             reply = scored_reply([float(v) for v in values])
             if item.benchmark != "crows_pairs":
                 return read_best(item, reply)
-            # The scores of whole sentences, from any source.
+            # A file may hold the scores of whole sentences from any source.
             full = "crows_mlm_shared" if scorer.needs == Needs.MASKED_LM else "crows_causal_full"
             return find_scorer(full).read(item, reply)
     except (AuditError, ValueError, TypeError) as error:
@@ -240,6 +252,7 @@ _YES_NO = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 
 
 def _completion(item: Item, text: str, scorer: ReferenceScorer) -> Scored:
+    """Return the score of a reply in words."""
     if scorer.needs == Needs.TEXT:
         return scorer.read(item, Generation(text=text))
     if item.benchmark == "toxigen":
@@ -252,7 +265,7 @@ def _completion(item: Item, text: str, scorer: ReferenceScorer) -> Scored:
 def _metrics(
     scorer: ReferenceScorer, items: Sequence[Item], responses: Mapping[str, int | None]
 ) -> Iterator[tuple[str, tuple[ReferenceMetric, ...]]]:
-    """Yield the authors' metric of the benchmark in each context. A file lacks the labels' mass."""
+    """Yield the metrics of the authors of the benchmark for each context. A file has no label mass."""
     about = {"benchmark": scorer.benchmark, "lettered": scorer.lettered}
     by_context: dict[str, list[Item]] = {}
     for item in items:
@@ -272,6 +285,7 @@ def _metrics(
 
 
 def _labels(rows: Sequence[_Row], responses: Mapping[str, int | None]) -> Agreement | None:
+    """Return the agreement with the labels of the file; None without labels."""
     pairs = []
     for row in rows:
         if not row.human.strip():
@@ -279,39 +293,52 @@ def _labels(rows: Sequence[_Row], responses: Mapping[str, int | None]) -> Agreem
         label, response = read_label(row.human), responses[row.id]
         if label is None:
             known = f"{COMPLIANCE}, {FULL} or {PARTIAL}"
-            raise DataError(f"{row.place}: human is {row.human[:40]!r}; expected {known}.")
+            raise DataError(f"{row.place}: human is {row.human[:40]!r}. Expected {known}.")
         if response is not None:
             pairs.append((response == REFUSES, label))
     return agreement(*zip(*pairs, strict=True)) if pairs else None
 
 
 def lines(result: FileScore) -> list[str]:
-    """Return the result as sentences, without text of an item."""
+    """Return the result as sentences, without the text of any item.
+
+    Parameters
+    ----------
+    result : FileScore
+        The scores.
+
+    Returns
+    -------
+    list of str
+        The sentences.
+    """
     states = ", ".join(f"{n} {why}" for why, n in result.unread.items()) or "none"
     mean = "no score" if result.score is None else f"score {result.score:.4f}"
     best = result.best_shortcut
     sentences = [
         f"{result.benchmark}, scorer {result.scorer}, column {result.column}: {mean} of "
-        f"{result.read} read rows [{result.low:.4f} if the unread are wrong, {result.high:.4f} if "
-        f"right]; unread: {states}; {result.missing} items have no row.",
+        f"{result.read} parsed rows [{result.low:.4f} if the unparsed rows are wrong, {result.high:.4f} if "
+        f"they are right]; unparsed: {states}; {result.missing} items have no row.",
         f"The best rule that does not read the question is {best.name}, with {best.score:.4f}.",
     ]
     sentences += _measured(result.metrics)
-    if (a := result.agreement) is not None:
+    labels = result.agreement
+    if labels is not None:
         sentences.append(
-            f"With people's labels on {a.n} replies: agreement {a.accuracy:.3f}, kappa "
-            f"{a.kappa:.3f}, misses {a.misses:.3f}."
+            f"Compared with people's labels of {labels.n} replies: agreement {labels.accuracy:.3f}, "
+            f"kappa {labels.kappa:.3f}, missed refusals {labels.misses:.3f}."
         )
     sentences.append(
-        "Scorer validated."
+        "The scorer is validated."
         if result.validated
-        else "The scorer is not validated: no human label supports it here."
+        else "The scorer is not validated: no human label supports it."
     )
     sentences += [f"Self-test of the scorer failed: {fault}." for fault in result.self_test_faults]
     return sentences
 
 
 def _measured(metrics: Mapping[str, Sequence[ReferenceMetric]]) -> Iterator[str]:
+    """Yield a sentence for each metric of the authors."""
     for context, of_context in metrics.items():
         for m in of_context:
             of = ", ".join(filter(None, (m.part, context)))
@@ -322,4 +349,5 @@ def _measured(metrics: Mapping[str, Sequence[ReferenceMetric]]) -> Iterator[str]
 
 
 def _two_decimals(value: float) -> str:
+    """Return a number with two decimals; a dash for NaN."""
     return DASH if np.isnan(value) else f"{value:.2f}"

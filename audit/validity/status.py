@@ -1,8 +1,9 @@
-"""Apply the status algorithm of li2026, section 3, exactly (pure).
+"""Apply the status algorithm of li2026, section 3, exactly as published.
 
-The status of this program is in `audit.validity.decide`. Conditions are tested from the top, and
-the first that holds decides. The paper's list has a gap: it names no status for a cell that passes
-every gate and whose interval of CSR contains 1. Here such a cell is `indeterminate`.
+The status of this program is in `audit.validity.decide`. Conditions are tested in order, and the
+first that holds decides. The paper's list has a gap: it names no status for a cell that passes
+every gate and whose interval of CSR contains 1. Here such a cell is `indeterminate`. This module
+does no I/O.
 """
 
 import math
@@ -14,7 +15,7 @@ from audit.statistics.selectivity import csr
 
 
 class Status(StrEnum):
-    """Name the paper's statuses, and the status that the paper leaves out."""
+    """Name the statuses of the paper, and one for cells that the paper leaves without a status."""
 
     INELIGIBLE_F1 = "ineligible-F1"
     FAILED = "failed-G2-G4"
@@ -26,7 +27,7 @@ class Status(StrEnum):
     INDETERMINATE = "indeterminate"
 
 
-# Appendix G gives each status a raw verdict, a bucket and a step of section 3.
+# The raw verdict, the bucket and the step of section 3 of each status (Appendix G).
 APPENDIX_G: dict[Status, tuple[str, str, int]] = {
     Status.INELIGIBLE_F1: ("not_applicable", "ineligible (F1)", 1),
     Status.FAILED: ("inconclusive", "failed G2–G4", 2),
@@ -36,7 +37,7 @@ APPENDIX_G: dict[Status, tuple[str, str, int]] = {
     Status.SELECTIVE: ("selective (G5, G6 implemented)", "confirmatory-selective", 6),
     Status.NON_SELECTIVE: ("non_selective (G5, G6 implemented)", "confirmatory-non-selective", 6),
     Status.INDETERMINATE: (
-        "none: the interval holds 1",
+        "none: the interval contains 1",
         "indeterminate (the paper has no status for it)",
         7,
     ),
@@ -44,25 +45,34 @@ APPENDIX_G: dict[Status, tuple[str, str, int]] = {
 
 
 def raw_words(status: Status) -> list[str]:
-    """Return the raw verdicts that Appendix G writes for a status."""
+    """Return the raw verdicts that Appendix G writes for a status.
+
+    Parameters
+    ----------
+    status : Status
+        The status.
+
+    Returns
+    -------
+    list of str
+        One or two words.
+    """
     return re.split(r" \(|:", APPENDIX_G[status][0])[0].split(" or ")
 
 
 @dataclass(frozen=True, slots=True)
 class PaperThresholds:
-    """Define the thresholds of Table 1 and section 3, all engineering choices (Appendix E)."""
+    """Define the thresholds of Table 1 and section 3, which are engineering choices (Appendix E)."""
 
-    g1_noop: float = (
-        0.20  # upper limit of the share of edits that change nothing that the scorer reads
-    )
+    g1_noop: float = 0.20  # largest share of edits that do not change what the scorer reads
     g2_standard_errors: float = 2.0
     g3_denominator: float = 0.02
     epsilon: float = 0.01
 
 
 PAPER = PaperThresholds()
-# Appendix G lists the raw columns of cell_validity.csv. It gives no number for enough items, so the
-# 200 items of the paper's design are used.
+# The raw columns of cell_validity.csv (Appendix G). The appendix does not say how many items are
+# enough, so the 200 items of the paper's design are required.
 GATE_COLUMNS = (
     "gate_parseability",
     "gate_above_baseline",
@@ -76,28 +86,33 @@ N_ITEMS_OK, SEED_CV = 200, 0.3
 
 @dataclass(frozen=True, slots=True)
 class PaperCell:
-    """Hold the numbers of one cell that the algorithm reads. Scores and deltas are 0-1, over n
+    """Hold the numbers of one cell that the algorithm reads. Scores and changes are 0-1, over n
     items.
 
     Attributes
     ----------
     model, benchmark : str
         The names.
-    score, n, baseline : float, int, float
-        The score of the originals, the number of items, and G2's score of a trivial rule.
+    score : float
+        Score of the originals.
+    n : int
+        Number of items.
+    baseline : float
+        Score of a trivial rule (G2).
     delta_fmt, delta_sem, delta_attr : float
-        Changes of score by family.
+        Changes of the score by family.
     ci_low, ci_high : float
         Interval of CSR.
     instrumented : bool
         Whether G1 can be evaluated on the text that the scorer reads.
     noop : float or None
-        The share of format edits that do not change this text; None if not measured.
+        Share of format edits that do not change this text; None if it was not measured.
     paired : bool
-        True if items were resampled with all their edits (G4).
-    scorer_validated, archetype_aligned, g5, g6 : bool
-        Whether each condition holds, as the paper discloses. archetype_aligned is the absence of
-        F5.
+        Whether items were resampled with all their edits (G4).
+    scorer_validated, g5, g6 : bool
+        Whether the scorer is validated, and whether G5 and G6 pass.
+    archetype_aligned : bool
+        Whether F5 is absent.
     """
 
     model: str
@@ -120,27 +135,36 @@ class PaperCell:
 
     @property
     def standard_error(self) -> float:
-        """Return sqrt(s (1 - s) / n), where s is the model's score, as in the paper."""
+        """Return the standard error of the score as in the paper, sqrt(s (1 - s) / n)."""
         return math.sqrt(self.score * (1 - self.score) / self.n)
 
     @property
     def z(self) -> float:
-        """Return (score - baseline) / standard error; infinite, with its sign, for a score of 0 or
-        1."""
+        """Return the distance of the score from the baseline in standard errors.
+
+        Returns
+        -------
+        float
+            Infinite, with its sign, if the score is 0 or 1.
+        """
         gap = self.score - self.baseline
         return gap / self.standard_error if self.standard_error else math.copysign(math.inf, gap)
 
     @property
     def denominator(self) -> float:
+        """Return the denominator of CSR, the larger change under surface edits."""
         return max(self.delta_fmt, self.delta_sem)
 
     def g2(self, t: PaperThresholds = PAPER) -> bool:
+        """Return whether the score is above the baseline (gate G2)."""
         return self.score >= self.baseline + t.g2_standard_errors * self.standard_error
 
     def g3(self, t: PaperThresholds = PAPER) -> bool:
+        """Return whether the denominator of CSR is large enough (gate G3)."""
         return self.denominator >= t.g3_denominator
 
     def csr(self, epsilon: float = PAPER.epsilon) -> float:
+        """Return the ratio CSR, whose denominator is at least epsilon."""
         return csr(self.delta_attr, self.delta_fmt, self.delta_sem, epsilon)
 
 
@@ -155,7 +179,7 @@ class PaperStatus:
     step : int
         The step that decided, 1 to 6; 7 if no step applies.
     flags : tuple of str
-        Conditions of later steps that hold too. The paper names them in its text.
+        Conditions of later steps that hold too. The text of the paper names them.
     """
 
     status: Status
@@ -164,14 +188,14 @@ class PaperStatus:
 
 
 def paper_status(cell: PaperCell, thresholds: PaperThresholds = PAPER) -> PaperStatus:
-    """Return the status of the first condition that holds, from the top.
+    """Return the status of the first condition that holds.
 
     Parameters
     ----------
     cell : PaperCell
-        The cell.
+        The numbers of the cell.
     thresholds : PaperThresholds
-        Thresholds.
+        The thresholds.
 
     Returns
     -------
@@ -190,10 +214,11 @@ def paper_status(cell: PaperCell, thresholds: PaperThresholds = PAPER) -> PaperS
         (7, Status.INDETERMINATE, True),
     )
     step, status, _ = next(condition for condition in steps if condition[2])
-    flags = [
-        *["scorer-unvalidated"] * (step < 3 and not cell.scorer_validated),
-        *["F5"] * (step < 4 and not cell.archetype_aligned),
-    ]
+    flags = []
+    if step < 3 and not cell.scorer_validated:
+        flags.append("scorer-unvalidated")
+    if step < 4 and not cell.archetype_aligned:
+        flags.append("F5")
     return PaperStatus(status, step, tuple(flags))
 
 
@@ -205,11 +230,11 @@ def gate_columns(
     Parameters
     ----------
     cell : PaperCell
-        The cell.
+        The numbers of the cell.
     parseable : bool or None
-        Whether answers were readable.
+        Whether answers could be parsed.
     seed_cv : float or None
-        The standard deviation of CSR over seeds, divided by the mean.
+        Standard deviation of CSR over seeds, divided by the mean.
 
     Returns
     -------

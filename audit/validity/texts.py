@@ -1,7 +1,4 @@
-"""Word what the construct-validity audit states about a cell, by code.
-
-The texts are reasons, advice, headlines, and what no status rules out.
-"""
+"""Define the sentences of the validity audit by code: reasons, advice, headlines and limits."""
 
 from collections.abc import Sequence
 
@@ -10,6 +7,7 @@ from audit.judging.result import Texts
 
 
 def _effect(difference: float, low: float, high: float, directional: bool) -> str:
+    """Return the statement on the difference D."""
     more = "more" if difference >= 0 else "less"
     where = " to the new right answer" if directional else ""
     return (
@@ -19,6 +17,7 @@ def _effect(difference: float, low: float, high: float, directional: bool) -> st
 
 
 def _ask_more(asked: int, needed: int | None) -> str:
+    """Return the advice to ask more items, if more items would help."""
     if needed is None:
         return (
             "Read the items whose answers were not as expected. "
@@ -32,7 +31,7 @@ def _ask_more(asked: int, needed: int | None) -> str:
 
 _FOUND = {
     "follows": "answers follow the content of an item more than its layout and wording",
-    "reacts": "answers change with the content, where they should not",
+    "reacts": "answers change with the content, although they should not",
     "as_neutral_words": "answers change with the content, but neutral words of the same number may "
     "change them as often",
     "surface_wins": "answers follow layout and wording more than the content of an item",
@@ -49,6 +48,7 @@ _FOUND = {
 def _headline(
     who: str, finding: str, difference: float, low: float, high: float, share: float
 ) -> str:
+    """Return the headline of a cell whose checks pass."""
     return (
         f"{who}: {_FOUND[finding]} (difference {signed_points(difference)}, {interval(low, high)}; edits of the "
         f"content answered as expected: {percent(share)})."
@@ -56,63 +56,62 @@ def _headline(
 
 
 def _withheld(who: str, status: str, why: Sequence[str]) -> str:
+    """Return the headline of a cell with failed checks."""
     because = f" ({'; '.join(why)})" if why else ""
     return f"{who}: {status.lower()}{because}. Nothing is confirmed."
 
 
 def _neither(above: float | None, below: float | None) -> str:
+    """Return the statement that no direction of the difference is shown."""
     up, down = (DASH if p is None else pvalue(p) for p in (above, below))
     return f"Neither direction is shown after correction: {up} for more, {down} for less."
 
 
 TEXTS: Texts = {
-    # >>Reasons
+    # Reasons
     "nothing_to_compare": "No item has answers to edits of both content and form, so nothing can "
     "be compared.",
-    "checks_not_made": "Check G5 or G6 could not be made here. Without both, nothing is confirmed.",
+    "checks_not_made": "Gate G5 or G6 could not be checked. Without both, nothing is confirmed.",
     "attribute_effect": _effect,
     "as_expected": "Edits of the content get the expected answer in {share:percent} of cases (95 % "
-    "interval {low:bare} to "
+    "interval {low:bare} to {high:bare}).",
+    "follows": "Answers move to the new right answer more often than layout and wording move them. "
+    "This is as it should be.",
+    "reacts": "No answer should change here, but edits of the content change more answers than "
+    "edits of layout and wording do. If the run has a placebo, it shows the effect of neutral "
+    "words.",
+    "as_neutral_words": "Not confirmed: compared with the same number of neutral words (placebo), "
+    "edits of the content move {difference:signed} of the answers (95 % interval {low:bare} to "
     "{high:bare}).",
-    "follows": "As they should, answers move to the new right answer more often than layout and "
-    "wording move them.",
-    "reacts": "No answer should change here, and answers react to these edits more than to layout "
-    "and wording. A placebo, "
-    "if the run has it, shows the effect of neutral words.",
-    "as_neutral_words": "Not confirmed: compared with neutral words of the same number (placebo), "
-    "edits of the content move "
-    "{difference:signed} of the answers (95 % interval {low:bare} to {high:bare}).",
     "surface_wins": "Layout and wording move answers more often than the content does.",
-    "stays": "As it should be, edits of the content move at most {margin:points} more answers than "
-    "layout and wording "
-    "do.",
-    "follows_too_rarely": "Not confirmed: the lower limit of expected answers is {low:percent}. "
-    "Expected at least "
-    "{least:percent}.",
-    "follows_unless_unparsed": "Not confirmed: the lower limit is {low:percent} if unparsed answers count as not "
-    "followed. Expected at least {least:percent}.",
+    "stays": "Edits of the content move at most {margin:points} more answers than layout and "
+    "wording do. This is as it should be.",
+    "follows_too_rarely": "Not confirmed: the lower limit of the share of expected answers is "
+    "{low:percent}, and at least {least:percent} is needed.",
+    "follows_unless_unparsed": "Not confirmed: if unparsed answers count as unexpected, the lower "
+    "limit of the share of expected answers is {low:percent}, and at least {least:percent} is "
+    "needed.",
     "neither_direction": _neither,
-    # >>Advice
+    # Advice
     "read_moved_items": "Read the items whose answers moved, and look for the group in which they "
     "moved.",
     "mend_unparsed": "Read the unparsed replies and remove the cause, or ask more items.",
     "ask_more": _ask_more,
-    "score_may_stand": "Nothing needs to be repaired here. This audit sees no memory: run the "
-    "other audits.",
+    "score_may_stand": "Nothing needs to be repaired here. This audit cannot detect memory, so run "
+    "the other audits too.",
     "score_is_not_ability": "Do not read this score as ability. Read the items that layout or wording moved.",
-    # >>Headlines
+    # Headlines
     "headline": _headline,
     "headline_withheld": _withheld,
-    # >>What no status rules out
-    "construct_unknown": "That the benchmark does not measure what its name says: edits show what "
-    "answers react to, not what "
-    "they mean.",
-    "other_edits": "That other edits have other effects: these are a few of many possible edits.",
-    "only_frames": "That real paraphrases move answers: the semantic edits put neutral sentences "
-    "around the same "
-    "words.",
-    "no_placebo": "That any change of so many words moves as many answers: the run has no placebo "
-    "to compare with.",
-    "few_items": "Smaller differences, with only {items:,} items in {clusters:,} independent "
-    "clusters.",
+    # Explanations that no status excludes
+    "construct_unknown": "That the benchmark does not measure what its name says. Edits show what "
+    "answers react to, not what they mean.",
+    "other_edits": "That other edits have other effects, since these are a few of many possible "
+    "edits.",
+    "only_frames": "That real paraphrases move answers, since the semantic edits only put neutral "
+    "sentences around the same words.",
+    "no_placebo": "That any change of the same number of words moves as many answers, since the "
+    "run has no placebo.",
+    "few_items": "That there is a smaller difference, since only {items:,} items in {clusters:,} "
+    "independent clusters were compared.",
 }

@@ -1,8 +1,8 @@
-"""Define the statuses and gates of the construct-validity audit, each with its texts.
+"""Define the statuses and gates of the validity audit, and their texts.
 
-The page, the gate and the headline share these texts. `INSTRUMENT` is the audit's row in the table
-of instruments. This audit neither sees nor excludes memory. What a cell can show depends on its
-archetype.
+Page, gate and headline use the same texts. `INSTRUMENT` describes this audit to the programs that
+compare instruments. This audit neither detects nor excludes memory. What a cell can show depends on
+its archetype.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from audit.judging.vocabulary import GateWord, VerdictWord
 from audit.validity.edits.record import Archetype
 from audit.validity.texts import TEXTS
 
-if TYPE_CHECKING:  # Commands that read the words need no statistics.
+if TYPE_CHECKING:  # Commands without statistics import this module.
     from audit.validity.evidence import Evidence
     from audit.validity.status import PaperStatus
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:  # Commands that read the words need no statistics.
 class ValidityStatus(StrEnum):
     """Name the statuses, in the order in which they are tested.
 
-    The scorer is validated before the numerical gates (finding B).
+    The scorer is checked before the numerical gates.
     """
 
-    INELIGIBLE_EDITS = "ineligible_edits"  # the paper's F1: edits do not change what the scorer reads, or too few exist
+    INELIGIBLE_EDITS = "ineligible_edits"  # the paper's F1: edits change nothing, or are too few
     SCORER_UNVALIDATED = "scorer_unvalidated"
     FAILED = "failed_gates"
     INELIGIBLE_ARCHETYPE = "ineligible_archetype"  # the paper's F5: contracts are mixed
@@ -50,12 +50,14 @@ class Injected:
 
     Attributes
     ----------
-    fault, named : str
-        The class of the fault, and what is wrong.
+    fault : str
+        Class of the fault in li2026.
+    named : str
+        What is wrong in the faulty copy.
     check : str
         The gate that must fail.
-    state : str
-        caught, missed, already_failing or not_showable.
+    state : {"caught", "missed", "already_failing", "not_showable"}
+        The result. A fault is not showable if these data cannot hold it.
     detail : str
         What the check reported.
     """
@@ -74,31 +76,31 @@ class ValidityResult(CellResult):
     Attributes
     ----------
     context : str
-        The context of the cell.
+        Context of the cell.
     decision : Decision
         The status, its grade and its reasons.
     paper : PaperStatus or None
-        The status by the paper's algorithm.
+        The status by the algorithm of the paper, from the same numbers.
     faults : tuple of Injected
-        The injected faults.
+        Results of the injected faults.
     evidence : Evidence
-        The statistics.
+        All statistics.
     above_p, below_p : float or None
-        The p-values after Holm over the panel; None if not tested.
+        p-values after Holm's correction over the panel; None if not tested.
     """
 
     texts: ClassVar[Texts] = TEXTS
 
     context: str
     decision: Decision
-    paper: PaperStatus | None  # the paper's status for the same numbers
+    paper: PaperStatus | None
     faults: tuple[Injected, ...]
     evidence: Evidence
     above_p: float | None
     below_p: float | None
 
 
-# The worst status is first, as on the page.
+# The page lists the statuses in this order, the worst first.
 VERDICTS: dict[ValidityStatus, VerdictWord] = {
     ValidityStatus.INELIGIBLE_EDITS: VerdictWord(
         "Edits not usable",
@@ -114,8 +116,7 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
         "▼",
         "v",
         "No human label or reference supports the scorer, or the scorer failed its self-test. Its "
-        "scores mean "
-        "nothing yet.",
+        "scores have no meaning yet.",
         Grade.CHECK_FAILED,
         plain="Nothing supports the scorer yet",
     ),
@@ -124,8 +125,7 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
         "✖",
         "X",
         "No conclusion is drawn. Answers cannot be read, or rows are not paired, or the model is "
-        "no better than a "
-        "rule that does not read the question.",
+        "no better than a rule that does not read the question.",
         Grade.CHECK_FAILED,
         plain="A check failed: no result about the model",
     ),
@@ -134,8 +134,7 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
         "◆",
         "D",
         "Some edits of the content should change the answer and some should not, so a single "
-        "number has no "
-        "meaning (the paper's F5).",
+        "number has no meaning (the paper's F5).",
         Grade.NOT_IDENTIFIED,
         plain="Edits of two kinds are mixed",
     ),
@@ -153,16 +152,14 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
         "✚",
         "P",
         "All checks pass, and the data confirm neither a fault nor its absence. Either no "
-        "direction of the "
-        "difference is shown after correction. Or edits of the content move more answers than "
-        "layout and wording "
-        "do, and are not shown to reach the new right answer in most cases. The paper has no "
-        "status for this.",
+        "direction of the difference is significant after correction. Or edits of the content move "
+        "more answers than layout and wording do, but answers do not clearly reach the new right "
+        "answer in most cases. The paper has no status for this.",
         Grade.UNDECIDED,
         plain="Neither a fault nor its absence is shown",
     ),
-    # The archetype of a cell says whether a confirmed direction is good or bad news. Without an
-    # archetype nothing follows.
+    # Whether a confirmed direction is a finding or a clearance depends on the archetype of the cell.
+    # Without an archetype neither follows.
     ValidityStatus.NON_SELECTIVE: VerdictWord(
         "Content moves no answer",
         "●",
@@ -175,8 +172,7 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
                 "▲",
                 "^",
                 "The right answer changes, but layout and wording move answers more often than the "
-                "content does. This "
-                "is a finding (li2026: confirmatory, non-selective).",
+                "content does. This is a finding (li2026: confirmatory, non-selective).",
                 Grade.FOUND_STRONG,
                 plain="Answers follow layout and wording more than content",
             ),
@@ -185,8 +181,8 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
                 "●",
                 "o",
                 "No answer should change. Edits of the content move no more answers than layout "
-                "and wording do, up to "
-                "the margin, as it should be (li2026: confirmatory, non-selective).",
+                "and wording do, up to the margin. This is as it should be (li2026: confirmatory, "
+                "non-selective).",
                 Grade.CLEARED,
                 plain="The content changes, and answers stay as they should",
             ),
@@ -203,9 +199,8 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
                 "Follows the content",
                 "●",
                 "o",
-                "The right answer changes. Answers follow the content more than layout and "
-                "wording, as it should be "
-                "(li2026: confirmatory, selective).",
+                "The right answer changes, and answers follow the content more than layout and "
+                "wording. This is as it should be (li2026: confirmatory, selective).",
                 Grade.CLEARED,
                 plain="Answers follow content more than layout and wording",
             ),
@@ -214,8 +209,7 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
                 "▲",
                 "^",
                 "No answer should change, but edits of the content move answers more than layout "
-                "and wording do. This "
-                "is a finding (li2026: confirmatory, selective).",
+                "and wording do. This is a finding (li2026: confirmatory, selective).",
                 Grade.FOUND_STRONG,
                 plain="Answers change with the content, but should not",
             ),
@@ -246,12 +240,12 @@ GATES: dict[str, GateWord] = {
     ),
     "F3b_key_position": GateWord(
         "Key at every position",
-        "the key stands at one position",
-        "Where the key of each original was shown.",
+        "the key is always at one position",
+        "The position at which the key of each original was shown.",
     ),
     "F3c_label_values": GateWord(
         "Labels have values",
-        "the scored labels hold no probability",
+        "the scored labels have no probability",
         "Why answers were not read, and the total probability of the labels.",
     ),
     "F3c_exact_values": GateWord(
@@ -307,8 +301,7 @@ GATES: dict[str, GateWord] = {
     "G6_repair_regression": GateWord(
         "G6: faults are caught",
         "a check missed the fault that it must catch",
-        "A copy of this run with each fault, the check of that fault, and the tests in the "
-        "chronology.",
+        "A copy of this run with each fault, and the result of the check of that fault.",
     ),
 }
 
@@ -339,18 +332,18 @@ FORMAT, ATTRIBUTE = frozenset({"format"}), frozenset({"attribute"})
 
 
 class ValidityEvidence(Section):
-    """Hold the part of `Evidence` that other programs read.
+    """Hold the fields of `Evidence` that other programs read.
 
     Attributes
     ----------
     archetype : str or None
         What attribute edits should do to the answers.
     score : Interval
-        The score of the originals.
+        Score of the originals.
     primary : Difference or None
         The difference D.
     csr : dict of str to Interval
-        The paper's ratio, by convention of the key.
+        Ratio of the paper, by convention of the key.
     """
 
     archetype: str | None
@@ -360,7 +353,7 @@ class ValidityEvidence(Section):
 
 
 class ValidityCell(Cell):
-    """Hold a cell of this audit's verdict.json.
+    """Hold a cell of the validity audit's verdict.json.
 
     Attributes
     ----------
@@ -372,16 +365,39 @@ class ValidityCell(Cell):
 
     @property
     def archetype(self) -> str | None:
+        """Return what attribute edits should do to the answers; None without statistics."""
         return self.evidence.archetype if self.evidence else None
 
 
 def sees(cell: ValidityCell) -> frozenset[str]:
-    """Return the kinds of finding that a cell can show."""
+    """Return the kinds of finding that a cell can show.
+
+    Parameters
+    ----------
+    cell : ValidityCell
+        A cell of verdict.json.
+
+    Returns
+    -------
+    frozenset of str
+        "attribute" if no answer should change, otherwise "format".
+    """
     return ATTRIBUTE if cell.archetype == Archetype.INVARIANCE else FORMAT
 
 
 def measured(cell: ValidityCell) -> Measured:
-    """Return D, its interval, and the false positive rate at a true ratio of 1."""
+    """Return the difference D behind the status, and the rate of false positives.
+
+    Parameters
+    ----------
+    cell : ValidityCell
+        A cell of verdict.json.
+
+    Returns
+    -------
+    Measured
+        D with its interval.
+    """
     accused = "selective" if cell.archetype == Archetype.INVARIANCE else "non_selective"
     what, alarms = "answers moved by content more than by form (D)", cell.rates.get(accused)
     d = cell.evidence.primary if cell.evidence else None
@@ -391,10 +407,17 @@ def measured(cell: ValidityCell) -> Measured:
 
 
 def tracked(cell: ValidityCell) -> tuple[Indicator, ...]:
-    """Return the tracked metrics of a cell: the score and the selectivity.
+    """Return the metrics that the registry follows from run to run.
 
-    The selectivity is D: the excess of answers that attribute edits move over those that surface
-    edits move.
+    Parameters
+    ----------
+    cell : ValidityCell
+        A cell of verdict.json.
+
+    Returns
+    -------
+    tuple of Indicator
+        The score, and D as `selectivity`. Empty without statistics.
     """
     if cell.evidence is None:
         return ()

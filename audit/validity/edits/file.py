@@ -1,12 +1,12 @@
-"""Store a run's edits beside its shards, and their distances from the originals.
+"""Store the edits of a run beside its shards, and their distances from the originals.
 
-edits.arrow has a row for each item (level 0 of `original`) and each edit. Every stage reads it, and
-a report can be rebuilt from it. The row of an original also holds its facts, such as BBQ's polarity
-or CrowS's type of bias. The report needs them for the metric of the benchmark's authors.
+edits.arrow has a row for each item (level 0 of `original`) and for each edit. Every stage reads it,
+and a report can be rebuilt from it. The row of an original also holds facts about the item, such as
+BBQ's polarity or CrowS-Pairs' type of bias, which the metrics of the benchmark's authors need.
 
 token_distances.json compares placebo and attribute edits in tokens. A placebo has as many words as
-the attribute edits change, but each tokenizer counts differently. So tokens are counted after the
-run. For a model without a tokenizer here (an endpoint), words are counted.
+the attribute edits change, but each tokenizer splits words differently. Tokens are therefore
+counted after the run. If a model has no tokenizer on this machine (an endpoint), words are counted.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class EditFile:
     edits : mapping
         The edits by (question id, arm, level).
     about : mapping
-        The scorer, the replaced edits, and, for each family, the share of planned edits that could
-        be made.
+        The scorer, the prompt, the numbers of replaced edits, and for each family the share of
+        planned edits that could be made.
     """
 
     items: Mapping[str, Item]
@@ -84,7 +84,7 @@ class EditFile:
 
 
 def to_table(plan: Plan, scorer: str, template: str = PROMPT, system: str = "") -> pa.Table:
-    """Return the rows of a plan, with its counts in the metadata.
+    """Return the edits of a plan as a table, with its counts in the metadata.
 
     Parameters
     ----------
@@ -93,12 +93,12 @@ def to_table(plan: Plan, scorer: str, template: str = PROMPT, system: str = "") 
     scorer : str
         Name of the scorer.
     template, system : str
-        Texts of the prompt.
+        Template of the prompt, and system prompt.
 
     Returns
     -------
     pyarrow.Table
-        Rows.
+        One row for each item and edit.
     """
     rows: list[dict[str, Any]] = []
     for planned in plan.items:
@@ -121,7 +121,18 @@ def to_table(plan: Plan, scorer: str, template: str = PROMPT, system: str = "") 
 
 
 def digest(table: pa.Table) -> str:
-    """Return the sha256 (hex) of all questions of a run, for its fingerprint."""
+    """Return a hash of all questions of a run, for the fingerprint of the run.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The result of `to_table`.
+
+    Returns
+    -------
+    str
+        sha256 in hexadecimal.
+    """
     plain = json.dumps(
         [table.to_pylist(), table.schema.metadata[b"about"].decode()], sort_keys=True
     )
@@ -129,7 +140,20 @@ def digest(table: pa.Table) -> str:
 
 
 def write_edits(table: pa.Table, run_dir: Path) -> Path:
-    """Write the whole file in one step, and return its path."""
+    """Write the edits into a run directory, in one step.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The result of `to_table`.
+    run_dir : Path
+        The run directory.
+
+    Returns
+    -------
+    Path
+        The file.
+    """
     return write_table(run_dir / FILE, table, _ROWS_AT_ONCE)
 
 
@@ -144,7 +168,7 @@ def read_edits(path: Path) -> EditFile:
     Returns
     -------
     EditFile
-        Edits.
+        The edits.
 
     Raises
     ------
@@ -163,6 +187,21 @@ def iter_edits(path: Path) -> Iterator[EditFile]:
     """Yield the edits of a few items at a time, with all edits of each item.
 
     The edits of a whole benchmark would need too much memory.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Yields
+    ------
+    EditFile
+        The edits of some items.
+
+    Raises
+    ------
+    ShardError
+        As in `read_edits`.
     """
     with _opened(path) as (reader, about):
         waiting: list[dict[str, Any]] = []
@@ -179,13 +218,30 @@ def iter_edits(path: Path) -> Iterator[EditFile]:
 
 
 def read_about(path: Path) -> Mapping[str, Any]:
-    """Return the counts that were stored with the edits. Raises ShardError as `read_edits` does."""
+    """Return what is stored about the edits of a run.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    mapping
+        As `EditFile.about`.
+
+    Raises
+    ------
+    ShardError
+        As in `read_edits`.
+    """
     with _opened(path) as (_, about):
         return about
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+    """Open a file of edits. Raises ShardError if it cannot be read as edits."""
     try:
         check_regular(path)
         with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as reader:
@@ -199,6 +255,7 @@ def _opened(path: Path) -> Iterator[tuple[Any, Mapping[str, Any]]]:
 
 
 def _piece(rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> EditFile:
+    """Return the items and edits of some rows."""
     items, edits = {}, {}
     for row in rows:
         item = Item(
@@ -225,6 +282,7 @@ def _piece(rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> EditF
 def _row(
     id_: str, arm: str, level: int, name: str, contract: str, style: str, item: Item
 ) -> dict[str, Any]:
+    """Return the row of one item or edit."""
     return {
         "question_id": id_,
         "arm": str(arm),
@@ -245,15 +303,18 @@ def _row(
 
 
 def _packed(facts: Facts | None) -> str:
+    """Return the facts about an item as JSON; "" without facts."""
     return "" if facts is None else json.dumps({"kind": type(facts).__name__, **asdict(facts)})
 
 
 def _unpacked(text: str) -> Facts | None:
+    """Return the facts that `_packed` wrote."""
     values = {name: _frozen(value) for name, value in json.loads(text or "{}").items()}
     return _FACTS[values.pop("kind")](**values) if values else None
 
 
 def _frozen(value: Any) -> Any:
+    """Return a value with tuples in place of lists."""
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
@@ -263,35 +324,43 @@ Units = Callable[[Any], Sequence[Any]]  # splits an item into its words, or its 
 
 
 def write_token_distances(run_dir: Path, resolved: ResolvedRun, edits: EditFile) -> None:
-    """Write the distances of every model whose tokenizer is on this machine."""
+    """Write the distances in tokens for every model whose tokenizer is on this machine.
+
+    Parameters
+    ----------
+    run_dir : Path
+        The run directory.
+    resolved : ResolvedRun
+        The run, which names the models and their weights.
+    edits : EditFile
+        The edits.
+    """
     by_model = {}
     for name, model in resolved.answering.items():
         weights = resolved.weights.get(model.name)
-        path = (
-            None
-            if weights is None or model.engine != "vllm"
-            else _tokenizer(local_path(model, weights), weights)
-        )
+        if weights is None or model.engine != "vllm":
+            continue
+        path = _tokenizer(local_path(model, weights), weights)
         if path is not None:
             by_model[name] = distances(edits, _tokens(path))
     write_file(run_dir / TOKENS_FILE, (json.dumps(by_model) + "\n").encode())
 
 
 def distances(edits: EditFile, units: Units = words) -> dict[str, list[float]]:
-    """Return the distances of placebo and attribute edits from their originals.
+    """Return how far placebo and attribute edits change the text of each item.
 
     Parameters
     ----------
     edits : EditFile
-        Edits.
+        The edits.
     units : callable
-        Splits an item into words, or tokens.
+        Function that splits an item into words, or into tokens.
 
     Returns
     -------
     dict of str to list of float
-        The numbers of COLUMNS by question id, as means over attribute edits. Items that lack one of
-        the edits are left out.
+        The numbers of COLUMNS by question id; those of attribute edits are means. Items that lack
+        one of the two kinds of edit are left out.
     """
     placebo: dict[str, tuple[int, int]] = {}
     attribute: dict[str, list[tuple[int, int]]] = {}
@@ -309,17 +378,17 @@ def distances(edits: EditFile, units: Units = words) -> dict[str, list[float]]:
 
 
 def read_token_distances(run_dir: Path) -> Mapping[str, Mapping[str, list[float]]]:
-    """Return distances by model; empty if no tokenizer was available.
+    """Return the distances in tokens, by model.
 
     Parameters
     ----------
     run_dir : Path
-        Run directory.
+        The run directory.
 
     Returns
     -------
     mapping
-        As `distances`, by model.
+        As `distances`, by model. Empty if no tokenizer was available.
 
     Raises
     ------
@@ -341,12 +410,26 @@ def read_token_distances(run_dir: Path) -> Mapping[str, Mapping[str, list[float]
 
 
 def as_array(by_id: Mapping[str, Sequence[float]], ids: Sequence[str]) -> FloatArray:
-    """Return distances (4, n) in the order of COLUMNS; NaN for an item without distances."""
+    """Return the distances of given items as an array.
+
+    Parameters
+    ----------
+    by_id : mapping
+        The result of `distances`.
+    ids : sequence of str
+        Ids of the n items.
+
+    Returns
+    -------
+    (4, n) array
+        In the order of COLUMNS; NaN for an item without distances.
+    """
     rows = [by_id.get(id_, [np.nan] * len(COLUMNS)) for id_ in ids]
     return np.array(rows, dtype=float).reshape(-1, len(COLUMNS)).T
 
 
 def _tokenizer(path: str, weights: Any) -> Path | None:
+    """Return the file of a model's tokenizer; None if it is not on this machine."""
     file = Path(path) / "tokenizer.json"
     if file.is_file():
         return file
@@ -359,6 +442,7 @@ def _tokenizer(path: str, weights: Any) -> Path | None:
 
 
 def _tokens(path: Path) -> Units:
+    """Return a function that splits the text of an item into tokens."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(path))

@@ -1,7 +1,8 @@
-"""Plan the edits of every sampled item: enough of each family, and no edit that changes nothing.
+"""Plan the edits of every sampled item: enough edits of each family, and no edit that changes
+nothing.
 
 An edit that changes nothing is replaced and counted. An attribute edit takes its text from a
-partner item of the same benchmark, so no rule can rewrite an item wrongly.
+partner item of the same benchmark, so that no rule has to rewrite an item.
 
 The texts of the requests are compared before the run. Two different texts can still have the same
 tokens, which `request_sha256` shows after the run. A spare format edit then replaces such an edit.
@@ -31,13 +32,24 @@ from audit.validity.edits.surface import (
 )
 from audit.variants.record import Variant
 
-# The most partners of an item that are tried, enough to replace those that change nothing.
+# Largest number of partners of an item that are tried. It allows for partners that change nothing.
 CANDIDATES_MAX = 12
 FALSE_STEM = "Which of these answers to the question is false? {}"
 
 
 def any_but(key: int) -> int:
-    """Return a key that excludes one response, for an edit that reverses the question."""
+    """Return a key that excludes one response, for an edit that reverses the question.
+
+    Parameters
+    ----------
+    key : int
+        The excluded response.
+
+    Returns
+    -------
+    int
+        A key below -1.
+    """
     return -2 - key
 
 
@@ -48,9 +60,9 @@ class Partners:
     Attributes
     ----------
     items : sequence of Item
-        Items.
+        The items.
     seed : int
-        The seed for drawing partners.
+        Seed for drawing partners.
     index : dict
         The items by the shared properties.
     """
@@ -64,7 +76,18 @@ class Partners:
             self.index.setdefault(_slot(item), []).append(item)
 
     def edits(self, item: Item) -> Iterator[Edit]:
-        """Yield the attribute edits of an item."""
+        """Yield the attribute edits of an item.
+
+        Parameters
+        ----------
+        item : Item
+            The item.
+
+        Yields
+        ------
+        Edit
+            An edit whose text comes from a partner, or that reverses the question.
+        """
         facts = item.facts
         if isinstance(facts, ContrastFacts):
             yield from _shipped(item, facts)
@@ -81,13 +104,15 @@ class Partners:
             yield Edit("opposite_stem", Family.ATTRIBUTE, Contract.DIRECTIONAL, changed)
 
     def _drawn(self, item: Item) -> list[Item]:
-        """Return the possible partners, in a random order that depends on the seed and this
-        item."""
+        """Return the possible partners, in a random order that depends only on the seed and the
+        item.
+        """
         same = self.index[_slot(item)]
         rng = np.random.default_rng([self.seed, zlib.crc32(item.id.encode())])
         return [same[i] for i in rng.permutation(len(same))]
 
     def _opposite(self, item: Item, among: Sequence[Item], name: str) -> Iterator[Edit]:
+        """Yield the item with the text and the key of partners that have another key."""
         count = 0
         for partner in among:
             if partner.key == item.key or partner.stem == item.stem or count == CANDIDATES_MAX:
@@ -141,7 +166,7 @@ class Partners:
                 continue
             new = other[1:]
             plain = tuple(span.lower() for span in new)
-            # A group that is already in the item on the other side would change the label.
+            # If the new groups include one of the old groups, the label could change.
             if plain in seen or not groups.isdisjoint(plain):
                 continue
             seen.add(plain)
@@ -154,6 +179,7 @@ class Partners:
 
 
 def _slot(item: Item) -> tuple[object, ...]:
+    """Return the properties that an item shares with its partners."""
     facts = item.facts
     if isinstance(facts, BbqFacts):
         return ("bbq", facts.category, facts.template, facts.polarity, item.condition, *_two(facts))
@@ -167,10 +193,18 @@ def _slot(item: Item) -> tuple[object, ...]:
 
 
 def cluster_of(item: Item) -> str:
-    """Return the cluster of an item; items of one cluster are not independent.
+    """Return the cluster of an item. Items of one cluster are not independent.
 
-    Each of BBQ's two swapped rows is an edit of the other. With both rows and both questions, a
-    comparison would count four times.
+    Parameters
+    ----------
+    item : Item
+        The item.
+
+    Returns
+    -------
+    str
+        A key of the cluster. In BBQ, two rows with swapped groups are edits of each other, so both
+        rows and both questions are one cluster.
     """
     facts = item.facts
     if not isinstance(facts, BbqFacts):
@@ -184,6 +218,7 @@ def _two(facts: BbqFacts) -> list[str]:
 
 
 def _shipped(item: Item, facts: ContrastFacts) -> Iterator[Edit]:
+    """Yield the attribute edits that the benchmark itself contains."""
     for text, key in facts.attribute:
         contract = Contract.INVARIANT if key == item.key else Contract.DIRECTIONAL
         name = "other_person" if contract == Contract.INVARIANT else "other_thing"
@@ -222,7 +257,7 @@ Request = tuple[str, tuple[str, ...], tuple[str, ...]]
 
 @dataclass(frozen=True)
 class ItemPlan:
-    """Hold one item and its edits.
+    """Hold one item with its edits.
 
     Attributes
     ----------
@@ -238,16 +273,16 @@ class ItemPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """Hold all items of a run.
+    """Hold the edits of all items of a run.
 
     Attributes
     ----------
     items : tuple of ItemPlan
-        Items.
+        The items.
     replaced : mapping of str to int
-        The number of edits that changed nothing, by name. They are replaced where possible.
+        Number of edits that changed nothing, by name. They are replaced if possible.
     wanted : mapping of Family to int
-        The wanted number of edits of each family.
+        Wanted number of edits of each family.
     benchmark : str
         The benchmark of the scorer.
     """
@@ -268,7 +303,7 @@ class Plan:
         Returns
         -------
         dict of str to float
-            Shares 0-1.
+            Shares (0-1).
         """
         shares: dict[str, list[float]] = {}
         wanted = 1 if family in (Family.ATTRIBUTE, Family.PLACEBO) else self.wanted[family]
@@ -293,19 +328,19 @@ def build_plan(
     Parameters
     ----------
     sampled : iterable of Item
-        Items.
+        The items.
     scorer : ReferenceScorer
-        Scorer that asks.
+        The scorer, which determines the requests.
     partners : Partners
-        Items for attribute edits.
+        Items from which attribute edits take their texts.
     formats : sequence of str
         Names of format edits, in order of preference.
     library : mapping or None
         Accepted variants by item id.
     per_family : int
-        The wanted number of edits of each family.
+        Wanted number of edits of each family.
     spares : int
-        The number of further format edits.
+        Number of further format edits.
 
     Returns
     -------
@@ -339,7 +374,23 @@ def build_plan(
 
 
 def request_of(scorer: ReferenceScorer, item: Item, label_style: str) -> Request:
-    """Return the scorer's request. Two edits with equal requests ask the same question."""
+    """Return the request that a scorer makes for an item. Two edits with equal requests ask the
+    same question.
+
+    Parameters
+    ----------
+    scorer : ReferenceScorer
+        The scorer.
+    item : Item
+        The item or edited item.
+    label_style : str
+        Style of lettered options.
+
+    Returns
+    -------
+    tuple
+        Prompt, continuations and letters.
+    """
     ask = scorer.ask(item, label_style)
     return ask.prompt, ask.continuations, ask.letters
 
@@ -351,7 +402,9 @@ def _take(
     seen: set[Request],
     replaced: Counter[str],
 ) -> tuple[Edit, ...]:
-    """Return the first `count` candidates whose request is new. The others are counted."""
+    """Return the first `count` candidates whose request is new, and count the candidates that
+    repeat one.
+    """
     taken: list[Edit] = []
     for edit in candidates:
         if len(taken) == count:
@@ -365,20 +418,34 @@ def _take(
     return tuple(taken)
 
 
-# benchmarks with slurs, stereotypes or unsafe requests
+# These benchmarks contain slurs, stereotypes or unsafe requests.
 MASKED = ("bbq", "crows_pairs", "toxigen", "xstest")
 
 
 def show(plan: Plan, benchmark: str, count: int = 10) -> Iterator[str]:
     """Yield lines that describe a plan and show some of its items.
 
-    The items are spread evenly over the plan, so that each context is likely to appear.
+    Parameters
+    ----------
+    plan : Plan
+        The plan.
+    benchmark : str
+        Name of the benchmark.
+    count : int
+        Number of items to show. They are spread evenly over the plan, so that each context is
+        likely to appear.
+
+    Yields
+    ------
+    str
+        A line.
     """
     items = plan.items
     chosen = items[:: max(1, len(items) // count)][:count]
-    yield f"{benchmark}: {len(items)} items, {len(chosen)} of them shown" + (
-        "; letters are masked, as the texts may hold slurs" if benchmark in MASKED else ""
-    )
+    masked = ""
+    if benchmark in MASKED:
+        masked = "; letters are masked, since the texts may contain slurs"
+    yield f"{benchmark}: {len(items)} items, {len(chosen)} shown{masked}"
     for planned in chosen:
         yield ""
         yield from _item(planned, masked=benchmark in MASKED)
@@ -392,6 +459,7 @@ def show(plan: Plan, benchmark: str, count: int = 10) -> Iterator[str]:
 
 
 def _item(planned: ItemPlan, *, masked: bool) -> Iterator[str]:
+    """Yield the lines that show one item with its edits."""
     item = planned.item
     yield f"{item.id}" + (f" ({item.condition})" if item.condition else "")
     yield f"  original: {text_of(item, masked=masked)} [key {item.key}]"
@@ -407,7 +475,20 @@ def _item(planned: ItemPlan, *, masked: bool) -> Iterator[str]:
 
 
 def text_of(item: Item, *, masked: bool = False) -> str:
-    """Return the text of an item in one line."""
+    """Return the text of an item in one line.
+
+    Parameters
+    ----------
+    item : Item
+        The item.
+    masked : bool
+        Whether to hide the words (`mask`).
+
+    Returns
+    -------
+    str
+        Context and question, or the options.
+    """
     parts = (item.context, item.stem or " / ".join(item.options))
     text = " ".join(filter(None, parts))
     return mask(text) if masked else text
@@ -417,6 +498,16 @@ def mask(text: str) -> str:
     """Replace every letter of a text by x or X, which hides the words.
 
     Case, spaces, marks and lengths remain.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+
+    Returns
+    -------
+    str
+        The masked text.
 
     Examples
     --------

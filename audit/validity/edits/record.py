@@ -1,7 +1,6 @@
 """Define an edit: the changed item, its family, and what the edit should do to the answer.
 
-The contracts are declared here and in `plan`, before the run (see the table of the
-construct-validity notes).
+The contracts are declared here and in `plan`, before the run.
 """
 
 from collections.abc import Sequence
@@ -16,9 +15,9 @@ PLAIN_LABELS = "paren"  # Options are lettered "(A)" unless an edit changes this
 
 
 class Family(StrEnum):
-    """Name the paper's three families, and the placebo.
+    """Name the three families of edits of the paper, and the placebo.
 
-    The placebo adds as many words as the attribute edit changes, and does not change the construct.
+    The placebo adds as many words as the attribute edits change, and does not change the construct.
     """
 
     FORMAT = "format"
@@ -27,7 +26,7 @@ class Family(StrEnum):
     PLACEBO = "placebo"
 
 
-ORIGINAL = "original"  # the arm of an item as published; the other arms are the families of edits
+ORIGINAL = "original"  # the arm of an item as published; each family of edits is another arm
 ARMS: tuple[str, ...] = (ORIGINAL, *Family)
 
 
@@ -39,7 +38,9 @@ class Contract(StrEnum):
 
 
 class Archetype(StrEnum):
-    """Name what attribute edits should do to a benchmark's answers in one context (li2026, G5)."""
+    """Name what the attribute edits of a benchmark should do to answers in one context (li2026,
+    G5).
+    """
 
     DIAGNOSTIC = "diagnostic"  # Every attribute edit is directional.
     INVARIANCE = "invariance"  # Every attribute edit is invariant.
@@ -55,8 +56,10 @@ class Edit:
     ----------
     name : str
         Name of the edit.
-    family, contract : Family, Contract
-        The kind of change, and what it should do to the answer.
+    family : Family
+        The kind of change.
+    contract : Contract
+        What the edit should do to the answer.
     item : Item
         The edited item, with the key after the edit.
     label_style : str
@@ -70,8 +73,8 @@ class Edit:
     label_style: str = PLAIN_LABELS
 
 
-# Format edits in order of preference. Edits beyond the wanted number replace those that change
-# nothing.
+# The names of format edits in order of preference. Edits beyond the wanted number replace edits that
+# change nothing.
 _LETTERED = ("upper_case", "label_style", "option_order", "double_space", "quotes", "preamble")
 _STATEMENT = ("upper_case", "double_space", "quotes", "title_case", "preamble")
 _PLAIN = ("upper_case", "double_space", "preamble", "quotes", "title_case")
@@ -80,14 +83,25 @@ STATEMENTS = ("toxigen", "crows_pairs")  # benchmarks of sentences without a que
 
 
 def formats_of(scorer: ReferenceScorer) -> tuple[str, ...]:
-    """Return the names of format edits under a scorer, in order."""
+    """Return the names of the format edits that fit a scorer.
+
+    Parameters
+    ----------
+    scorer : ReferenceScorer
+        The scorer.
+
+    Returns
+    -------
+    tuple of str
+        Names in order of preference.
+    """
     if scorer.lettered:
         return _LETTERED
     return _STATEMENT if scorer.benchmark in STATEMENTS else _PLAIN
 
 
 def context_of(item: Item, benchmark: str) -> str:
-    """Return the condition that splits a benchmark's items into cells.
+    """Return the condition that splits the items of a benchmark into cells.
 
     Parameters
     ----------
@@ -99,16 +113,26 @@ def context_of(item: Item, benchmark: str) -> str:
     Returns
     -------
     str
-        The condition, if the benchmark's conditions have different contracts; else "". In other
-        benchmarks the condition is the key itself (safe or unsafe). A cell with only one key would
-        have no score above guessing.
+        The condition if the conditions of the benchmark have different contracts, otherwise "". In
+        other benchmarks the condition is the key itself (safe or unsafe). A cell with a single key
+        would have no score above guessing.
     """
     return item.condition if benchmark in _SPLIT else ""
 
 
 def archetype_of(directional: Sequence[bool]) -> Archetype | None:
-    """Return the archetype that follows from the contracts of attribute edits; None without
-    edits."""
+    """Return the archetype that follows from the contracts of attribute edits.
+
+    Parameters
+    ----------
+    directional : sequence of bool
+        Whether the contract of each edit is directional.
+
+    Returns
+    -------
+    Archetype or None
+        None without edits.
+    """
     if not directional:
         return None
     if all(directional):

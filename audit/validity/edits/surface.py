@@ -1,8 +1,8 @@
-"""Make format edits, the placebo and semantic edits, which do not change the construct.
+"""Make format edits, the placebo and semantic edits, none of which changes the construct.
 
 Format edits and the placebo keep the words, or add neutral ones. Semantic edits ask the same
-question in other words, from a library, from the item itself, or in a neutral frame. The module
-also measures how far an edit is from its original, in words or in a tokenizer's tokens.
+question in other words, from a library, from the benchmark, or in a neutral frame. The module also
+measures how far an edit is from its original, in words or in tokens.
 """
 
 import re
@@ -15,8 +15,8 @@ from audit.core.records import Item
 from audit.validity.edits.record import PLAIN_LABELS, STATEMENTS, Contract, Edit, Family
 from audit.variants.record import Variant
 
-# A placebo begins with the wanted number of these words and a comma. They are neutral: they state,
-# ask and deny nothing.
+# A placebo is the first words of this list and a comma, in front of the text. These words are
+# neutral: they state, ask and deny nothing.
 _NEUTRAL = (
     "Now",
     "then",
@@ -71,9 +71,19 @@ PREAMBLE = "Please read the following and reply."
 
 
 def each_text(item: Item, change: Callable[[str], str]) -> Item:
-    """Apply a change to every text of an item's content.
+    """Return an item with a change of every text of its content.
 
-    These texts are question and context, or both sentences of a pair.
+    Parameters
+    ----------
+    item : Item
+        The item.
+    change : callable
+        Function that changes a text.
+
+    Returns
+    -------
+    Item
+        The item with changed question and context, or with both sentences of a pair changed.
     """
     if not item.stem:
         return replace(item, options=tuple(change(text) for text in item.options))
@@ -83,10 +93,12 @@ def each_text(item: Item, change: Callable[[str], str]) -> Item:
 
 
 def _title(text: str) -> str:
+    """Return the text with a capital at the start of every word."""
     return re.sub(r"\S+", lambda word: word[0][:1].upper() + word[0][1:], text)
 
 
 def _in_front(item: Item, lead: str) -> Item:
+    """Return the item with a text in front of its content."""
     if item.context:
         return replace(item, context=lead + item.context)
     return each_text(item, lambda text: lead + text)
@@ -100,8 +112,8 @@ def _option_order(item: Item) -> Item:
     )
 
 
-# The change and the label style of the options, by name. Without shown options, "label_style" and
-# "option_order" change nothing.
+# The change of the item and the label style of its options, by the name of the format edit. If the
+# options are not shown, "label_style" and "option_order" change nothing.
 FORMATS: dict[str, tuple[Callable[[Item], Item], str]] = {
     "upper_case": (lambda item: each_text(item, str.upper), PLAIN_LABELS),
     "title_case": (lambda item: each_text(item, _title), PLAIN_LABELS),
@@ -117,25 +129,39 @@ FORMATS: dict[str, tuple[Callable[[Item], Item], str]] = {
 
 
 def format_edit(name: str, item: Item) -> Edit:
-    """Return the format edit with a name in FORMATS."""
+    """Return a format edit of an item.
+
+    Parameters
+    ----------
+    name : str
+        A name of FORMATS.
+    item : Item
+        The item.
+
+    Returns
+    -------
+    Edit
+        The edit.
+    """
     change, style = FORMATS[name]
     return Edit(name, Family.FORMAT, Contract.INVARIANT, change(item), style)
 
 
 def placebo_edit(item: Item, words: int) -> Edit:
-    """Return an edit that puts neutral words in front, as many as the attribute edits change.
+    """Return an edit that puts neutral words in front of an item.
 
     Parameters
     ----------
     item : Item
         The item.
     words : int
-        The number of words (1 to 48). Each sentence of a pair gets half of them.
+        Number of words (1 to 48), as many as the attribute edits change. Each sentence of a pair
+        gets half of them.
 
     Returns
     -------
     Edit
-        The placebo. Its distance in words is that of the attribute edits.
+        The placebo.
     """
     sides = 1 if item.stem or item.context else len(item.options)
     count = min(max(round(words / sides), 1), len(_NEUTRAL))
@@ -143,8 +169,8 @@ def placebo_edit(item: Item, words: int) -> Edit:
     return Edit(f"placebo_{count}", Family.PLACEBO, Contract.INVARIANT, changed)
 
 
-# The "paraphrase templates" of li2026, appendix C, do not change the words of the question. So they
-# are the weakest paraphrases.
+# The "paraphrase templates" of li2026, appendix C, do not change the words of the question, so they
+# are weak paraphrases.
 FRAMES = (
     "Let me ask you this. {}",
     "I would like to know the following. {}",
@@ -164,17 +190,17 @@ _MARKS = ".,;:!?"
 def wordings(
     item: Item, benchmark: str, library: Mapping[str, Sequence[Variant]] | None
 ) -> Iterator[Edit]:
-    """Yield semantic edits, the best first.
+    """Yield semantic edits of an item, the best first.
 
     Parameters
     ----------
     item : Item
         The item.
     benchmark : str
-        The scorer's benchmark.
+        The benchmark of the scorer.
     library : mapping or None
-        Accepted variants by item id. If None, the item's paraphrases are used, or neutral sentences
-        around it.
+        Accepted variants by item id. If None, the paraphrases of the benchmark are used, or neutral
+        sentences around the item.
 
     Yields
     ------
@@ -196,16 +222,14 @@ def wordings(
     else:
         frames = STATEMENT_FRAMES if benchmark in STATEMENTS else FRAMES
         for number, frame in enumerate(frames, start=1):
-            if (
-                item.context
-            ):  # The sentence is put around the question only, not around the passage.
+            if item.context:  # The sentence is put around the question, not around the passage.
                 yield _edit(f"frame_{number}", replace(item, stem=frame.format(item.stem)))
             else:
                 yield _edit(f"frame_{number}", each_text(item, frame.format))
 
 
 def refilled(pair: tuple[str, ...], shared: str) -> tuple[str, str] | None:
-    """Apply a rewording of the shared words of two sentences to both of them.
+    """Apply a rewording of the shared words of two sentences to both sentences.
 
     Parameters
     ----------
@@ -217,13 +241,13 @@ def refilled(pair: tuple[str, ...], shared: str) -> tuple[str, str] | None:
     Returns
     -------
     tuple of str or None
-        The reworded sentences. Each has its own words in the blanks, in the same order. None if the
-        number of blanks is wrong.
+        The reworded sentences, each with its different words in the blanks, in the same order. None
+        if the number of blanks is wrong.
 
     Notes
     -----
-    The words in the blanks do not change. A punctuation mark after them, in both sentences, is kept
-    if the next word is the same as before, or at the end of a sentence.
+    The words in the blanks do not change. If both sentences have a punctuation mark after such a
+    word, it is kept if the next word is the same as before, or at the end of a sentence.
 
     Examples
     --------
@@ -247,24 +271,30 @@ def refilled(pair: tuple[str, ...], shared: str) -> tuple[str, str] | None:
 
 
 def _edit(name: str, changed: Item) -> Edit:
+    """Return a semantic edit."""
     return Edit(name, Family.SEMANTIC, Contract.INVARIANT, changed)
 
 
 def text_of(item: Item) -> str:
-    """Return the text of an item's content: context and question, or both sentences of a pair."""
+    """Return the content of an item as one text.
+
+    Parameters
+    ----------
+    item : Item
+        The item.
+
+    Returns
+    -------
+    str
+        Context and question, or both sentences of a pair.
+    """
     return f"{item.context} {item.stem or ' '.join(item.options)}".strip()
 
 
 def differing(
     first: Sequence[Hashable], second: Sequence[Hashable]
 ) -> list[tuple[str, int, int, int, int]]:
-    """Return the opcodes (tag, i1, i2, j1, j2) of `SequenceMatcher`, except the equal parts."""
-    codes = SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
-    return [code for code in codes if code[0] != "equal"]
-
-
-def distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> tuple[int, int]:
-    """Return the number of changed units, and the span of the changes.
+    """Return the differences between two sequences.
 
     Parameters
     ----------
@@ -273,10 +303,27 @@ def distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> tuple[int
 
     Returns
     -------
+    list of tuple
+        Opcodes (tag, i1, i2, j1, j2) of `SequenceMatcher`, without the equal parts.
+    """
+    codes = SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
+    return [code for code in codes if code[0] != "equal"]
+
+
+def distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> tuple[int, int]:
+    """Return how many units an edit changes, and over which span.
+
+    Parameters
+    ----------
+    first, second : sequence
+        Words or tokens of the original and of the edit.
+
+    Returns
+    -------
     changed : int
-        The total length of all replaced, inserted or deleted runs; the longer side counts.
+        Total length of all replaced, inserted or deleted runs, on the longer side.
     span : int
-        The length from the first such run to the end of the last, with the unchanged units between.
+        Length from the start of the first such run to the end of the last one.
 
     Examples
     --------
@@ -292,5 +339,16 @@ def distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> tuple[int
 
 
 def words(item: Item) -> list[str]:
-    """Return the words of an item's content."""
+    """Return the words of the content of an item.
+
+    Parameters
+    ----------
+    item : Item
+        The item.
+
+    Returns
+    -------
+    list of str
+        The words.
+    """
     return text_of(item).split()

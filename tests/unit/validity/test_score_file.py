@@ -63,16 +63,19 @@ def test_logprobs_responses_and_empty_cells(crows: Benchmark, tmp_path: Path) ->
             [{"id": "crows_pairs/0", "response": 0}] * 2,
             "line 2: id 'crows_pairs/0' was already used in line 1",
         ),
-        ([{"id": "crows_pairs/0", "response": 3}], "line 1: response 3; expected a position 0..2"),
+        (
+            [{"id": "crows_pairs/0", "response": 3}],
+            "line 1: response is 3. Expected a position from 0 to 2",
+        ),
         ([{"id": "crows_pairs/0", "response": "more"}], "line 1: 'more' is not a whole number"),
         ([{"id": "crows_pairs/0", "logprobs": [-1.0]}], "line 1: .*1 logprobs for 2 texts"),
         ([{"id": "crows_pairs/0", "logprobs": "many"}], "line 1: "),
         (
             [{"id": "crows_pairs/0", "answer": 0}],
-            "none of completion, response, logprobs. Expected exactly",
+            "none of the columns completion, response, logprobs. Expected exactly",
         ),
         ([{"id": "crows_pairs/0", "response": 0, "logprobs": []}], "response and logprobs of"),
-        ([{"item": "crows_pairs/0", "response": 0}], "line 1: no column id"),
+        ([{"item": "crows_pairs/0", "response": 0}], "line 1: the row has no column id"),
         ([], "no row belongs to an item that can be scored"),
     ],
 )

@@ -65,10 +65,10 @@ def test_fewer_errors_ask_for_larger_effects_and_higher_thresholds() -> None:
     )
     assert round(DESIGN.above_baseline(), 4) == 0.0991
     n = DESIGN.needed(0.05)
-    assert replace(DESIGN, items=n).tells(0.05) and not replace(DESIGN, items=n - 1).tells(0.05)
+    assert replace(DESIGN, items=n).decides(0.05) and not replace(DESIGN, items=n - 1).decides(0.05)
     assert replace(DESIGN, cells=10).detectable() > DESIGN.detectable()
     assert np.isnan(replace(DESIGN, items=2).detectable())
-    with pytest.raises(ConfigError, match="Invalid misses"):
+    with pytest.raises(ConfigError, match="misses is"):
         replace(DESIGN, misses=0.5)
 
 

@@ -72,15 +72,15 @@ def test_every_gate_of_the_paper_is_made_by_a_check_that_there_is(tables) -> Non
 def test_each_failure_class_is_injected_and_the_met_ones_are_named(tables) -> None:
     by_class = {row[0]: row for row in tables[2].rows}
     assert list(by_class) == ["F1", "F2", "F3", "F3a", "F3b", "F3c", "F4", "F5", "F6", "F7", "F10"]
-    assert "R1: both deltas" in by_class["F3c"][5] and by_class["F2"][5] == "not met"
+    assert "R1: both deltas" in by_class["F3c"][5] and by_class["F2"][5] == "not observed"
     assert all("missed" not in row[4] for row in tables[2].rows)
     # Two cells have no surface change at all, which is what the check of F3c looks for: it fails
     # before the fault. One answer to everything has no order that could be lost (F4).
     assert [by_class[id_][4] for id_ in ("F1", "F3", "F3c", "F4")] == [
         "6 of 6",
         "–",
-        "8 of 15; 7 tell nothing",
-        "8 of 9; 1 tell nothing",
+        "8 of 15; 7 not testable",
+        "8 of 9; 1 not testable",
     ]
 
 
@@ -108,7 +108,7 @@ def test_buckets_flags_and_numbers_are_the_paper_s(tables, found) -> None:
     )  # the key moved, the answer did not
     assert {row[1]: row[3] for row in tables[5].rows}["failed G2–G4"] == "2"
     assert sum(int(row[3]) for row in tables[5].rows) == len(found)
-    assert tables[4].rows[0][3].startswith("none; the status is scorer-unvalidated")
+    assert tables[4].rows[0][3].startswith("no evidence; the status is scorer-unvalidated")
 
 
 def test_table_7_sets_rendered_text_beside_consumed_tokens(tables, found) -> None:
@@ -144,7 +144,7 @@ def test_the_page_has_all_of_it_folded_and_the_chronology(found, judged) -> None
     )  # the program's own faults are not this model's
     without = panels.page(replace(judged, chronology=None), panels.rows(found))
     assert 'id="chronology"' not in without
-    assert re.search(r" 4\.0 where [a-z ]+ 5\.0", page)
+    assert re.search(r" 4\.0 and [a-z ]+ 5\.0", page)
     assert page.count("Input: Hashes of the token ids") == len(
         found
     )  # a gate names its input, once a cell
@@ -185,7 +185,7 @@ def test_groups_at_equal_total_score_stand_on_the_page_and_thin_ones_without_a_n
     )
     page = panels.page(shown, panels.rows(found))
     table = page[page.index('aria-label="Group DIF"') :]
-    assert table.index("a &lt;b&gt;") < table.index("no interval") < table.index("too few: ")
+    assert table.index("a &lt;b&gt;") < table.index("no interval") < table.index("too few items")
     lines = group_dif_csv(shown).splitlines()
     assert (
         lines[1].endswith(",tested")

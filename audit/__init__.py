@@ -1,16 +1,18 @@
-"""Is a benchmark score ability, or memory of the exam? Audits with measured error rates, on one
-data flow.
+"""Audit whether a benchmark score shows ability or memory of the exam.
+
+Every audit has measured error rates, and all audits share one data flow:
 
     question -> presentations -> engine -> answer -> score -> Arrow shard -> statistics -> verdict
     -> report
 
-AGENTS.md says what is in which room. The audits are sweep (router-worker), perturb (rewordings),
-memory (likelihoods, held-out items) and validity (edits with contracts): one folder each, with the
-same file names. A command finds an audit by its name: `audits.part_of`.
+AGENTS.md describes the packages. The audits are sweep (router-worker), perturb (rewordings), memory
+(likelihoods, held-out items) and validity (edits with contracts). Each audit has its own folder,
+and all of these folders have the same file names. `audits.part_of` imports a module of an audit by
+the audit's name.
 
-The public API is `audit.api`: `run_sweep` and the others run an audit, `import_logs` reads finished
-evaluations, `load` reads a run, `gate` decides on it, `compare` compares two, `find_runs` lists a
-folder."""
+The public API is `audit.api`: `run` and the four functions `run_sweep`, `run_perturb`, `run_memory`
+and `run_validity` run an audit. `import_logs` imports finished evaluations, `load` reads a run,
+`gate` decides on a run, `compare` compares two runs, and `find_runs` lists the runs in a folder."""
 
 from __future__ import annotations
 
@@ -19,11 +21,11 @@ import sys as _sys
 from importlib.util import find_spec as _find_spec
 from pathlib import Path as _Path
 
-# Before numpy is imported. Matrices here are small: a second thread spins more than it works (4
-# times the CPU).
+# OpenBLAS reads this variable when NumPy is imported. The matrices of this program are small: a
+# second thread mostly waits in a loop, and the CPU time is four times as large.
 _os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# A command ends with one sentence, an import with an ImportError.
+# A command ends with one sentence on stderr. An import raises ImportError.
 if _sys.version_info < (3, 11) or _find_spec("omegaconf") is None:
     raise (SystemExit if _Path(_sys.argv[0]).name in ("-m", "audit") else ImportError)(
         f"error: {_sys.executable} is Python {_sys.version.split()[0]}. Expected 3.11 or later with this program's "

@@ -1,4 +1,4 @@
-"""`audit COMMAND ...`, or `python -m audit COMMAND ...`; the table of all is `audit.commands`."""
+"""Run `audit COMMAND ...` or `python -m audit COMMAND ...`; `audit.commands` lists all commands."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ from audit.core.exits import OK, QUIET, USAGE, refused, run_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int | None:
-    """Hand over to the command; 2 where there is none of that name."""
+    """Run the named command. Return its exit code, or 2 if no command has this name."""
     typed = list(sys.argv[1:] if arguments is None else arguments)
     words = [word for word in typed if word != "--quiet"]
     token = QUIET.set(len(words) < len(typed))
@@ -42,8 +42,8 @@ def _hand_over(words: Sequence[str]) -> int | None:
 
 
 def console() -> None:
-    """The `audit` command."""
-    if "_ARGCOMPLETE" in os.environ:  # The shell asks for completions of the command line.
+    """Run the `audit` command, and exit with its code."""
+    if "_ARGCOMPLETE" in os.environ:  # The shell sets this variable when it asks for completions.
         from audit.commands.completion import complete
 
         complete(tree)

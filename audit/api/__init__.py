@@ -44,13 +44,13 @@ class Options(TypedDict, total=False):
     run_dir : Path, str or None
         Run directory; None derives its name from the configuration.
     report, gate, progress : bool
-        True writes the report, ends with the gate's exit code, or prints progress.
+        True writes the report, ends with the gate's exit code, or prints progress, respectively.
     registry : str or None
         File or address of the registry in which the finished run is recorded.
     verdict : mapping
         Thresholds by name.
     cluster, cost : str or mapping
-        Ray cluster, and limits of the cost.
+        Options of the Ray cluster, and prices and limits of cost.
     preset : str
         Name of a set of options.
     """
@@ -86,11 +86,13 @@ class SweepOptions(Options, total=False):
     arms : sequence of str
         Arms to run.
     draws : str
-        "nested" (r uses the first r messages of one set) or "independent".
+        "nested" (every r uses the first r messages of one set) or "independent" (every r has its
+        own messages).
     aggregator : str
         How the r messages are put together for the worker: concatenate, summary or vote.
     replicates, clean_replicates, noisy_replicates : int
-        Number of runs of every router arm, of the clean baseline, and of the noisy arm.
+        Number of runs of every router arm, of the clean baseline, and of the noisy arm,
+        respectively.
     ensemble_control : bool
         True also runs forward_full at r > 1.
     worker : str or None
@@ -123,7 +125,7 @@ class ReferencedOptions(Options, total=False):
     references : sequence of str
         Reference models, which are run too but not judged, or finished runs of such models.
     allow_convicted : sequence of str
-        References to use although an audit found something in them.
+        References to use although an audit found contamination in these models.
     control_benchmark : str or mapping
         Benchmark of held-out items, which no model can have seen.
     control_data : Path or str
@@ -163,7 +165,8 @@ class MemoryOptions(ReferencedOptions, total=False):
     fresh_after : str
         Date after which items count as held out.
     orders, option_orders : int
-        Number of other orders of each shard of items, and of each item's wrong options.
+        Number of orders, besides the published one, that are compared for each shard of items, and
+        for the wrong options of each item, respectively.
     published_order : Path, str or None
         Record written by `audit publish`, if the published order was drawn at random.
     """
@@ -188,7 +191,7 @@ class ValidityOptions(Options, total=False):
     variants : Path, str or None
         Library of paraphrases.
     formats : sequence of str
-        Names of format edits; empty uses those of the benchmark.
+        Names of format edits. An empty sequence uses the format edits of the benchmark.
     edits_per_family : int
         Number of edits of each family.
     """
@@ -206,9 +209,9 @@ Function = TypeVar("Function", bound="Callable[..., Run]")
 
 
 def _named(options: type) -> Callable[[Function], Function]:
-    """Return a decorator that gives a function the names of a TypedDict as its signature.
+    """Return a decorator that shows the keys of a TypedDict as a function's parameters.
 
-    The names are used by help() and for completion.
+    The parameters are used by help() and for completion.
     """
 
     def with_names(function: Function) -> Function:
@@ -446,7 +449,7 @@ class ImportOptions(TypedDict, total=False):
     split : str
         "COLUMN=DATE": rows of a table from this date on are the held-out items.
     reworded : sequence of Path or str
-        Logs of the same items with other wordings.
+        Logs of the same items in other wordings.
     judge, references : sequence of str
         Names of models to judge, and of models that serve as references.
     family : str
@@ -459,7 +462,7 @@ class ImportOptions(TypedDict, total=False):
     model, benchmark : str
         Names to use if a log does not state them.
     map : mapping of str to str
-        Column of a table for each field.
+        Maps each field to the column of a table that holds it.
     key : str
         Field that identifies an item in every log; "text" matches items by their words.
     metric, filter : str
@@ -566,7 +569,8 @@ def _option(name: str, value: Any) -> list[str]:
 
 
 def gate(run_dir: Path | str, *, trust_report: bool = False) -> Ruling:
-    """Return the gate's decision on a finished run or panel, without signed decisions of people.
+    """Return the gate's decision on a finished run or panel. Signed decisions of people are
+    ignored.
 
     Parameters
     ----------
@@ -597,7 +601,7 @@ def compare(
     before, after : path
         Directories of two runs of the same audit, or of two panels.
     models : mapping, optional
-        Name of each model in `after`, by its name in `before`, if the names differ.
+        Maps the name of a model in `before` to its name in `after`, if the names differ.
 
     Returns
     -------

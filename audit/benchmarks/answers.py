@@ -78,7 +78,8 @@ def own_letters(options: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...
     Returns
     -------
     tuple of tuple
-        (letters, texts); ((), options) if the options have no letters.
+        The letters, and the texts without the letters. If the options have no letters: an empty
+        tuple, and the options unchanged.
 
     Notes
     -----
@@ -223,7 +224,7 @@ def _auto(value: str, options: Sequence[str], labels: Sequence[str], base: int) 
         named = lettered["text"]
         if _with_text(named, options) != [index]:
             raise BenchmarkError(
-                f"gold {value!r}: option {lettered['letter']} does not read {named!r}."
+                f"gold is {value!r}, but the text of option {lettered['letter']} is not {named!r}."
             )
         return index
     if _with_text(text, options):

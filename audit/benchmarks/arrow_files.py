@@ -31,7 +31,7 @@ def arrow_batches(path: Path, at_once: int) -> Iterator[pa.RecordBatch]:
     Raises
     ------
     BenchmarkError
-        If a batch is larger. The message does not name the file.
+        If a batch is larger than `at_once`. The message does not name the file.
     """
     with pa.memory_map(str(path)) as source:
         begins = 8 if source.read(len(_MARK)) == _MARK else 0

@@ -24,7 +24,7 @@ class BenchmarkConfig:
     used only by `format=mcq_file`.
     """
 
-    name: str = "elementary"  # part of every shard and of every generated id
+    name: str = "elementary"  # The name is in every shard and every generated id.
     format: str = "elementary"  # format of the rows: a key of `registry.FORMATS`
     path: str | None = None  # local file or folder
     hub: str | None = None  # id of a dataset on the hub, such as cais/mmlu
@@ -34,14 +34,15 @@ class BenchmarkConfig:
     url: str | None = None  # address of the authors' files at one commit
     # sha256 of each file at `url` by its name; files with another hash are refused.
     files: dict[str, str] = field(default_factory=dict)
-    # Subjects of mmlu, or categories of mmlu_pro or bbq, to read; empty: all.
+    # Subjects (mmlu) or categories (mmlu_pro, bbq) to read. An empty list reads all.
     subjects: list[str] = field(default_factory=list)
     twin: str | None = None  # benchmark with held-out items, used by control_benchmark=auto
     # Column with the date of each item; read only if `dated_until` or `dated_after` is set.
     date_column: str = "date"
     dated_until: str | None = None  # leave out items newer than this year, month or day
     dated_after: str | None = None  # keep only items newer than this date
-    # Date of publication, or when held-out items were written: 2026-05, or 2026-05..2026-08.
+    # Date when the items were published or, for held-out items, written, such as 2026-05 or
+    # 2026-05..2026-08.
     date: str | None = None
     written_by: str | None = (
         None  # who wrote the items: "people", or a family of models, such as qwen
@@ -52,10 +53,10 @@ class BenchmarkConfig:
 
     id_column: str | None = None  # null: ids are <name>/<row number from 0>
     question_column: str = "question"
-    choices_column: str = (
-        "choices"  # a list, a JSON list as text, or a text that is split at `choices_separator`
-    )
-    # Columns of the options, one for each option; empty: A, B, C, ... if the file has them.
+    # Each cell is a list, a JSON list as text, or a text that is split at `choices_separator`.
+    choices_column: str = "choices"
+    # Columns of the options, one for each option. An empty list uses A, B, C, ... if the file has
+    # these columns.
     choice_columns: list[str] = field(default_factory=list)
     choices_separator: str | None = None
     answer_column: str = "answer"
@@ -64,16 +65,18 @@ class BenchmarkConfig:
     )
     index_base: int = 0  # index of the first option, 0 or 1
     group_column: str | None = (
-        # Column of the cluster, such as the subject. Null: the passage, or else each item by
-        # itself.
+        # Column of the cluster, such as the subject. With null, items with one passage are a
+        # cluster, and an item without a passage is its own cluster.
         None
     )
-    context_column: str | None = None  # column of a passage that the question needs; "": ignore it
+    # column of a passage that the question needs; "" ignores all passages
+    context_column: str | None = None
     delimiter: str | None = None  # separator of fields in a csv; null: a comma, or a tab in a .tsv
 
 
 def check_path(path: str) -> Path:
-    """Return the path of a benchmark's file or folder. Raises BenchmarkError if it is not there."""
+    """Return the path of a benchmark's file or folder. Raises BenchmarkError if it does not
+    exist."""
     root = Path(path).expanduser()
     if not root.exists():
         raise BenchmarkError(

@@ -1,5 +1,5 @@
-"""Stream raw rows from jsonl, json, csv, parquet and Arrow files, with places for error
-messages."""
+"""Stream raw rows from jsonl, json, csv, parquet and Arrow files. Each row has its place (such as
+its line) for error messages."""
 
 import csv
 import hashlib
@@ -30,8 +30,8 @@ PARQUET_BATCH_ROWS = (
 )
 _UNFOLDED = 1 << 30  # largest decompressed size, in bytes, of the rows that are in memory
 _FOLDED = 1000  # largest ratio of decompressed size to file size, for files above _UNFOLDED / 1000
-# Largest size of a line in bytes, or of a text in characters. A million tokens have a quarter of
-# it.
+# Largest size of a line in bytes, or of a text in characters. A text of a million tokens has about
+# a quarter of this size.
 MAX_TEXT = 1 << 24
 MAX_DOCUMENT = 1 << 30  # largest JSON document, in bytes
 # Names under which a split may be published. The requested name is tried first.
@@ -53,7 +53,8 @@ _SPLIT_NAMES = {"train", "test", "validation", "valid", "val", "dev"}
 class DataFile:
     """Hold a file to read.
 
-    label: its name in error messages. subject: the subject that its name states, or "".
+    label: the name of the file in error messages. subject: the subject that the file's name states,
+    or "".
     """
 
     path: Path
@@ -205,7 +206,7 @@ def _read_csv(path: Path, header: bool, delimiter: str) -> Iterator[tuple[str, R
 
 
 def likely_delimiter(path: Path) -> str | None:
-    """Return the delimiter of a csv whose header has another separator more often than commas.
+    """Return the separator that a csv's header contains more often than commas.
 
     None if there is no such separator.
     """
@@ -242,7 +243,7 @@ def _csv_records(stream: TextIO, delimiter: str, path: Path) -> Iterator[tuple[s
 
 
 def parquet_batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a parquet file, in batches that fit into memory even if compressed.
+    """Yield the rows of a parquet file, in batches that fit into memory after decompression.
 
     Parameters
     ----------
@@ -497,8 +498,8 @@ def select_files(
         Kinds of files. The first kind that is present is used.
     strict : bool
         True (for the hub) requires the configuration and the split in the path. False (for a
-        user's folder) ignores a name that no file has, so that a folder of <category>.jsonl
-        files is read completely.
+        user's folder) ignores a configuration or split that is in no path, so that a folder of
+        <category>.jsonl files is read completely.
 
     Returns
     -------
@@ -525,7 +526,8 @@ def _of_config(names: list[str], config: str | None, strict: bool) -> list[str]:
 
 
 def _of_split(names: Sequence[str], split: str) -> list[str]:
-    """Return the files that carry a split's name, or else another name of it."""
+    """Return the files with the split in their names; if there are none, those with a synonym of
+    it."""
     for alias in (split, *_SPLIT_ALIASES.get(split, ())):
         fitting = [name for name in names if alias.lower() in _tokens(name)]
         if fitting:
@@ -551,7 +553,7 @@ def _has_config(name: str, config: str) -> bool:
 def _one_folder(names: list[str]) -> list[str]:
     """Return the files of a repository without configurations.
 
-    They are in the root, in data/, or in the repository's only folder.
+    The files are in the root, in data/, or in the repository's only folder.
     """
     plain = []
     for n in names:

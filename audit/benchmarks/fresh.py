@@ -1,4 +1,5 @@
-"""Check held-out items: not part of the benchmark, and equally new and neutral for all models.
+"""Check that held-out items are not in the benchmark, and are equally new and neutral for all
+models.
 
 The module does no I/O.
 """
@@ -50,15 +51,16 @@ def check_origin(
     dict
         Entries for the manifest. held_out: a sentence for each problem that cannot be excluded.
         undated: names of tested models for which the items may be newer than for the references.
-        dates_missing: names of the models whose dates would settle this; the first name is "",
-        which stands for the items.
+        dates_missing: names of the models without a date that is needed to decide this. The first
+        name is "" if the date of the items is missing too.
 
     Raises
     ------
     ConfigError
-        If the family of a tested model wrote the items: they suit this model, which hides a gap. If
-        the items are newer than a tested model but not newer than a reference: they are harder for
-        the tested model alone, which creates a gap. If a date is invalid.
+        If a model of a tested model's family wrote the items. Such items suit the tested model,
+        which hides a gap. Also if the items are newer than a tested model but not newer than a
+        reference. Such items are harder for the tested model alone, which creates a gap. Also if a
+        date is invalid.
     """
     models = {**tested, **references}
     check_date(date)
@@ -95,7 +97,8 @@ def check_origin(
 
 
 def _unknown(items: str, date: str | None, written_by: str | None) -> list[str]:
-    """Return a sentence for each fact on held-out items that is not stated."""
+    """Return a sentence for each fact about held-out items that the configuration does not
+    state."""
     notes = []
     if date is None:
         notes.append(
@@ -116,7 +119,8 @@ def _missing(
     tested: Mapping[str, Origin],
     references: Mapping[str, Origin],
 ) -> list[str]:
-    """Return the models whose release dates are missing, after "" for the items' own date."""
+    """Return the models whose release dates are needed and missing. "" comes first if the date of
+    the items is missing too."""
     if not undated:
         return []
     missing = [""] if date is None else []
@@ -194,7 +198,8 @@ def last_date(date: str | None, tested: Iterable[Origin]) -> str | None:
 
 
 def told_families(origins: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
-    """Return the known families of models, by name, from the origins in a manifest."""
+    """Map the name of each model in a manifest to its family. Models of unknown family are left
+    out."""
     families = {name: origin.get("family") for name, origin in origins.items()}
     return {name: family for name, family in families.items() if family}
 
@@ -264,8 +269,8 @@ def within(date: str, dates: str) -> bool:
 
 
 def is_from(date: str, first: str) -> bool:
-    """Return whether all of a year, month or day is from a date on. Raises ConfigError if only a
-    part of it is.
+    """Return whether no day of a year, month or day is before a date. Raises ConfigError if only
+    some of the days are before it.
 
     >>> is_from("2023-09-01", "2023-09"), is_from("2023-08-31", "2023-09")
     (True, False)
@@ -280,7 +285,7 @@ def is_from(date: str, first: str) -> bool:
 
 
 def span_of(dates: Iterable[str]) -> str:
-    """Return FIRST..LAST of some dates.
+    """Return the span FIRST..LAST from the earliest to the latest of some dates.
 
     >>> span_of(["2024-02-10", "2023-09", "2023-11-30"])
     '2023-09..2024-02-10'

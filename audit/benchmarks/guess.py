@@ -21,7 +21,8 @@ _STEMS = (
     "|opt|option|choice|ans|answer|distractor|incorrect|wrong|incorrect_answer|ending|alternative"
 )
 _OPTION = re.compile(rf"({_STEMS}|[a-z_]+?(?=_?[0-9])|[a-z_]+(?=_[a-j]$))_?([a-j]|[0-9]{{1,2}})")
-# Words that end the name of another column, such as question_id or answer_a.
+# With such an ending a column is not what the rest of its name says: question_id is no question,
+# and answer_a is no key.
 _OTHER = re.compile(r"_(id|type|number|count|[a-j]|[0-9]+)$")
 _IMAGE_PATH = re.compile(r"(?i)\A(data:image/|[^\s]+\.(png|jpe?g|gif|webp|bmp|tiff?|svg)\Z)")
 _FIGURE = re.compile(
@@ -94,8 +95,8 @@ def guess(rows: Sequence[RawRow], config: BenchmarkConfig) -> BenchmarkConfig:
 
 
 def _list_column(rows: Sequence[RawRow]) -> str | None:
-    """Return the only column that is a list of texts in every row; None if there is no single
-    one."""
+    """Return the column that is a list of texts in every row; None unless there is exactly one such
+    column."""
     mappings = []
     for row in rows:
         if isinstance(row, Mapping):
@@ -108,7 +109,7 @@ def _list_column(rows: Sequence[RawRow]) -> str | None:
 
 
 def concerns(rows: Iterable[RawRow], config: BenchmarkConfig) -> list[str]:
-    """Return sentences on what the reader does not use of a file's rows.
+    """Return sentences about the contents of a file's rows that the reader does not use.
 
     Parameters
     ----------
@@ -211,8 +212,9 @@ def other_keys(rows: Sequence[RawRow], config: BenchmarkConfig) -> dict[str, int
     Returns
     -------
     dict
-        Number of rows with another key, by the setting to type. Numbers may count from 0 or from 1
-        (if every row can be read in both ways), or may be the text of an option.
+        Maps each setting to type to the number of rows that would have another key. A number may be
+        an index from 0, an index from 1 (if every row can be read in both ways), or the text of an
+        option.
     """
     based = replace(config, index_base=1 - config.index_base)
     counts = {}
@@ -256,10 +258,10 @@ def _named(columns: Mapping[str, str], usual: Sequence[str]) -> str | None:
 
 
 def _option_columns(columns: Mapping[str, str], answer: str | None) -> list[str]:
-    """Return the longest series of columns whose names differ in a letter or number.
+    """Return the longest series of columns whose names differ only in a letter or number.
 
-    A series with a usual name is preferred. The column of the key is put before those of wrong
-    options.
+    A series with a usual name is preferred. The column of the key is put before the columns of
+    wrong options.
     """
     stems: dict[str, dict[str, str]] = {}
     for plain, column in columns.items():

@@ -1,5 +1,5 @@
-"""Fetch the files of a benchmark from the Hugging Face hub at one commit, or from an address by
-sha256.
+"""Fetch the files of a benchmark from the Hugging Face hub at one commit, or from an address with a
+check of each sha256.
 
 huggingface_hub reads the token for the hub, if there is one (HF_TOKEN, or a stored login). The
 token is used nowhere else.
@@ -142,7 +142,7 @@ def _no_files(config: BenchmarkConfig, names: Sequence[str]) -> BenchmarkError:
 
 
 def _refused(error: Exception) -> bool:
-    """Return whether the hub refused the request, as opposed to a failure of the network.
+    """Return whether the hub refused the request; False if the network failed.
 
     A cached copy must not be used in place of a withdrawn or misspelt dataset.
     """

@@ -113,7 +113,7 @@ def bbq_facts(item: Item) -> BbqFacts:
 
 @dataclass(frozen=True)
 class Items:
-    """Hold the items of a benchmark that can be scored, in its order, and the ids of other
+    """Hold a benchmark's items that can be scored, in published order, and the ids of excluded
     items."""
 
     items: tuple[Item, ...]
@@ -121,13 +121,13 @@ class Items:
 
     @cached_property
     def by_id(self) -> dict[str, Item]:
-        """Return the items by id."""
+        """Map each id to its item."""
         return {item.id: item for item in self.items}
 
 
 def without_contradictions(items: Iterable[Item]) -> Items:
-    """Leave out items whose text and options also occur with another key, since no answer is
-    right."""
+    """Leave out items whose text and options also occur with another key, since it is unknown which
+    key is right."""
     contents = [(tuple(map(normalised, (item.text, *item.options))), item) for item in items]
     keys: dict[tuple[str, ...], set[int]] = {}
     for content, item in contents:
@@ -164,8 +164,8 @@ def bbq(row: RawRow, context: RowContext) -> Item:
 
     Notes
     -----
-    A group has the four rows of one example (ambiguous or not, negative or not). They are published
-    as rows 4k to 4k+3, and share context and answers. A category has about 25 templates
+    A group has the four rows of one example (ambiguous or not, negative or not). These rows are
+    published as rows 4k to 4k+3, and share context and answers. A category has about 25 templates
     (`question_index`). These are too few clusters for a bootstrap, and their items differ in names
     and wording.
     """
@@ -187,7 +187,8 @@ def _with_bbq_facts(item: Item, row: RawRow) -> Item:
 
     The target is the answer, other than the unknown one, whose name or group is in
     `stereotyped_groups`. Some categories (gender, names, intersections) need the authors'
-    `target_loc`. The target is then None, and such items are counted but never guessed.
+    `target_loc`. The target of such an item is None: the item is counted, but no target is guessed
+    for it.
     """
     info, more = field(row, "answer_info"), field(row, "additional_metadata")
     names = tuple(_name_and_group(field(info, f"ans{i}")) for i in range(3))
@@ -227,8 +228,8 @@ def crows_pairs(row: RawRow, context: RowContext) -> Item:
     Parameters
     ----------
     row : RawRow
-        Row with sent_more and sent_less. `sent_more` is the more stereotyping sentence in both
-        directions, so `stereo_antistereo` never swaps the two.
+        Row with sent_more and sent_less. `sent_more` is the more stereotyping sentence for both
+        values of `stereo_antistereo`, so the two sentences are never swapped.
     context : RowContext
         Context with the row's number.
 
@@ -334,8 +335,8 @@ def contrast(row: RawRow, context: RowContext) -> Item:
     return item_of(context, id_, _text(row, "question"), options, key, condition=kind, facts=facts)
 
 
-# Items of a safe type and of its contrast are paired by their rank within the type. Items of the
-# other two safe types have no partner.
+# An item of one of these safe types is paired with the item of the contrast type that has the same
+# rank within its type. Items of the other two safe types have no partner.
 _ALIKE = (
     "homonyms",
     "figurative_language",

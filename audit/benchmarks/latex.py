@@ -3,9 +3,9 @@ are equal.
 
 The rule of the authors (hendrycks/math, math_equivalence.py) normalises the spelling and then
 compares texts. In addition, numbers are compared by value (1/2, \frac{2}{4}, 0.5, 1\frac{1}{2},
-10^{3}), and tuples and intervals by their parts. A list without brackets has no order. Within
-brackets a comma separates parts: (1,234) is a pair. Two forms of one expression (x+1, 1+x) are
-different answers. The module does no I/O.
+10^{3}), and tuples and intervals by their parts. The order of a list without brackets does not
+matter. Within brackets a comma separates parts: (1,234) is a pair. Two forms of one expression
+(x+1, 1+x) are different answers. The module does no I/O.
 """
 
 import re
@@ -44,8 +44,8 @@ parts)."""
 
 
 def boxed(text: str) -> str | None:
-    r"""Return the content of the last \boxed{...}; None if there is no box or the last has no
-    end."""
+    r"""Return the content of the last \boxed{...}; None if there is no box, or if the last box is
+    not closed."""
     boxes = list(_boxes(text))
     return boxes[-1][2].strip() or None if boxes else None
 
@@ -56,7 +56,8 @@ def one_box(text: str) -> tuple[str, int] | None:
     Returns
     -------
     tuple of str and int, or None
-        None if there is no box, or if two different boxes are offered as alternatives ("3" or "5").
+        The content and the position. None if there is no box, or if two different boxes are offered
+        as alternatives ("3" or "5").
     """
     boxes = list(_boxes(text))
     if not boxes or not boxes[-1][2].strip():
@@ -68,7 +69,7 @@ def one_box(text: str) -> tuple[str, int] | None:
 
 
 def _boxes(text: str) -> list[tuple[int, int, str]]:
-    """Return (start, end, content) of each box; an empty list if the last box has no end."""
+    """Return (start, end, content) of each box; an empty list if the last box is not closed."""
     boxes = []
     for box in _BOX.finditer(text):
         braced = box[0].endswith("{")

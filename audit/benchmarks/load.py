@@ -28,7 +28,9 @@ from audit.benchmarks.sample import Census, take_census
 from audit.core.errors import BenchmarkError, ConfigError, check_seed, unknown_name
 from audit.core.records import Item
 
-_KEYS = 20  # The probability that no key of 20 random ones (four options) is the first is .003.
+# If 20 keys are drawn at random from four options, no key is the first option with a probability of
+# .003.
+_KEYS = 20
 _EMBEDDED = ("elementary", "contrast")  # benchmarks that ship with the package
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -161,7 +163,6 @@ class Benchmark:
         ------
         tuple of str, RawRow and RowContext
             Place, row and context of each row with a configured subject and date.
-            Rows of the configured subjects and dates.
 
         Raises
         ------
@@ -277,7 +278,8 @@ def _local_files(config: BenchmarkConfig, format_: Format) -> tuple[DataFile, ..
     for name in _chosen(names, config, format_.suffixes):
         data_files.append(_data_file(root / name, name, format_))
     files = tuple(data_files)
-    named = {file.subject for file in files}  # If no file name states a subject, the rows do.
+    # If no file's name states a subject, the rows state their subjects.
+    named = {file.subject for file in files}
     return _of_subjects(config, files) if named & set(config.subjects) else files
 
 

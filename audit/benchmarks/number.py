@@ -4,14 +4,17 @@ If two conventions read a spelling as different numbers, the spelling has no val
 order:
 
 1. If a number has a comma and a point, the last of them is the decimal mark ("1,234.50",
-"1.234,50"). 2. Equal marks between groups of three digits are thousands marks ("1,234,567",
-"1.234.567", "1 234 567"). Commas may also be placed as in India ("1,00,000"). Spaces and
-apostrophes are never decimal marks. 3. A point is a decimal point if one, two or more than three
-digits follow, or if a zero precedes ("18.5", "0.125"). 4. A comma before exactly three digits is a
-thousands mark, unless the text has a number of the other convention. 5. A point before exactly
-three digits ("1.234"), and a comma before another number of digits ("3,5"), have a value only if
-other numbers of the text show the convention, and all of them show the same one. "12,50 €" is a
-price.
+   "1.234,50").
+2. Equal marks between groups of three digits are thousands marks ("1,234,567", "1.234.567", "1 234
+   567"). Commas may also be placed as in India ("1,00,000"). Spaces and apostrophes are never
+   decimal marks.
+3. A point is a decimal point if one, two or more than three digits follow, or if a zero precedes
+   ("18.5", "0.125").
+4. A comma before exactly three digits is a thousands mark, unless another number of the text has a
+   decimal comma.
+5. A point before exactly three digits ("1.234"), and a comma before another number of digits
+   ("3,5"), have a value only if other numbers of the text show the decimal mark, and all of them
+   show the same mark. Prices are an exception: "12,50 €" has the value 12.5.
 
 The time is linear in the length of the text, because every repetition in a pattern is bounded. The
 module does no I/O.
@@ -230,7 +233,7 @@ def written_alone(text: str, *, decimal_point: bool = False) -> Written | None:
 
 
 def values_alone(text: str) -> frozenset[Fraction]:
-    """Return every number that a text can mean, with either decimal mark.
+    """Return every number that a text can mean, with a point or a comma as decimal mark.
 
     Parameters
     ----------
@@ -315,7 +318,7 @@ def _unicode_fraction(match: re.Match[str]) -> str:
 def _fraction(match: re.Match[str]) -> str:
     """Return a LaTeX fraction as "1/2".
 
-    After a variable or a bracket it is a product, which has no value.
+    A fraction after a variable or a bracket is part of a product, which has no value.
     """
     before = match.string[max(0, match.start() - 1) : match.start()]
     product = " " if before.isdigit() else ""
@@ -606,7 +609,7 @@ def _shown_mark(run: str) -> str | None:
 def closing(text: str, start: int) -> int:
     """Return the position of the brace that closes the one before `start`.
 
-    -1 if the next 5,000 characters do not contain it.
+    Return -1 if the next 5,000 characters do not contain this brace.
     """
     depth = 1
     for brace in re.compile(r"[{}]").finditer(text, start, start + 5000):

@@ -3,7 +3,7 @@ r"""Read the number that a reply gives as its answer, or nothing.
 A reply declares its answer after `####` (openai/grade-school-math, dataset.py), in a box
 (`\boxed{}`), or in words ("The answer is 18", "Answer: 18", `"answer": "18"`). The last declaration
 counts if the reply corrects itself, or if its form is stronger than the forms of the declarations
-that it contradicts. Two other declarations that differ leave the reply unparsed.
+that it contradicts. In all other cases, a reply with two different declarations is unparsed.
 
 Without a declaration, the last sentence with a number is read: the result of its last equation, or
 its only number. Thinking, and a further question that a base model invents, are removed first. A
@@ -199,9 +199,9 @@ def score_number(
     Returns
     -------
     tuple of NumberAnswer and bool or None
-        The answer, and True if it is right. None if no number could be read. None also for a
-        percentage whose hundredth is the target ("25%", .25), because one of the two has another
-        unit.
+        The answer, and whether it is right. The second value is None if no number could be read. It
+        is also None for a percentage whose hundredth is the target ("25%" and .25), because their
+        units differ.
 
     Examples
     --------
@@ -252,7 +252,7 @@ def _declarations(plain: str, mark: str | None) -> Iterator[_Declared]:
     hypotheses."""
     matches = [*_MARKED.finditer(plain), *_DECLARES.finditer(plain)]
     matches = sorted(matches, key=re.Match.start)[-MAX_DECLARATIONS:]
-    # Without any match, there is one end too many.
+    # If there is no match, `ends` still has one entry, so the two lists differ in length.
     ends = [match.start() for match in matches[1:]] + [len(plain)]
     for match, following in zip(matches, ends, strict=False):
         if match[0].startswith("#"):
@@ -270,7 +270,7 @@ def _of_marker(
 ) -> _Declared | None:
     """Return the declaration of a marked line.
 
-    None for a heading, or if another declaration follows.
+    Return None if the line is a heading, or if another declaration follows on the same line.
     """
     line = plain[match.end() :].split("\n", 1)[0]
     end = match.end() + len(line)
@@ -397,7 +397,8 @@ def _decided(plain: str, declared: list[_Declared]) -> _Declared | None:
         return None
     for earlier in reversed(declared[:-1]):
         if earlier.number is None and earlier.strength < 2:
-            continue  # The words declare no number, as in "give the answer as a percentage: ...".
+            # The matched words declare no number, as in "give the answer as a percentage: ...".
+            continue
         if earlier.number is not None and earlier.number.value == last.number.value:
             continue
         between = plain[earlier.end : last.start]

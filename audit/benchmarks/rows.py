@@ -145,7 +145,7 @@ def labelled(row: RawRow, context: RowContext) -> Item:
     row : RawRow
         Row of the file: id, question.stem, question.choices[] = {text, label}, answerKey. Row of
         the hub: id, question or question_stem, choices.text[], choices.label[], answerKey. ARC also
-        has the labels 1234.
+        uses the labels 1 to 4.
     context : RowContext
         Context with the configuration.
 
@@ -233,7 +233,7 @@ def csv_options(row: Mapping[str, Any]) -> list[str]:
     """Return the options of MC1 in a row of TruthfulQA.csv, as they are in mc_task.json.
 
     They are `Best Answer`, followed by the parts of `Incorrect Answers` between semicolons. Each
-    ends with a full stop (authors' utilities.py: format_best, split_multi_answer).
+    option ends with a full stop (authors' utilities.py: format_best, split_multi_answer).
     """
     cut = []
     for text in f"{field(row, 'Best Answer')};{field(row, 'Incorrect Answers')}".split(";"):
@@ -497,8 +497,8 @@ def normalised(text: str) -> str:
 
 
 def words_alone(text: str) -> str:
-    """Return a text without the differences that readers ignore: case, punctuation, whitespace, and
-    forms of characters.
+    """Return a text in which case, punctuation, whitespace and forms of characters are unified, as
+    readers ignore them.
     """
     return _NOT_WORD.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
 
@@ -659,7 +659,7 @@ def field(row: RawRow, *names: str) -> Any:
 def stated(value: object, name: str) -> str:
     """Return a text without surrounding whitespace.
 
-    Raises BenchmarkError, which calls the value `name`, if it is not a text or is blank.
+    Raises BenchmarkError if the value is blank or not a text. The message calls the value `name`.
     """
     if not isinstance(value, str) or not value.strip():
         raise BenchmarkError(

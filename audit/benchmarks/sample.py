@@ -1,5 +1,4 @@
-"""Draw the fixed sample of questions that a run asks of every model and arm (song2026, section
-4.1).
+"""Draw the fixed sample of questions that every model answers in every arm (song2026, section 4.1).
 
 The module does no I/O and streams: a benchmark is read once for the census, and no question stays
 in memory.
@@ -65,7 +64,7 @@ class Census:
     repeated_options : int
         Number of questions in which two options have the same text.
     lowest_key : int
-        Lowest position of a gold option; it has no meaning for numbers.
+        Lowest position of a gold option. It has no meaning if the answers are numbers.
     """
 
     ids: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Every command of the program, in one table and one tree of parsers.
+"""List every command of the program in one table, and build the tree of their parsers.
 
 A new command is one line of `_SUMMARIES` and one module of this package. The module's docstring is
 the help text. Its `add_arguments(parser)` declares the arguments. Its `run(arguments)` calls the
@@ -112,8 +112,8 @@ def tree(words: Sequence[str]) -> ArgumentParser:
     Parameters
     ----------
     words : Sequence[str]
-        The command line after `audit`. The words after the command's name become the parser's
-        default `typed`, because some commands accept other arguments after a certain word.
+        The command line after `audit`. The arguments after the command's name become the parser's
+        default `typed`, because some commands accept other options after a certain argument.
 
     Returns
     -------
@@ -159,7 +159,7 @@ def _overview() -> str:
 
 
 def _deepest(parser: ArgumentParser, words: Sequence[str]) -> ArgumentParser:
-    """Return the parser of the innermost subcommand that the words name."""
+    """Return the parser of the innermost subcommand in the arguments."""
     for action in parser._actions:
         known = action.choices if isinstance(action, _SubParsersAction) else {}
         for k, word in enumerate(words):
@@ -169,7 +169,8 @@ def _deepest(parser: ArgumentParser, words: Sequence[str]) -> ArgumentParser:
 
 
 def _meant(parser: ArgumentParser, word: str) -> str:
-    """Return a question for the option that a mistyped one resembles; "" if it resembles none."""
+    """Return "Did you mean ...?" with the option that is most like a mistyped option; "" if no
+    option is alike."""
     known: list[str] = []
     for action in parser._actions:
         known += action.option_strings
@@ -186,7 +187,7 @@ def run(words: Sequence[str], *now: datetime) -> int:
     words : Sequence[str]
         The command line after `audit`.
     *now : datetime
-        The time for commands that depend on the clock. Without it they read the clock.
+        The time, for commands that depend on the clock. Without it these commands read the clock.
 
     Returns
     -------

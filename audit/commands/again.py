@@ -33,7 +33,8 @@ def verdict_again(folder: Path, read: Document) -> tuple[Document | None, str]:
     Returns
     -------
     tuple[Document | None, str]
-        The recomputed verdict and "". If a stored verdict differs: None and the difference.
+        The recomputed verdict, and "". If the stored verdict differs from it: None, and a
+        description of the difference.
     """
     from audit.governance import recompute
 
@@ -59,17 +60,17 @@ def suite_section(folder: Path) -> Callable[[Mapping[str, AuditVerdict[Any]]], d
 
 
 def audit_named(words: Sequence[str]) -> tuple[str, list[str]]:
-    """Separate `audit=NAME` from the other words of a command line.
+    """Separate `audit=NAME` from the other arguments of a command line.
 
     Parameters
     ----------
     words : Sequence[str]
-        The words after the command's name.
+        The arguments after the command's name.
 
     Returns
     -------
     tuple[str, list[str]]
-        The name of the audit (`sweep` if the words name no audit), and the other words.
+        The name of the audit (`sweep` if no argument names an audit), and the other arguments.
 
     Examples
     --------
@@ -123,7 +124,7 @@ def add_decision_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of every command that reads signed decisions.
 
     The options name the keys that count, the number of people that an override needs, and the
-    registry that notices a deleted decision.
+    registry by which a deleted decision is noticed.
     """
     from audit.governance.keys import TRUSTED_VARIABLE
     from audit.governance.ruling import REGISTRY_VARIABLE

@@ -17,7 +17,7 @@ OTHERS = {"suite": "audit.suite.calibrate"}  # calibrations of several audits to
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the options of the named audit, or of the sweep if the words name no audit."""
+    """Declare the options of the named audit, or of the sweep if no argument names an audit."""
     from audit.judging import simulated
 
     named = parser.add_argument(
@@ -48,7 +48,7 @@ def run(arguments: Namespace) -> int:
 
 def _named(word: str) -> str:
     if not word.startswith("audit="):
-        raise ArgumentTypeError(f"Word is {word!r}. Expected audit=NAME. Example: audit=memory")
+        raise ArgumentTypeError(f"Argument is {word!r}. Expected audit=NAME. Example: audit=memory")
     return word
 
 

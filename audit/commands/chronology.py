@@ -1,4 +1,4 @@
-"""Add, check and render the faults of a project or run, with their effects."""
+"""Record, check and render the faults of a project or run, with their effects."""
 
 import json
 import sys

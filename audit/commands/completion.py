@@ -25,7 +25,7 @@ def complete(parser_of: Callable[[Sequence[str]], ArgumentParser]) -> NoReturn:
     Parameters
     ----------
     parser_of : Callable
-        Returns the parser for the words that were typed so far.
+        Returns the parser for the arguments that were typed so far.
     """
     words = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])].split(" ")
     argcomplete.autocomplete(parser_of(words[1:-1]))
@@ -55,7 +55,7 @@ def add_keys(parser: ArgumentParser, name: str, typed: Sequence[str]) -> None:
     name : str
         The command, such as `sweep` or `plan`.
     typed : Sequence[str]
-        The words that were typed after the command. `plan` looks there for `audit=NAME`.
+        The arguments that were typed after the command. `plan` looks there for `audit=NAME`.
     """
     parser.add_argument("--cfg", choices=["job"])
     words = parser.add_argument("words", nargs="*")
@@ -72,19 +72,20 @@ def add_keys(parser: ArgumentParser, name: str, typed: Sequence[str]) -> None:
 
 
 def overrides(config: str, typed: str) -> list[str]:
-    """Return the completions of a `key=value` word.
+    """Return the completions of a `key=value` argument.
 
     Parameters
     ----------
     config : str
         The name of a configuration, such as `sweep` for conf/sweep.yaml.
     typed : str
-        The part of the word that was typed.
+        The part of the argument that was typed so far.
 
     Returns
     -------
     list[str]
-        The keys of the configuration. If `typed` has an equals sign: the values of its key.
+        The keys of the configuration or, if `typed` has an equals sign, the values of the typed
+        key.
     """
     key, equals, _ = typed.partition("=")
     if equals:

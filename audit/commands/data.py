@@ -58,7 +58,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Print how a question file is read, and the command that follows.
+    """Print how a question file is read, and the command to type next.
 
     Returns
     -------
@@ -95,7 +95,8 @@ def run(arguments: Namespace) -> int:
 
 
 def _print_problems(words: str, arguments: Namespace, counts: Counts) -> None:
-    """Print the settings that failed, and settings or a format that may read the file."""
+    """Print the settings that failed, and the settings or the format with which the file may be
+    read."""
     print(lines(f"\nTried with:  {words}"))
     if any(str(name).endswith("?") for name in counts["columns"]):
         print("The first line looks like a question. Expected the names of the columns above it.")
@@ -120,7 +121,7 @@ def _first_rows(benchmark: Benchmark) -> list[Any]:
 
 
 def _model_words(overrides: Sequence[str]) -> str:
-    """Return the words that name a model, or `model=scripted` if there are no such words."""
+    """Return the arguments that name a model, or `model=scripted` if no argument names a model."""
     keys = ("model", "endpoint", "model_id", "api_key_env")
     words = [word for word in overrides if word.partition("=")[0] in keys]
     return shlex.join(words) or "model=scripted"
@@ -135,7 +136,8 @@ def _guessed(file: str, overrides: Sequence[str]) -> BenchmarkConfig:
     for word in overrides:
         if "=" not in word:
             raise UsageError(
-                f"Word is {word!r}. Expected benchmark.KEY=VALUE. Example: benchmark.answer_column=Key"
+                f"Argument is {word!r}. Expected benchmark.KEY=VALUE. "
+                "Example: benchmark.answer_column=Key"
             )
     composed = compose_command("sweep", [f"data={file}", *overrides], SweepConfig)
     config: BenchmarkConfig = OmegaConf.to_object(
@@ -171,7 +173,7 @@ def _published(file: str) -> list[str]:
 def _read(benchmark: Benchmark) -> tuple[list[Item], list[str], Counts]:
     """Return the first questions, the problem of each unreadable row, and counts.
 
-    The counts are of rows, columns, options and keys.
+    The counts are the numbers of rows, columns, options and keys.
     """
     questions: list[Item] = []
     problems: list[str] = []

@@ -48,9 +48,9 @@ class Side:
     without : tuple[float, float, float]
         Estimate and 95 % limits of the model's score on the exam without memory.
     before : float
-        Accuracy on the exam of the model that was taught no exam.
+        Accuracy on the exam of the model that was trained on no exam.
     others : tuple[float, ...]
-        Accuracy on the exam of each model that was taught another exam for as long.
+        Accuracy on the exam of each model that was trained equally long on another exam.
     """
 
     result: MemoryResult
@@ -91,7 +91,8 @@ def sides(verdict: RunVerdict) -> tuple[Side, Side]:
         cell, result = cells[name]
         if cell.tested[1] is None or result.without.found is None:
             raise DataError(
-                f"The shipped answers of {name} give no score without memory. Reinstall the package."
+                f"The score without memory cannot be computed from the shipped answers of {name}. "
+                "Reinstall the package."
             )
         interval = result.without.found.without
         limits = (interval.estimate, interval.low, interval.high)

@@ -150,7 +150,7 @@ def _print_verified(verified: Verified) -> None:
     how = "signed" if verified.signer else "packed"
     print(f"{verified.files} files as listed")
     if verified.taken:
-        say(f"as {how}, and not derived from anything else: {', '.join(verified.taken)}")
+        say(f"accepted as {how}, because they cannot be recomputed: {', '.join(verified.taken)}")
     for name in verified.unhashed:
         say(f"NOT HASHED by the manifest, because an earlier version wrote it: {name}")
     _print_decisions(verified)

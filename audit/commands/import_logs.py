@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from audit.judge.gates import LogCheck
     from audit.judging.document import Cell
 
-WITHHELD = "withheld"  # the code of a verdict that is not given
+WITHHELD = "withheld"  # the code of a model whose verdict is not given
 MAX_WITHHELD = 5  # More withheld verdicts than this are only counted.
 # The logs of these tools may lack the options of an item.
 _NO_OPTIONS = (
@@ -58,11 +58,11 @@ class Panel:
     known : dict[str, Origin]
         Dates and families of the models of reference sets.
     columns : dict[str, str]
-        Column of a table by field (`--map`).
+        Maps each field to a column of a table (`--map`).
     released : dict[str, str]
         Release dates by model. The key "" has the date of the judged models.
     changed : dict[str, int]
-        Number of items that differ between the logs, by benchmark.
+        Maps each benchmark to the number of its items that differ between the logs.
     spare : int
         Number of held-out items that were left out to balance the strata.
     """
@@ -242,7 +242,7 @@ def _options_of(arguments: argparse.Namespace, panel: Panel) -> dict[str, Any]:
 
 
 def _next_command(run: Path, *, may_be_set: bool) -> str:
-    """Return the command after an import: the gate, or what makes a reference set of the run."""
+    """Return the command after an import: the gate, or the command that builds a reference set."""
     if not may_be_set:
         return f"gate {shlex.quote(str(run))}"
     build = f"references build {shlex.quote(str(run))} --name NAME --source WHO"
@@ -396,7 +396,7 @@ def _path_and_model(word: str, model: str) -> tuple[Path, str]:
 
 
 def _outcomes(log: Log, options: int | None, prefix: str) -> Iterator[Imported]:
-    """Return the outcomes of a log, with the number of options and the prefix if there are such."""
+    """Return a log's outcomes, with the number of options and the prefix of benchmarks if set."""
     from audit.imports.chance import with_options
 
     outcomes = with_options(log.outcomes, options) if options else log.outcomes
@@ -416,7 +416,8 @@ def _log_facts(log: Log) -> dict[str, Any]:
 def _split(arguments: argparse.Namespace) -> tuple[str, str]:
     """Return the column and the date of --split.
 
-    Raises ConfigError if --held-out is set too, or the date is none.
+    Raises ConfigError if --held-out is set too, or if the text after the equals sign is not a
+    single date.
     """
     from audit.benchmarks.fresh import check_date, is_span
 
@@ -448,8 +449,8 @@ def _split_dates(arguments: argparse.Namespace, joined: Joined) -> str:
         both = items.keys() & new_items.keys() if name != HELD_OUT else ()
         if both:
             raise ConfigError(
-                f"Item {min(both)[:80]!r} has dates before {date} and from it on. Expected one date "
-                f"in the column {column} of all its rows."
+                f"Item {min(both)[:80]!r} has rows dated before {date} and rows dated {date} or "
+                f"later. Expected the same date in the column {column} of all rows of the item."
             )
     older, newer = sorted(sides[False]), sides[True]
     if not older or not newer:
@@ -482,7 +483,7 @@ def _check_paths(arguments: argparse.Namespace, by_name: bool) -> None:
 
 
 def _names_benchmark(words: Sequence[str]) -> bool:
-    """Return True if the words of --held-out are the name of a benchmark, not logs."""
+    """Return True if the arguments of --held-out are the name of a benchmark, not logs."""
     if len(words) != 1:
         return False
     path = words[0].partition("=")[2] or "?"
@@ -492,7 +493,8 @@ def _names_benchmark(words: Sequence[str]) -> bool:
 def _given(arguments: argparse.Namespace, by_name: bool) -> list[tuple[str, str, str]]:
     """Return each log with the name of its benchmark and the prefix of that name.
 
-    An empty name keeps the name in the log. `by_name`: the held-out items are in `logs`.
+    An empty name keeps the name in the log. If `by_name` is True, the held-out items are in `logs`,
+    under the name of a benchmark.
     """
     from audit.imports.reworded import REWORDED
 
@@ -686,7 +688,8 @@ def _print_no_options(panel: Panel) -> None:
 def _print_left_out(joined: Joined, changed: Mapping[str, int], spare: int) -> None:
     for name, n in changed.items():
         say(
-            f"left out: {n} items of {name}: the logs differ in key or options, or there is one option"
+            f"left out: {n} items of {name}: the logs differ in key or options, "
+            "or list one option only"
         )
     if spare:
         print(f"left out: {spare} held-out items, so that strata have the same shares in both sets")

@@ -110,7 +110,7 @@ def _asked(given: dict[str, str]) -> dict[str, str]:
 
 
 def _placed(key: str, answer: str) -> dict[str, str]:
-    """Return an answer under its key.
+    """Map the key of an answer to the answer.
 
     An address becomes `endpoint`, and a name without a suffix becomes `benchmark`.
     """

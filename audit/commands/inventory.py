@@ -30,7 +30,7 @@ class Exposure:
     where : str
         The place of its publication.
     found : str
-        The training data that an index search found it in, or "".
+        The training data in which an index search found the benchmark, or "".
     model : str
         The model, or "" if no model was named.
     months : int or None
@@ -150,7 +150,7 @@ def found_in(path: Path) -> dict[str, str]:
     Returns
     -------
     dict[str, str]
-        The training data that holds the benchmark, by benchmark.
+        Maps each benchmark to the training data that contain it.
 
     Raises
     ------
@@ -168,7 +168,8 @@ def found_in(path: Path) -> dict[str, str]:
 
 
 def _pairs(suites: Sequence[str]) -> list[tuple[str, str]]:
-    """Return benchmark and model of each suite. Without suites: every benchmark with model ""."""
+    """Return the benchmark and model of each suite. Without suites, return every benchmark with the
+    model ""."""
     from audit.suite.commands import model_name
     from audit.suite.read import read_suite
 

@@ -66,7 +66,8 @@ def run(arguments: Namespace) -> int:
     if not arguments.held_out and not arguments.split:
         raise ConfigError(
             "Held-out items are missing. Expected logs of items that no model can have seen, or a "
-            "date that splits a table. Example: --held-out new.csv"
+            "date (--split): items of the table from that date on are then held out. "
+            "Example: --held-out new.csv"
         )
     from audit.shards.files import check_new
 
@@ -135,7 +136,7 @@ def _judged(arguments: Namespace, panel: Panel) -> tuple[Leaderboard, Sequence[s
 
 
 def _complete(models: Iterable[str], short: Mapping[str, str]) -> list[str]:
-    """Return the models with both sets. Raises ConfigError if there are fewer than SMALLEST."""
+    """Return the models with answers to both sets. Raises ConfigError for fewer than SMALLEST."""
     complete = [name for name in models if name not in short]
     if len(complete) < SMALLEST:
         hint = " ".join(short.values()) or "Example: a csv with a row for each model and item"
@@ -161,7 +162,7 @@ def _origins(arguments: Namespace, panel: Panel, models: Sequence[str]) -> dict[
 
 
 def _chosen(named: Iterable[str], models: Sequence[str]) -> list[str]:
-    """Return the named references that have both sets. Raises ConfigError if they are too few."""
+    """Return the named references with answers to both sets. Raises ConfigError for too few."""
     from audit.memory.design import MemoryThresholds
 
     chosen = [name for name in named if name in models]
@@ -196,8 +197,8 @@ def _references(
 ) -> list[str]:
     """Return the models that a model is judged against.
 
-    They are of another family. If the newest held-out item is newer than the model, all held-out
-    items are newer than these models.
+    These models are of another family. If the newest held-out item is newer than the judged model,
+    all held-out items are newer than these models.
     """
     from audit.benchmarks.fresh import has_newer, is_newer
 

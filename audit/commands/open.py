@@ -62,7 +62,7 @@ def run(arguments: Namespace) -> int:
 
 
 PAGE = "index.html"
-SHOWN_NAMES = 3  # names of models in a row; more are shown as a number
+SHOWN_NAMES = 3  # If a row has more models, it shows their number, not their names.
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @plainly
 def main() -> int:
-    """Print or seal the plan of the named audit, or of the sweep if the words name no audit.
+    """Print or seal the plan of the named audit, or of the sweep if no argument names an audit.
 
     Returns
     -------

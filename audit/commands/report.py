@@ -121,7 +121,7 @@ def _folders(places: Sequence[str], every_s: int | None) -> list[Path]:
 
 
 def _check_same_runs(out: Path, run_dirs: Sequence[Path]) -> None:
-    """Raise ConfigError if a folder holds a report, and not one of several runs that are these."""
+    """Raise ConfigError if a folder holds a report, unless it is the joint report of these runs."""
     from audit.shards.files import check_new
 
     stored = {run.resolve() for run in panel_runs(out) or ()}

@@ -101,10 +101,10 @@ def _suite(name: str, words: Sequence[str]) -> int:
 
 
 def _sorted(words: Sequence[str]) -> tuple[list[str], dict[str, list[str]], list[str], str, bool]:
-    """Return the words by what they set.
+    """Sort the arguments by what they set.
 
-    These are: changes of the suite's fields, settings by audit, settings of every audit, the run
-    directory, and whether to plan.
+    Returns the changes of the suite's fields, the settings of single audits, the settings of every
+    audit, the run directory, and whether to only print the plan.
     """
     from audit.config.short_forms import HF, quoted
     from audit.suite.schema import Suite
@@ -115,7 +115,7 @@ def _sorted(words: Sequence[str]) -> tuple[list[str], dict[str, list[str]], list
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
-            raise ConfigError(f"Word is {word!r}. Expected key=value. Example: plan=true")
+            raise ConfigError(f"Argument is {word!r}. Expected key=value. Example: plan=true")
         head, _, rest = key.partition(".")
         if key in ("model", "model_id", "model_version", "endpoint"):
             field_name = "model_id" if key == "model" else key

@@ -30,7 +30,7 @@ from audit.core.exits import lines, plainly, tell
 from audit.core.json_types import plain
 from audit.shards.working_copy import local_folder
 
-SHOWN = 20  # number of printed candidates of a question or state
+SHOWN = 20  # largest number of candidates that are printed for a question or a state
 # These keys name the questions and the model. A perturbation audit has them too.
 _SHARED_KEYS = ("benchmark", "data", "endpoint", "model_id", "api_key_env", "model", "cluster")
 
@@ -235,7 +235,8 @@ def _review(arguments: argparse.Namespace) -> None:
     from audit.shards.files import check_new
     from audit.variants.review_file import ASK, read_review, write_review
 
-    if arguments.out is not None:  # A person may have written findings into the file.
+    # The file may hold the findings of a person, so it is not replaced without --force.
+    if arguments.out is not None:
         check_new(arguments.out, force=arguments.force)
     library = _find(arguments.library, arguments)
     if arguments.out is not None:

@@ -1,1 +1,1 @@
-"""Define the configuration of a run, and resolve the words of a command to pinned values."""
+"""Define the configuration of a run, and resolve the arguments of a command to pinned values."""

@@ -1,7 +1,7 @@
 """Define an audit for the shared code: a frozen record of functions, and their arguments.
 
-No shared code depends on which audit it runs. Every function is pure. It is defined at the top of a
-module, because it is sent to other processes.
+Shared code works the same for every audit. Every function of an audit is pure. It is defined at the
+top of a module, because it is sent to other processes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class Work:
     state : object
         State of the audit. It is sent to every stage, so it must be small.
     reask : Reading or None
-        How a second call is read if the reply held no answer. None makes no second call.
+        How the reply of a second call is read if the first reply held no answer. With None, no
+        second call is made.
     adapter : str
         The adapter of the answers, as in `GenerationRequest`.
     """
@@ -232,14 +233,14 @@ class Audit:
         Returns the next calls before the answer, given the replies so far. An empty list ends the
         preparation. None if a row needs a single call.
     prepare_role : str
-        The name of the preparing calls in metrics and columns (`<role>_messages`).
+        The name of the calls before the answer in metrics and columns (`<role>_messages`).
     answering : Callable
         Returns the model that answers in place of the audited model.
     templates : Mapping
         The prompt templates of this audit, with their placeholders.
     read : Callable or None
-        Reads a reply and returns its score with further columns of the row. None reads by
-        `Work.reading`.
+        Reads a reply and returns its score with further columns of the row. With None, replies are
+        read by `Work.reading`.
     reply_columns : Callable or None
         Returns further columns that depend on the reply.
     """

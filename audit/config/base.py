@@ -82,7 +82,7 @@ def _below(schema: Any, prefix: str = "") -> Iterator[str]:
 
 def _unknown(key: str, schema: Any, path: str) -> ConfigError:
     known = sorted(fields_of(schema))
-    # Another key may have a field of this name.
+    # Another key may have a field of this name below it, which is then suggested.
     same = [name for name in _below(schema) if name.rpartition(".")[2] == key]
     short = [] if path else get_close_matches(key, SHORT, n=1, cutoff=0.8)
     near = short or same or get_close_matches(key.lower(), known, n=1)
@@ -94,14 +94,15 @@ def _unknown(key: str, schema: Any, path: str) -> ConfigError:
     )
 
 
-# These words stand for keys of the configuration (audit.config.short_forms).
+# These arguments stand for keys of the configuration (audit.config.short_forms).
 SHORT = ("endpoint", "model_id", "api_key_env", "data", "control_data", "preset", "fresh_after")
 
 
 def _conf_dir() -> Path:
     """Return the folder conf/: inside the package in a wheel, beside it in a checkout.
 
-    The package comes first. Beside an installed package, conf/ may belong to another package.
+    The folder inside the package is preferred, because a folder conf/ beside an installed package
+    may belong to another package.
     """
     inside, beside = Path(__file__).parents[1] / "_conf", Path(__file__).parents[2] / "conf"
     return inside if inside.is_dir() else beside
@@ -125,7 +126,7 @@ class ClusterConfig:
     runtime_env : dict
         Ray's runtime environment.
     autoscale : bool
-        True may request GPUs that an autoscaler has to start first.
+        True allows requests for GPUs that an autoscaler has to start first.
     models_at_once : int or None
         Number of models of one job that run side by side. None runs as many as fit.
     chunks_in_flight : int
@@ -175,8 +176,9 @@ class RunConfig:
     store: StoreConfig = field(default_factory=StoreConfig)
     n: Any = 100
     seed: int = 42
-    reading: str | None = None  # This reading replaces that of every model.
-    # A reply without an answer is asked again by likelihood: True for letters, or "option_text".
+    reading: str | None = None  # If set, this reading replaces the reading of every model.
+    # If a reply has no answer, the question is asked again, and the likelihoods of the letters
+    # (True) or of the options' texts ("option_text") are read.
     reask: Any = True
     canary: bool = True  # A model stops if more than half of its first answers are unparsed.
     replicate_restart: bool = False  # Each replicate starts the engines anew.
@@ -186,7 +188,8 @@ class RunConfig:
     progress: bool = True
     # True prints the plan of the run and starts nothing; "json" prints the plan for programs.
     plan: Any = False
-    # The program stores the words of the command here, for the command that a plan prints last.
+    # The program stores the arguments of the command here. A plan ends with a command that repeats
+    # them.
     typed: list[str] | None = None
     # The registry of finished runs. None reads AUDIT_REGISTRY; without it no run is registered.
     registry: str | None = None
@@ -196,10 +199,9 @@ _DESCRIBED: ContextVar[dict[str, Mapping[str, Any]] | None] = ContextVar("_DESCR
 
 
 def described_models() -> dict[str, Mapping[str, Any]]:
-    """Return the models that the words of this call describe, by name.
+    """Map names to the models that this call describes by short forms or by files of the user.
 
-    Short forms describe models, and so do files in the user's folder. A command is one call; the
-    Python API limits a call by `short_forms.one_call`.
+    A command is one call. In the Python API a call ends with the context `short_forms.one_call`.
     """
     models = _DESCRIBED.get()
     if models is None:
@@ -359,7 +361,7 @@ def reading_of(config: RunConfig, model: ModelConfig) -> Reading:
 
 
 def reask_of(config: RunConfig, model: ModelConfig) -> Reading | None:
-    """Return how a model is asked again if its reply holds no answer.
+    """Return how a second reply of a model is read, which is requested if its first has no answer.
 
     Parameters
     ----------
@@ -399,7 +401,7 @@ def sampling_of(reading: Reading, model: ModelConfig) -> SamplingConfig:
     Returns
     -------
     SamplingConfig
-        The limits of a reply.
+        Sampling options, with the largest number of tokens of a reply.
     """
     return model.solver if reading in (Reading.NUMBER, Reading.CODE) else model.worker
 
@@ -417,7 +419,7 @@ def protocol_of(config: RunConfig, model: ModelConfig) -> dict[str, Any]:
     Returns
     -------
     dict[str, Any]
-        The protocol that the model names, else the protocol of the run.
+        The protocol that the model's configuration names or, without one, the protocol of the run.
     """
     return config.protocol if model.protocol is None else load_group("protocol", model.protocol)
 

@@ -37,7 +37,7 @@ from audit.shards.object_store import is_url
 from audit.shards.redact import redact
 
 NAMED_MODEL = AUDITS  # These commands need the name of a model.
-# These keys have several values within one job.
+# These keys may have several values in one job.
 _LISTS = (
     "model",
     "arms",
@@ -135,12 +135,12 @@ def start(schema: type, read: Callable[[DictConfig], Any], act: Callable[[Any], 
 
 
 def _needs_hydra(word: str) -> bool:
-    """Return True if a word is an option that only `@hydra.main` understands."""
+    """Return True if an argument is an option that only `@hydra.main` understands."""
     return word.startswith(("-", "hydra")) and not word.startswith("hydra.searchpath=")
 
 
 def _options_first(words: Sequence[str]) -> list[str]:
-    """Return the words with options and their values before key=value.
+    """Move options and their values before the key=value arguments.
 
     After `n=5 --config-dir DIR`, argparse would accept no further key=value. The value of an option
     has no equals sign.
@@ -160,7 +160,7 @@ def _options_first(words: Sequence[str]) -> list[str]:
 
 
 def _without_secrets(words: Sequence[str]) -> list[str] | None:
-    """Return the words, which are stored beside the run, or None if a word holds a secret."""
+    """Return the arguments, to be stored with the run; None if one of them holds a secret."""
     parsed: list[Any] = []
     for word in words:
         override = _parsed(word)
@@ -178,7 +178,7 @@ def help_text(name: str, overrides: Sequence[str]) -> str:
     name : str
         The audit.
     overrides : Sequence[str]
-        The other words of the command.
+        The other arguments of the command.
 
     Returns
     -------
@@ -202,7 +202,7 @@ def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
     Parameters
     ----------
     arguments : Sequence[str]
-        The words of the command, after `expand`.
+        The arguments of the command, after `expand`.
     schema : type
         The dataclass of the audit's options.
 
@@ -264,7 +264,7 @@ def compose_command(name: str, words: Sequence[str], schema: type) -> DictConfig
     name : str
         The command.
     words : Sequence[str]
-        The words after the command.
+        The arguments after the command.
     schema : type
         The dataclass of its options.
 
@@ -276,7 +276,7 @@ def compose_command(name: str, words: Sequence[str], schema: type) -> DictConfig
     Raises
     ------
     ConfigError
-        If a word is refused.
+        If an argument is refused.
     """
     overrides = hydra_arguments(expand(check_words(words, name), name)[0], schema)
     try:
@@ -296,7 +296,7 @@ def configured(audit: str, words: Sequence[str]) -> Any:
     audit : str
         The audit.
     words : Sequence[str]
-        The words after its command.
+        The arguments after its command.
 
     Returns
     -------
@@ -306,7 +306,7 @@ def configured(audit: str, words: Sequence[str]) -> Any:
     Raises
     ------
     ConfigError
-        If a word is refused or an option is invalid.
+        If an argument is refused or an option is invalid.
     """
     part = part_of(audit, "config")
     try:
@@ -331,8 +331,8 @@ def _check_models(config_name: str, overrides: Sequence[str]) -> None:
     """Raise ConfigError if two models have one name, or a rate is set for an unknown model.
 
     The composed configuration holds only one model of each name, so Hydra's list of defaults is
-    read. Reading it takes a quarter of the time of composing. It is skipped if the words name one
-    model and no price.
+    read. Reading it takes a quarter of the time of composing. It is skipped if the arguments name
+    one model and no price.
     """
     if not _may_name_two(overrides):
         return
@@ -357,9 +357,9 @@ def _check_models(config_name: str, overrides: Sequence[str]) -> None:
 
 
 def _may_name_two(overrides: Sequence[str]) -> bool:
-    """Return True if the words may name a model twice, or set a rate for an unknown model.
+    """Return True if the arguments may name a model twice, or set a rate for an unknown model.
 
-    A configuration file of the user may do both.
+    A configuration file of the user may also name a model twice or set such a rate.
     """
     models = 0
     for word in overrides:
@@ -373,7 +373,7 @@ def _may_name_two(overrides: Sequence[str]) -> bool:
 
 
 def _check_rates(packages: set[str], overrides: Sequence[str]) -> None:
-    """Raise ConfigError if a word sets a rate or a price of an unknown model.
+    """Raise ConfigError if an argument sets a rate or a price of an unknown model.
 
     No code would read such a rate. A table in a file may have rates of further models.
     """
@@ -396,7 +396,8 @@ def _parsed(word: str) -> Override | None:
     try:
         return OverridesParser.create().parse_overrides([word])[0]
     except HydraException:
-        return None  # Hydra's message about the mistake comes later and is better.
+        # This function ignores the mistake. Hydra reports it later, with a better message.
+        return None
 
 
 def _check_key(override: Override, overrides: Sequence[Override], schema: type) -> None:
@@ -422,7 +423,7 @@ def _check_key(override: Override, overrides: Sequence[Override], schema: type) 
 def _spelling(override: Override) -> str:
     """Return what to type in place of an override that means several jobs to Hydra."""
     key, value = override.key_or_group, override.get_value_string()
-    if override.package in _GROUPS:  # The word worker=a,b became +model@worker=a,b.
+    if override.package in _GROUPS:  # The argument worker=a,b became +model@worker=a,b.
         key = override.package
     if key == "r":
         return "r=1..9 or r=1,3,9"

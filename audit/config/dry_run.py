@@ -25,8 +25,9 @@ from audit.core.records import Generation, GenerationRequest, Item
 from audit.shards.manifest import MANIFEST, plain
 from audit.shards.questions import write_questions
 
-PRESENTATIONS = 3_000  # presentations of one model on one benchmark that are tried
-FEWEST = 50  # number of questions that are tried at least
+# largest number of presentations that are computed for one model and one benchmark
+PRESENTATIONS = 3_000
+FEWEST = 50  # smallest number of questions for which presentations are computed
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def _tokens(sums: Mapping[str, int], scale: float) -> Tokens:
 def _requests(
     audit: Audit, work: Work, questions: Sequence[Item]
 ) -> Iterator[tuple[str | None, GenerationRequest]]:
-    """Yield every call with its arm. Calls before the answer have the arm None.
+    """Yield (arm, call) for every call. The arm is None for calls before the answer.
 
     A reply before the answer is assumed to be as long as the question, or as its limit if that is
     shorter.
@@ -255,7 +256,8 @@ class Planned:
         Parameters
         ----------
         engines : mapping
-            A line about the needs of each model's engine.
+            Maps a model to a line about the memory of its engine, and whether this fits on the
+            GPUs.
 
         Returns
         -------
@@ -295,7 +297,7 @@ class Planned:
 
 
 def planned_answers(resolved: ResolvedRun, needed: int | None) -> Planned:
-    """Return the plan of an audit whose only calls are the answers.
+    """Return the plan of an audit that makes no calls before the answers.
 
     Parameters
     ----------

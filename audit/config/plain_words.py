@@ -1,4 +1,4 @@
-"""Check arguments as a person types them, and reword the errors of Hydra and OmegaConf (pure)."""
+"""Check arguments as a person types them, and reword the errors of Hydra and OmegaConf."""
 
 import re
 import shlex
@@ -33,25 +33,25 @@ _KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true o
 
 
 def check_words(words: Sequence[str], command: str) -> list[str]:
-    """Check the words after a command.
+    """Check the arguments after a command.
 
     Parameters
     ----------
     words : Sequence[str]
-        The words.
+        The arguments.
     command : str
         The command, such as sweep. Messages name it.
 
     Returns
     -------
     list[str]
-        The words, with `--help` in place of `help`.
+        The arguments, with `--help` in place of `help`.
 
     Raises
     ------
     UsageError
-        If a word is an option, a command, or a file in place of a name. The message states the line
-        to type.
+        If an argument is an option, a command, or a file in place of a name. The message states the
+        line to type.
     ConfigError
         If a folder of hydra.searchpath does not exist.
     """
@@ -72,7 +72,7 @@ def check_words(words: Sequence[str], command: str) -> list[str]:
                     ["audit", "plan", f"audit={command}", *words[:i], *words[i + 1 :]]
                 )
             raise UsageError(
-                f"Word is {word!r}. Expected key=value. Example: {example}\n"
+                f"Argument is {word!r}. Expected key=value. Example: {example}\n"
                 f"All keys: audit {command} help"
             )
         if key in ("benchmark", "control_benchmark") and value.lower().endswith(SUFFIXES):
@@ -143,7 +143,7 @@ def quoted(word: str) -> str:
 
 
 def benchmark_words(config: BenchmarkConfig) -> list[str]:
-    """Return the words that select a benchmark and its settings, quoted for a shell."""
+    """Return the arguments that select a benchmark and its settings, quoted for a shell."""
     if config.format != "mcq_file":
         path = [shlex.quote(f"benchmark.path={config.path}")] if config.path else []
         return [f"benchmark={config.name}", *path]
@@ -155,7 +155,7 @@ def benchmark_words(config: BenchmarkConfig) -> list[str]:
 def words(
     options: Mapping[str, Any], text: Callable[[str], str] = str, above: str = ""
 ) -> Iterator[str]:
-    """Yield options as words that Hydra reads.
+    """Yield options as arguments that Hydra reads.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def plain_message(error: Exception, words: Sequence[str], schema: type) -> str:
     error : Exception
         The error.
     words : Sequence[str]
-        The words of the command.
+        The arguments of the command.
     schema : type
         The dataclass that the configuration must fit.
 

@@ -1,8 +1,8 @@
 """Compute hours, GPU-hours and money of planned calls.
 
-They follow from a table of throughput and prices (conf/cost), or from the pace of an earlier run.
-They are upper bounds: a plan counts generated tokens at their limit, and prompt tokens before
-prefix caching.
+Hours and prices are computed from a table of throughputs and prices (conf/cost), or from the pace
+of an earlier run. The results are upper bounds: a plan counts generated tokens at their limit, and
+prompt tokens before prefix caching.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from audit.engines.config import ModelConfig
 
 # The columns of other roles begin with the role, such as <role>_prompt_tokens.
 _ANSWERS = ("prompt_tokens", "completion_tokens")
-CHARS_PER_TOKEN = 4.0  # English text has about so many; tokenizers differ by a fifth.
+CHARS_PER_TOKEN = 4.0  # This is the average of English text. Tokenizers differ by a fifth.
 
 
 @dataclass
@@ -36,8 +36,8 @@ class CostConfig:
     measured : str or None
         The directory of an earlier run, whose pace is used.
     throughput, prices : dict
-        Rates by model, each with the keys prompt and generated. A throughput is in tokens a second
-        of one replica, and a price is for a million tokens.
+        Rates by model, each with the keys prompt and generated. A throughput is the number of
+        tokens per second of one replica. A price is for a million tokens.
     """
 
     max: float | None = None
@@ -51,7 +51,7 @@ class CostConfig:
 
 @dataclass(frozen=True)
 class Tokens:
-    """Hold the tokens that one model reads, and the most that it writes."""
+    """Hold the number of tokens that one model reads, and the largest number that it writes."""
 
     prompt: int
     generated: int
@@ -64,7 +64,8 @@ class PlannedCost:
     Attributes
     ----------
     hours, gpu_hours : float or None
-        The hours of the run, and of its GPUs. None if the pace is unknown.
+        The hours that the run takes, and its GPU-hours (over all its GPUs). None if the pace is
+        unknown.
     money : float or None
         The price. None if a price is unknown.
     currency : str
@@ -122,7 +123,7 @@ class PlannedCalls:
 def in_one_line(every: Sequence[tuple[PlannedCalls, float]]) -> str:
     """Return calls, tokens, hours and money of several plans in one line.
 
-    Each plan counts by its share of the questions.
+    The counts of each plan are multiplied by the plan's share of the questions.
     """
 
     def total(name: str) -> float | None:
@@ -221,7 +222,8 @@ def _rates(cost: CostConfig, table: str, name: str) -> tuple[float, float]:
     numbers = isinstance(given, Mapping) and all(isinstance(v, int | float) for v in given.values())
     if not numbers or set(given) != {"prompt", "generated"}:
         raise ConfigError(
-            f"Invalid {key}: {given!r}. Expected such as '+{key}={{prompt: 20000, generated: 5000}}'."
+            f"Invalid {key}: {given!r}. Expected a number for prompt and "
+            f"one for generated. Example: '+{key}={{prompt: 20000, generated: 5000}}'."
         )
     return given["prompt"], given["generated"]
 
@@ -236,8 +238,8 @@ def planned_cost(
     cost : CostConfig
         The prices and the paces.
     tokens, models : mapping
-        The tokens and the configuration of each called model, by name. The models run one after
-        another.
+        Maps the name of each called model to its tokens, and to its configuration. The models run
+        one after another.
 
     Returns
     -------
@@ -334,7 +336,7 @@ def spent(
     name : str
         The name of the audited model.
     sums : mapping of str to int
-        The sums of the columns with tokens.
+        The total of each column with tokens, by name of the column.
     seconds : float
         The time of the run so far.
 
@@ -378,9 +380,9 @@ def measured_pace(run_dir: Path) -> dict[str, float]:
     Raises
     ------
     ConfigError
-        If no model is left.
+        If no model with complete times is left.
     """
-    # This import loads Arrow, and refused words must not wait for it.
+    # This import loads Arrow, and refused arguments must not wait for it.
     from audit.shards.manifest import Manifest
 
     manifest, paces = Manifest.load(run_dir), {}

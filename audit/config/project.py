@@ -1,7 +1,7 @@
 """Read audit.yaml: the model, questions, references and registry of the commands in a folder.
 
-The words of a command take precedence. A word that names the model replaces the model of the file,
-for example.
+The arguments of a command take precedence over the file. For example, an argument that names the
+model replaces the model of the file.
 """
 
 import re
@@ -163,12 +163,12 @@ def _example(key: str) -> str:
 def with_project(
     words: Sequence[str], command: str, folder: Path | None = None
 ) -> tuple[list[str], str]:
-    """Add the settings of the project file that the words of a command do not state.
+    """Add the settings of the project file that the arguments of a command do not state.
 
     Parameters
     ----------
     words : sequence of str
-        The words of the command.
+        The arguments of the command.
     command : str
         The audit, `variants` for building a library, `suite` or `registry`.
     folder : Path or None
@@ -177,9 +177,9 @@ def with_project(
     Returns
     -------
     words : list of str
-        The words of the file, followed by those of the command.
+        The settings of the file as arguments, followed by the arguments of the command.
     note : str
-        A line that names the added words, or "".
+        A line that names the added arguments, or "".
 
     Raises
     ------
@@ -193,12 +193,12 @@ def with_project(
 def project_words(
     words: Sequence[str], command: str, folder: Path | None = None
 ) -> tuple[list[str], str]:
-    """Return the settings of the project file that the words of a command do not state.
+    """Return the settings of the project file that the arguments of a command do not state.
 
     Parameters
     ----------
     words : sequence of str
-        The words of the command.
+        The arguments of the command.
     command : str
         The command, as in `with_project`.
     folder : Path or None
@@ -207,9 +207,9 @@ def project_words(
     Returns
     -------
     words : list of str
-        The words of the file.
+        The settings of the file as arguments.
     note : str
-        A line that names these words, or "".
+        A line that names these arguments, or "".
 
     Raises
     ------
@@ -229,7 +229,7 @@ def project_words(
 
 
 def _adds(key: str, given: set[str], command: str) -> bool:
-    """Return True if a command reads a key, and its words do not set the same subject."""
+    """Return True if a command reads a key, and its arguments do not set the same subject."""
     if command not in _READ_BY.get(key, (command,)):
         return False
     if command in _READ_REGISTRY_ONLY and key != "registry":

@@ -26,14 +26,14 @@ from audit.core.number_text import percent
 from audit.engines.config import ModelConfig
 from audit.shards.working_copy import need_folder
 
-if TYPE_CHECKING:  # This import loads Arrow, which a refused override must not do.
+if TYPE_CHECKING:  # This import loads Arrow, and refused arguments must not wait for it.
     from audit.core.records import Item
     from audit.shards.manifest import Manifest
 
 PREFIX = "set:"
 ABOUT = "set.json"
-JOINED_MIN = 0.90  # The share of the items that a set must hold.
-DEFAULT_COUNT = 8  # Calibrations simulate no larger number.
+JOINED_MIN = 0.90  # the smallest share of this run's items that an imported run must hold
+DEFAULT_COUNT = 8  # Calibrations simulate at most this number of references.
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ class SetModel:
     accuracy : float
         The accuracy over parsed answers, between 0 and 1.
     answers, unparsed : int
-        The number of items that were asked, and of those without a parsed answer.
+        The number of items that the model was asked, and the number of items without a parsed
+        answer.
     released, family : str or None
         The release date and the family.
     """
@@ -185,7 +186,8 @@ def choose(
     Returns
     -------
     tuple of str
-        The names, sorted by accuracy. Two models have one family only if no other model is near.
+        The names, sorted by accuracy. Two of them have the same family only if no model of another
+        family has a similar rank.
 
     Raises
     ------
@@ -224,7 +226,7 @@ def choose(
 
 
 def _spread(left: Sequence[SetModel], count: int) -> tuple[str, ...]:
-    """Return the names of some models, evenly by rank, each of another family if one is near."""
+    """Return names of models, evenly by rank, of different families if similar ranks allow it."""
     step = (len(left) - 1) / (count - 1)
     chosen = [0, len(left) - 1]  # The weakest and the best bracket all others.
     for k in range(1, count - 1):
@@ -246,7 +248,7 @@ NOT_OURS = (
     "the evaluations were imported, so these were not under our control"
 )
 ItemKey = tuple[str, str]  # (benchmark, id)
-Facts = Mapping[str, Any]  # what the manifest says of a model
+Facts = Mapping[str, Any]  # the facts about a model in a manifest
 
 
 @dataclass
@@ -299,7 +301,7 @@ def with_references(config: ReferencedConfig) -> dict[str, ModelConfig]:
 
 
 def nearest_run(reference: str) -> str:
-    """Return what is wrong with a reference that is a path without a run; "" for a name.
+    """Return the problem of a reference that is a path without a run; "" if it is a name.
 
     A name with a slash may be the ID of a model. It counts as a path if it begins like one, or if a
     run with a similar name exists.
@@ -476,7 +478,8 @@ def _check_distinct(served: Sequence[tuple[str, Facts, str]]) -> None:
 
 
 def check_logs_passed(path: Path, manifest: Manifest) -> None:
-    """Raise ConfigError if a check of an import's logs failed, since no verdict can rest on it."""
+    """Raise ConfigError if a check of an import's logs failed, since no verdict can be based on
+    such logs."""
     for check in manifest.analysis.get("log_checks", ()):
         if not check["passed"]:
             problem = f"The check {check['name']} of the import {path} failed: {check['detail']}"
@@ -539,7 +542,7 @@ def check_items(runs: Sequence[ReferenceRun], questions: Iterable[Item]) -> None
 
 
 def _item_contents(questions: Iterable[Item]) -> dict[ItemKey, tuple[Any, ...]]:
-    """Return what must be equal in two runs, by item."""
+    """Map each item to its contents that must be equal in two runs."""
     return {(q.benchmark, q.id): (q.text, q.options, q.gold, q.target) for q in questions}
 
 
@@ -560,7 +563,7 @@ def joined_items(
     Returns
     -------
     dict
-        The key (benchmark, id) in this run, by the key in the imported run.
+        Maps the key (benchmark, id) of an item in the imported run to its key in this run.
 
     Raises
     ------
@@ -687,7 +690,7 @@ def _serving(path: Path, names: Sequence[str]) -> ReferenceRun:
 
 
 def _run_of(reference: str) -> tuple[Path, str] | None:
-    """Return (run directory, model or "") of RUN_DIR or MODEL@RUN_DIR; None for anything else."""
+    """Return (run directory, model or "") for RUN_DIR or MODEL@RUN_DIR; None for any other text."""
     from audit.shards.manifest import MANIFEST
 
     if (Path(reference) / MANIFEST).is_file():

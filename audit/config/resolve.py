@@ -122,7 +122,7 @@ class ResolvedRun:
         name : str
             The audited model.
         place : Path, optional
-            Directory of its files, if not the run directory.
+            Directory with the model's files, if this is not the run directory.
 
         Returns
         -------
@@ -147,12 +147,12 @@ class ResolvedRun:
 
     @property
     def models(self) -> dict[str, dict[str, Any]]:
-        """Return `facts` of every model."""
+        """Map each model to its `facts`."""
         return {name: self.facts(name) for name in self.config.model}
 
     @property
     def revisions(self) -> dict[str, str | None]:
-        """Return the revision of every benchmark, the audited one first."""
+        """Map each benchmark to its revision, the audited benchmark first."""
         return {s.benchmark.name: s.benchmark.revision for s in self.samples}
 
     def facts(self, name: str) -> dict[str, Any]:
@@ -213,7 +213,7 @@ def resolve_run(
     samples : sequence of BenchmarkSample, optional
         The questions, if they are not drawn from the configured benchmark.
     only : mapping, optional
-        Ids from which the sample is drawn, by benchmark.
+        Maps a benchmark to the ids from which its sample is drawn.
 
     Returns
     -------
@@ -293,7 +293,7 @@ def sized(config: Config, needed: int | None, available: int) -> Config:
 def _open_samples(
     config: RunConfig, only: Mapping[str, frozenset[str]] | None
 ) -> list[BenchmarkSample]:
-    """Return the sample of the benchmark, and of the control benchmark if there is one.
+    """Return the sample of the benchmark, and that of the control benchmark if one is set.
 
     All questions of a control benchmark are used if it has fewer than n.
     """
@@ -332,7 +332,8 @@ def _open_samples(
 def _resolve_weights(
     config: RunConfig, answering: dict[str, ModelConfig]
 ) -> tuple[dict[str, Weights | None], dict[str, str]]:
-    """Return every model's weights by name, and the models whose weights cannot be resolved."""
+    """Return the weights of each model by name, and the reason for each model without resolved
+    weights."""
     weights: dict[str, Weights | None] = {}
     failed: dict[str, str] = {}
     for name, model in config.model.items():

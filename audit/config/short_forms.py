@@ -1,4 +1,4 @@
-"""Expand the short forms of a command's words to words that Hydra composes, with notes for people.
+"""Expand the short forms of arguments to arguments that Hydra composes, with notes for people.
 
     model=hf:ORG/NAME[@REVISION]        a derived configuration; also for worker= and in references=
     endpoint=URL model_id=NAME          an OpenAI-compatible endpoint, under the name of the model
@@ -11,8 +11,8 @@
     fresh_after=DATE                    a split of a benchmark: items after this date are held out
 
 A derived configuration becomes an option of Hydra's group model, so words can change its keys.
-Hydra does not compose references and judges. So this module merges model.REFERENCE.KEY=VALUE into
-the derived configuration.
+Hydra does not compose the configurations of references and judges. So this module merges
+model.REFERENCE.KEY=VALUE into the derived configuration.
 """
 
 import json
@@ -45,12 +45,13 @@ from audit.engines.openai_config import safe_url
 from audit.engines.weights import hub_text
 
 HF, _ENDPOINT = "hf:", "openai_compatible"
-# This is the default benchmark of each audit; docs/understand/decisions.md has the reasons.
+# Map audits to their default benchmarks; docs/understand/decisions.md has the reasons.
 PUBLIC = {"sweep": "mmlu", "memory": "mmlu"}
 _CONTEXT = 16384  # tokens; the prompts of every audit fit into half of this context
-# These bytes of an 80 GB GPU are for weights. A fifth of the usable memory stays for the KV cache.
+# The bytes of an 80 GB GPU that weights may use. A fifth of the usable memory is left for the KV
+# cache.
 _WEIGHT_BYTES = 0.8 * 0.9 * 80e9
-# A base model gets this chat template.
+# This chat template is used for base models.
 _PLAIN = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
 _HUB_WORD = re.compile(r"hf:[^],\s]*")
 _NO_MODEL = ("", "none", "null")
@@ -62,14 +63,14 @@ def expand(words: Sequence[str], audit: str) -> tuple[list[str], list[str]]:
     Parameters
     ----------
     words : Sequence[str]
-        The words after the command.
+        The arguments after the command.
     audit : str
         The command. It decides the default benchmark.
 
     Returns
     -------
     words : list[str]
-        The words that Hydra composes.
+        The arguments that Hydra composes.
     notes : list[str]
         Lines that tell a person what was chosen.
 
@@ -109,7 +110,8 @@ def expand(words: Sequence[str], audit: str) -> tuple[list[str], list[str]]:
 
 
 def _expanded(word: str, given: Mapping[str, str], notes: list[str]) -> list[str]:
-    """Return the words that one word stands for. `given` has the values of all words by key."""
+    """Return the arguments that one short form stands for. `given` maps the key of each argument to
+    its value."""
     key, _, value = word.partition("=")
     if key == "endpoint":
         return [_endpoint(given, notes)]
@@ -131,7 +133,7 @@ def _expanded(word: str, given: Mapping[str, str], notes: list[str]) -> list[str
 
 
 def _exam(word: str, file: str, given: Mapping[str, str]) -> list[str]:
-    """Return the words of data=FILE."""
+    """Return the arguments of data=FILE."""
     if "benchmark" in given:
         raise ConfigError(
             f"{word} and benchmark={given['benchmark']} name two benchmarks. Expected one of them."
@@ -142,7 +144,7 @@ def _exam(word: str, file: str, given: Mapping[str, str]) -> list[str]:
 
 
 def _held_out_items(word: str, file: str, given: Mapping[str, str]) -> list[str]:
-    """Return the words of control_data=FILE."""
+    """Return the arguments of control_data=FILE."""
     if "control_benchmark" in given:
         raise ConfigError(
             f"{word} and control_benchmark={given['control_benchmark']} name two held-out sets. "
@@ -162,7 +164,7 @@ def _names(words: Sequence[str], keys: tuple[str, ...]) -> list[str]:
 
 
 def _changed(words: Sequence[str]) -> list[str]:
-    """Return the words without model.NAME.KEY=VALUE of derived references and judges.
+    """Return the arguments without model.NAME.KEY=VALUE of derived references and judges.
 
     The values are merged into the configuration of the model.
     """
@@ -188,7 +190,7 @@ def _changed(words: Sequence[str]) -> list[str]:
 
 @contextmanager
 def one_call() -> Iterator[None]:
-    """Forget the models that are described within the context.
+    """Forget the models that were described within the context when the context ends.
 
     The context is one call of the Python API. A later call must not find the models of this call.
     """
@@ -220,7 +222,7 @@ def note_local_models(words: Sequence[str]) -> None:
 
 
 def data_words(path: str) -> list[str]:
-    """Return the words that select a question file as the benchmark.
+    """Return the arguments that select a question file as the benchmark.
 
     >>> data_words("exam.csv")
     ['benchmark=mcq_file', 'benchmark.path="exam.csv"', 'benchmark.name=exam']
@@ -255,12 +257,12 @@ def hub_name(model_id: str) -> str:
     return safe_name(model_id)
 
 
-# The words edits=show and score=FILE need no model.
+# The arguments edits=show and score=FILE need no model.
 _NAME_A_MODEL = ("model", "endpoint", "edits", "score")
 
 
 def need_model(words: Sequence[str]) -> None:
-    """Raise ConfigError if the words name no model.
+    """Raise ConfigError if the arguments name no model.
 
     A word that needs no model, or an option of Hydra, is accepted too.
     """
@@ -311,7 +313,7 @@ def _served(name: str, given: Mapping[str, str], notes: list[str], role: str = "
     """Return the name of the configuration of a reference or judge."""
     model_id, at, url = name.partition("@")
     if at and "://" in url:
-        # The typed key is only sent to the server of endpoint=.
+        # The key in api_key_env is sent only to the server of endpoint=, never to another server.
         key_env: str | None = f"{safe_name(model_id).upper().replace('-', '_')}_API_KEY"
         if _origin(url) == _origin(given.get("endpoint", "")):
             key_env = given.get("api_key_env")
@@ -496,7 +498,7 @@ RELEASED = "released"  # fresh_after=released means the release date of the test
 
 
 def with_twin(words: Sequence[str]) -> list[str]:
-    """Return the words with a control benchmark in place of its short form.
+    """Return the arguments with a control benchmark in place of its short form.
 
     Raises ConfigError if the benchmark has no held-out twin, or no dates.
 
@@ -526,7 +528,7 @@ def with_twin(words: Sequence[str]) -> list[str]:
 
 
 def _split(words: Sequence[str], date: str) -> list[str]:
-    """Return words for the items up to a date as benchmark, and the later items as control."""
+    """Return arguments for the items up to a date as benchmark, and the later items as control."""
     if any(word.startswith(("control_benchmark", "control_data")) for word in words):
         raise ConfigError(
             f"{AFTER}{date} defines the control benchmark. Expected no control_benchmark=."

@@ -13,7 +13,7 @@ def register_alias(folder: Path, url: str) -> None:
     folder : Path
         The working copy.
     url : str
-        The URL that is shown instead of it.
+        The URL that is shown instead of the folder's path.
     """
     _urls[folder] = url
 

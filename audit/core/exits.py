@@ -46,11 +46,12 @@ def one_line(text: object) -> str:
 
 QUIET: ContextVar[bool] = ContextVar(
     "QUIET", default=False
-)  # True with `--quiet`: only results and errors
+)  # True with `--quiet`, which prints only results and errors
 
 
 def tell(text: object) -> None:
-    """Print a note on stderr, apart from the results. With `--quiet` nothing is printed."""
+    """Print a note on stderr, so that it is separate from the results on stdout. With `--quiet`
+    nothing is printed."""
     if not QUIET.get():
         print(lines(text), file=sys.stderr, flush=True)
 
@@ -182,9 +183,9 @@ def run_command(main: Callable[[], int | None]) -> NoReturn:
 
     Notes
     -----
-    Ctrl-C and SIGTERM end the command with a sentence, which the KeyboardInterrupt may hold. A
-    closed pipe ends it silently. Hydra jobs use this function too, since Hydra prints a traceback
-    for every exception.
+    Ctrl-C and SIGTERM end the command with a sentence, which may be the text of the
+    KeyboardInterrupt. A closed pipe ends it silently. Hydra jobs use this function too, since Hydra
+    prints a traceback for every exception.
     """
     heed_sigterm()
     try:

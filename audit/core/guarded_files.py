@@ -18,8 +18,8 @@ from typing import Any
 
 MAX_BYTES = 64 << 20
 MAX_DEPTH = 100  # deepest nesting of lists and objects in a JSON document
-# A document may have at most one list or object for each so many bytes of the limit. An empty Python
-# list takes 4 times as many bytes.
+# For each 16 bytes of its size limit, a document may have one list or object. An empty Python list
+# takes 4 times as many bytes of memory.
 _BYTES_A_VALUE = 16
 
 
@@ -80,7 +80,7 @@ def open_file(path: Path, *, follow: bool = False) -> Iterator[BufferedReader]:
     path : Path
         The file.
     follow : bool
-        Whether `path` may be a link, as for files that the user names.
+        True if `path` may be a link, which is allowed for files that the user names.
 
     Yields
     ------
@@ -133,7 +133,7 @@ def read_bytes(path: Path, limit: int = MAX_BYTES, *, follow: bool = False) -> b
     path : Path
         The file.
     limit : int
-        Most bytes.
+        Largest size of the file in bytes.
     follow : bool
         As in `open_file`.
 
@@ -194,7 +194,7 @@ def parse_json(data: bytes, limit: int = MAX_BYTES) -> Any:
     data : bytes
         The document.
     limit : int
-        Most bytes of a document, which also bound its lists and objects.
+        Largest size of a document in bytes. It also limits the number of lists and objects.
 
     Raises
     ------

@@ -7,7 +7,7 @@ DASH = "–"  # shown in place of a number that could not be computed
 
 
 def points(share: float) -> str:
-    """Return a share in points.
+    """Return a share (0-1) in percentage points.
 
     >>> points(0.051)
     '5.1 points'
@@ -17,7 +17,7 @@ def points(share: float) -> str:
 
 
 def signed_points(share: float | None) -> str:
-    """Return a share in points with its sign.
+    """Return a share (-1 to 1) in percentage points with its sign.
 
     >>> signed_points(0.042)
     '+4.2 points'
@@ -29,7 +29,7 @@ def signed_points(share: float | None) -> str:
 
 
 def with_interval(estimate: float | None, low: float | None, high: float | None) -> str:
-    """Return an estimate with its interval in points.
+    """Return an estimate with its interval in percentage points.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def with_interval(estimate: float | None, low: float | None, high: float | None)
 
 
 def drop_points(value: float | None) -> str:
-    """Return a drop in points, without a sign.
+    """Return a drop (a share) in percentage points, without a sign.
 
     >>> drop_points(0.057), drop_points(-0.042)
     ('5.7 points', 'none (4.2 points up)')
@@ -66,7 +66,7 @@ def drop_points(value: float | None) -> str:
 
 
 def interval(low: float, high: float) -> str:
-    """Return an interval in points.
+    """Return an interval in percentage points.
 
     Parameters
     ----------
@@ -87,14 +87,14 @@ def interval(low: float, high: float) -> str:
 
 
 def percent(share: float | None, *, whole: bool = True) -> str:
-    """Return a share in per cent.
+    """Return a share as a percentage.
 
     Parameters
     ----------
     share : float or None
-        0-1.
+        A share between 0 and 1.
     whole : bool
-        Whether a decimal of 0 is left out. Columns of numbers keep this decimal.
+        True leaves out a decimal of 0. Columns of numbers keep this decimal.
 
     Returns
     -------
@@ -130,7 +130,7 @@ def pvalue(p: float | None) -> str:
 
 
 def scaled(x: float, low: float, high: float) -> str:
-    """Return a number with the decimals that its interval justifies.
+    """Return a number with as many decimals as the width of its interval justifies.
 
     Parameters
     ----------

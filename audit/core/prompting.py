@@ -210,7 +210,7 @@ def letters_of(n_options: int) -> tuple[str, ...]:
     Raises
     ------
     BenchmarkError
-        If there are fewer or more options.
+        If there are fewer than 2 or more than 26 options.
     """
     if not 2 <= n_options <= MAX_OPTIONS:
         raise BenchmarkError(
@@ -367,7 +367,7 @@ def strip_thinking(text: str) -> Visible:
     Visible(text='', closed=False)
     """
     if "<" not in text and "[" not in text and not text.startswith("analysis"):
-        return Visible(text.strip(), True)  # most messages have no mark of thinking
+        return Visible(text.strip(), True)  # Most messages contain no mark of thinking.
     text, closed = _strip_channels(text)
     kept: list[str] = []
     start, thinking = 0, False
@@ -392,8 +392,8 @@ def _strip_channels(text: str) -> tuple[str, bool]:
     analysis = _ANY_CHANNEL.search(text)
     if analysis is not None:
         return text[: analysis.start()], False
-    # Decoded without special tokens, "<|channel|>analysis<|message|>..<|channel|>final<|message|>B"
-    # reads like this.
+    # Without its special tokens, "<|channel|>analysis<|message|>..<|channel|>final<|message|>B"
+    # becomes "analysis..assistantfinalB" or a similar text.
     if text.startswith("analysis") and "assistantfinal" in text:
         return text.rpartition("assistantfinal")[2], True
     return text, True

@@ -1,5 +1,5 @@
-"""Define the records that the stages exchange. Dicts appear only at the Arrow edge
-(`audit.shards`).
+"""Define the records that the stages exchange. Dicts are used only where Arrow files are read or
+written (`audit.shards`).
 
 The stages are: Item -> Presentation -> GenerationRequest --engine--> Generation --scoring--> Answer
 -> one row of a shard. No record depends on an audit: an arm is a name, and a level is a number.
@@ -14,11 +14,11 @@ from enum import StrEnum
 from itertools import chain
 from typing import Any
 
-ANSWER_ROLE = "worker"  # the model that answers
+ANSWER_ROLE = "worker"  # The role of the model that answers.
 
 # The field of exported tasks that holds the item's id. Imported results are matched by it.
 ITEM_ID = "audit_id"
-# Arms whose level 0 asks an item as published.
+# In these arms, level 0 shows an item as it was published.
 AS_PUBLISHED = (
     "direct",
     "original",
@@ -31,12 +31,15 @@ NO_OPTION = -1  # value of `gold` for an item without options
 class Reading(StrEnum):
     """Name the ways to read an answer from a reply."""
 
-    LETTER = "letter"  # generated text -> option letter
-    LETTER_LOGPROB = "letter_logprob"  # the logprobs of the letters as next token, at any rank
-    OPTION_TEXT = "option_text"  # log-likelihood of each option's text
-    NUMBER = "number"  # generated text -> a number; for benchmarks whose items have a target and no options
-    CODE = "code"  # generated text -> a function, which is run against the problem's tests in a sandbox
-    # the reply itself is the result (a rewording, a vote): no answer is read or scored
+    LETTER = "letter"  # The option letter is read from the generated text.
+    # The logprobs of the letters as next token are compared, whatever their rank.
+    LETTER_LOGPROB = "letter_logprob"
+    OPTION_TEXT = "option_text"  # The log-likelihoods of the options' texts are compared.
+    # A number is read from the generated text, for items with a target and no options.
+    NUMBER = "number"
+    # A function is read from the generated text. The tests of the problem run it in a sandbox.
+    CODE = "code"
+    # The reply itself is the result, such as a rewording or a vote. No answer is read or scored.
     TEXT = "text"
 
 
@@ -45,7 +48,7 @@ class FinishReason(StrEnum):
 
     STOP = "stop"
     LENGTH = "length"  # The reply was cut off at max_tokens. It is not a wrong answer.
-    SCORED = "scored"  # nothing was generated; options were scored
+    SCORED = "scored"  # The likelihoods of options were read, and nothing was generated.
     ERROR = "error"
 
 
@@ -294,7 +297,7 @@ class Ask:
     max_tokens: int = 1
 
 
-@dataclass(frozen=True)  # There are no slots, since objects with __dict__ are pickled faster.
+@dataclass(frozen=True)  # The class has no slots, since objects with __dict__ are pickled faster.
 class GenerationRequest:
     """Hold one call to an engine: a user message, after a `system` message if there is one.
 
@@ -381,7 +384,7 @@ class Generation:
         The total logprob (nats) of each continuation, letter or piece. None if an endpoint does not
         return it, or a piece has no token.
     option_tokens : tuple of int
-        The number of tokens of each.
+        The number of tokens of each continuation, letter or piece.
     request_sha256 : str
         The hash of the model's input (`engines.port.request_sha256`).
     backend : str

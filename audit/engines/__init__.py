@@ -1,3 +1,3 @@
-"""Answer requests: the engine port and its adapters. They use vLLM and HTTP, but neither Ray nor
-any audit.
+"""Define the interface for answering requests (the engine port) and its implementations (adapters).
+The package uses vLLM and HTTP, but neither Ray nor the code of any audit.
 """

@@ -19,10 +19,10 @@ WEIGHED = ("vllm", "masked_lm")  # these engines load weights themselves
 LIKELIHOODS = ("vllm", "scripted")  # these engines return the likelihood of any option
 EXECUTORS = ("mp", "ray")
 
-# This configuration decides these vLLM arguments; the text names the setting to use (`{m}`
-# is model.<name>). In `engine_args` they would bypass checks, reservations, pins and records: GPUs
-# are reserved for `tensor_parallel_size`, rows carry `revision`, and a token would be in the
-# manifest.
+# A separate setting exists for each of these vLLM arguments. The text names the setting to use
+# (`{m}` is model.<name>). An argument in `engine_args` would bypass the checks of the setting. For
+# example, GPUs are reserved for `tensor_parallel_size`, every row records `revision`, and an access
+# token would be written into the manifest.
 _GPUS = "{m}.tensor_parallel_size=<GPUs> within a node"
 _STAGES = "{m}.pipeline_parallel_size=<stages> and {m}.executor=ray, which may be on several nodes"
 _WEIGHTS = "{m}.path=<hub id or local folder>, whose tokenizer and configuration are used"
@@ -56,24 +56,28 @@ class SamplingConfig:
 
 @dataclass
 class ScriptedConfig:
-    """Configure the scripted engine, whose answers are right with a fixed probability per arm.
+    """Configure the scripted engine, whose answers are right with a fixed probability for each arm
+    (condition).
 
     The scripted engine is for tests and for measuring the program.
     """
 
-    # Accuracy by arm; 0.5 for an arm that is not listed.
+    # This maps an arm (condition) to its accuracy. An arm that is not listed has accuracy 0.5.
     accuracy: dict[str, float] = field(default_factory=dict)
-    # Change of the accuracy by arm, added for every level after the first.
+    # This maps an arm to a change of its accuracy, which is added once for every level after the
+    # first.
     gain_per_level: dict[str, float] = field(default_factory=dict)
-    # Reply by label: echo, noise, or the text of the reply.
+    # This maps a request's label to its reply: echo, noise, or the text of the reply.
     replies: dict[str, str] = field(default_factory=dict)
     parse_failures: float = 0.0  # share of worker replies without an answer
-    # Nats by label, added to the logprob of each word of a given text.
+    # This maps a request's label to the nats that are added to the logprob of each word of a given
+    # text.
     likelihood: dict[str, float] = field(default_factory=dict)
     latency_s: float = 0.0
     load_s: float = 0.0
     fail_to_load: bool = False
-    # Reserve tensor_parallel_size GPUs as vLLM would, to test a cluster's placement and autoscaler.
+    # If true, reserve tensor_parallel_size GPUs as vLLM would, to test a cluster's placement and
+    # autoscaler.
     on_gpu: bool = False
 
 
@@ -83,23 +87,26 @@ class ModelConfig:
 
     name: str = ""
     engine: str = "vllm"
-    path: str = ""  # hub id, local folder, or package:<name> (a GGUF shipped in a Python package)
+    # A hub id, a local folder, or package:<name> for a GGUF file in a Python package.
+    path: str = ""
     revision: str | None = None
     reading: str = "letter"
     option_normalisation: str = "token"
     released: str | None = (
-        None  # release date (2024, 2024-07 or 2024-07-23); nothing newer was in the training data
+        None  # release date (2024, 2024-07 or 2024-07-23); the training data contain nothing newer
     )
-    family: str | None = None  # models of one maker that are trained alike, such as qwen
-    tensor_parallel_size: int = 1  # GPUs that share each layer; they should be on one node
+    family: str | None = None  # name of a group of models that one maker trains alike, such as qwen
+    # Number of GPUs that share each layer; these GPUs should be on one node.
+    tensor_parallel_size: int = 1
     pipeline_parallel_size: int = (
-        1  # stages of layers, which may be on several nodes (executor=ray)
+        1  # number of pipeline stages, which may be on several nodes (executor=ray)
     )
     executor: str = "mp"  # mp: the model's GPUs are on one node; ray: they may be spread over nodes
     # Share of one GPU for each replica; below 1, several small engines share a GPU.
     gpu_share: float = 1.0
     accelerator_type: str | None = None  # Ray's name of the GPU type, such as H100
-    # without GPUs: true allows CPUs, false refuses them, null allows them up to 4 GB of weights
+    # on machines without GPUs: true allows CPUs, false refuses CPUs, null allows up to 4 GB of
+    # weights
     on_cpus: bool | None = None
     replicas: int = 1
     dtype: str = "auto"
@@ -107,19 +114,22 @@ class ModelConfig:
     gpu_memory_utilization: float = 0.9
     max_num_seqs: int = 256
     trust_remote_code: bool = False
-    # True: vLLM gives the same answer in every batch, on GPUs that support it.
+    # If true, vLLM gives the same answer whatever else is in the batch. Not every GPU supports
+    # this.
     batch_invariant: bool = False
     chat_template_kwargs: dict[str, Any] = field(default_factory=dict)
-    protocol: str | None = None  # prompts that suit this model better than the run's protocol
-    # `preparing` limits the calls before the answer, if an audit makes some.
+    # Name of a protocol (set of prompts) for this model, in place of the run's protocol.
+    protocol: str | None = None
+    # `preparing` has the limits of calls before the answer, if an audit makes such calls.
     preparing: SamplingConfig = field(
         default_factory=lambda: SamplingConfig(max_tokens=512, temperature=0.7, top_p=0.95)
     )
     worker: SamplingConfig = field(default_factory=lambda: SamplingConfig(max_tokens=16))
-    # Limits of replies with worked-out answers (reading=number).
+    # This has the limits of replies that work out an answer step by step (reading=number).
     solver: SamplingConfig = field(default_factory=SamplingConfig)
     engine_args: dict[str, Any] = field(default_factory=dict)
-    engine_metrics: bool = False  # true: vLLM's own metrics go to Ray's exporter as ray_vllm_*
+    # If true, Ray's exporter also exports vLLM's metrics, as ray_vllm_*.
+    engine_metrics: bool = False
     cpu_kv_cache_gib: int = 2
     load_timeout_s: int = 3600
     max_restarts: int = 1
@@ -129,13 +139,13 @@ class ModelConfig:
     send_seed: bool = (
         True  # false for endpoints that refuse a seed; the run is then not reproducible
     )
-    # Merged into every request to an endpoint.
+    # These fields are merged into every request to an endpoint.
     extra_body: dict[str, Any] = field(default_factory=dict)
     scripted: ScriptedConfig = field(default_factory=ScriptedConfig)
 
     @property
     def gpus(self) -> float:
-        """Return the GPUs of one replica."""
+        """Return the number of GPUs that one replica uses."""
         return self.tensor_parallel_size * self.pipeline_parallel_size * self.gpu_share
 
 
@@ -147,9 +157,9 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
     name : str
         The model's key in the configuration.
     model : ModelConfig
-        Its settings.
+        The model's settings.
     reading : Reading
-        How its answers are read.
+        How the model's answers are read.
 
     Raises
     ------
@@ -168,7 +178,8 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
         )
     if model.batch_invariant and model.engine != "vllm":
         raise ConfigError(
-            f"batch_invariant of model {name} is true with engine={model.engine}. Expected engine=vllm, which has it."
+            f"batch_invariant of model {name} is true with engine={model.engine}. Expected "
+            "engine=vllm, the only engine with this mode."
         )
     if model.engine in WEIGHED and not model.path:
         raise ConfigError(
@@ -206,6 +217,7 @@ def _check_engine_args(name: str, model: ModelConfig) -> None:
         copies = "{m}.replicas=<engines>" if key.startswith("data_parallel_") else None
         if instead := DECIDED_ENGINE_ARGS.get(key, copies):
             raise ConfigError(
-                f"engine_args of model {name} may not hold {key}: it is decided by the model's configuration. "
+                f"engine_args of model {name} may not hold {key}, which the model's configuration "
+                "decides. "
                 f"Set {instead.format(m=f'model.{name}')} instead."
             )

@@ -10,9 +10,8 @@ from audit.engines.weights import SEAL, WEIGHT_FILES, folder_sha256
 
 
 def convert(source: Path, target: Path) -> None:
-    """Write config, weights and tokenizer into a folder next to `target`, then rename this folder.
-
-    So a half-written folder is never loaded.
+    """Write config, weights and tokenizer into a folder next to `target`, then rename this folder
+    to `target`. A half-written folder is therefore never loaded.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig

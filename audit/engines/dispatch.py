@@ -1,13 +1,14 @@
-"""Choose an endpoint for each request by weights, concurrency limits, outages and affinity, without
-I/O.
+"""Choose an endpoint for each request by weights, concurrency limits, outages and affinity. This
+module does no I/O.
 
 An endpoint is ready if it has a free slot, is in service, is not pausing (Retry-After), and its
 limits of requests and tokens a minute allow another request (`pace`).
 
-Smooth weighted round robin chooses among ready endpoints. Each affinity has a home endpoint
-(weighted rendezvous hashing). The home is preferred, unless it would get more than
-`AFFINITY_SLACK_PICKS` requests beyond its share. So a server-side prefix cache receives the
-requests of one question together.
+Smooth weighted round robin chooses among ready endpoints. An affinity is a text that related
+requests have in common, such as the requests of one question. Weighted rendezvous hashing gives
+each affinity one preferred endpoint, its home. The home is chosen unless it would get more than
+`AFFINITY_SLACK_PICKS` requests beyond its share. The requests of one question therefore reach the
+same server, whose prefix cache can serve them.
 
 After `failures` failures in a row an endpoint is out of service. After each `cooldown_s` one
 request probes the endpoint: an answer puts it back into service, a failure starts the next
@@ -28,14 +29,16 @@ from audit.engines.openai_config import CircuitConfig
 from audit.engines.pace import Pace
 
 AFFINITY_SLACK_PICKS = 8.0
-# A free endpoint searches this many waiting requests for one of its home affinities. The bound
-# limits the work of one decision.
+# When an endpoint is free, this many waiting requests are searched for one whose affinity has its
+# home there. The bound limits the work of one decision.
 AFFINITY_WINDOW = 64
 
 
 @dataclass(eq=False)
 class Slot:
-    """Hold the dispatcher's state of one endpoint. Times are on the dispatcher's clock."""
+    """Hold what the dispatcher knows about one endpoint. All times are readings of the dispatcher's
+    clock.
+    """
 
     name: str
     weight: float
@@ -48,7 +51,7 @@ class Slot:
     probe_at: float | None = (
         None  # time from which one request may probe the endpoint; set while it is out of service
     )
-    probing: bool = False  # whether a probe is in progress
+    probing: bool = False  # whether a probe (a single test request) is in progress
     pace: Pace = field(default_factory=Pace)
 
     @property
@@ -57,8 +60,8 @@ class Slot:
         return self.probe_at is None
 
     def ready(self, now: float) -> bool:
-        """Return whether a request may be sent now. If the endpoint is out of service, this request
-        is the probe.
+        """Return whether a request may be sent now. If the endpoint is out of service, that request
+        is the probe (the single test request).
         """
         open_to_one = self.probe_at is None or (now >= self.probe_at and not self.probing)
         paused = max(self.paused_until, self.pace.at()) > now
@@ -71,8 +74,9 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Hold a request's right to call an endpoint; `probe` if it tests an endpoint out of
-    service."""
+    """Hold a request's right to call an endpoint. `probe` is true if the request tests an endpoint
+    that is out of service.
+    """
 
     slot: Slot
     probe: bool
@@ -88,8 +92,8 @@ class _Waiter:
 
 @dataclass
 class Dispatcher:
-    """Give leases to requests. Each `acquire` is followed by one `answered`, `failed` or
-    `abandoned`.
+    """Give leases to requests. After each `acquire` the caller calls exactly one of `answered`,
+    `failed` and `abandoned`.
     """
 
     slots: Sequence[Slot]
@@ -107,7 +111,7 @@ class Dispatcher:
         avoid : Slot or None
             An endpoint that is not used while another endpoint is in service.
         tokens : int
-            The tokens that the request may use, for endpoints with a token limit.
+            The largest number of tokens that the request may use, for endpoints with a token limit.
 
         Returns
         -------
@@ -129,7 +133,7 @@ class Dispatcher:
             raise  # the future is cancelled, so `_match` removes the waiter
 
     def answered(self, lease: Lease, pause_s: float = 0.0) -> bool:
-        """Release a lease after a reply, even one that refuses the request.
+        """Release a lease after a reply, even if the reply refuses the request.
 
         Parameters
         ----------
@@ -142,7 +146,7 @@ class Dispatcher:
         -------
         bool
             True if the reply put the endpoint back into service. A late reply to an older request
-            does this, too.
+            can do this, too.
         """
         slot = lease.slot
         came_back = not slot.in_service
@@ -175,13 +179,17 @@ class Dispatcher:
         return went_out
 
     def abandoned(self, lease: Lease) -> None:
-        """Release a lease whose call was cancelled. Another probe may be sent at once."""
+        """Release a lease whose call was cancelled. If the call was a probe, another probe may be
+        sent at once.
+        """
         if lease.probe and lease.slot.probing:
             lease.slot.probe_at, lease.slot.probing = self.clock(), False
         self._free(lease)
 
     def other_in_service(self, slot: Slot) -> bool:
-        """Return whether another endpoint could take a retry soon."""
+        """Return whether an endpoint other than the given one is in service, so that it could soon
+        take a retry.
+        """
         now = self.clock()
         return any(s is not slot and s.in_service and s.paused_until <= now for s in self.slots)
 
@@ -204,8 +212,9 @@ class Dispatcher:
         self._match()
 
     def _match(self) -> None:
-        """Give leases until no waiting request can be served; then set a timer for the next ready
-        endpoint."""
+        """Give leases until no waiting request can be served. Then set a timer for the time when
+        the next endpoint becomes ready.
+        """
         # The clock is read only once. With two readings, an endpoint that becomes ready between
         # them is missed.
         now = self.clock()
@@ -258,10 +267,11 @@ class Dispatcher:
     def _share(
         self, waiter: _Waiter, options: list[Slot], ready: list[Slot], window: list[_Waiter]
     ) -> tuple[_Waiter, Slot]:
-        """Choose the waiter's home, unless this endpoint is too far ahead of its share.
+        """Choose the home endpoint of the first waiting request, unless the home is too far ahead
+        of its share.
 
-        Otherwise choose the endpoint that is most behind its share. If a waiter has its home there,
-        choose this waiter.
+        Otherwise choose the endpoint that is most behind its share. If the home of some waiting
+        request is this endpoint, choose that waiting request.
         """
         chosen = self._home(waiter)
         if chosen not in options or chosen.credit <= -AFFINITY_SLACK_PICKS:
@@ -284,7 +294,7 @@ class Dispatcher:
     def _home(self, waiter: _Waiter) -> Slot:
         """Return the endpoint in service that this affinity hashes to.
 
-        If an endpoint is out of service, only its own affinities move.
+        If an endpoint goes out of service, only the affinities that hashed to it get another home.
         """
         alive = [s for s in self.slots if s.in_service] or self.slots
         return min(alive, key=lambda s: _rendezvous_cost(s.name, waiter.affinity, s.weight))
@@ -302,7 +312,7 @@ class Dispatcher:
             self._timer = asyncio.get_running_loop().call_later(delay + 0.001, self._match)
 
 
-# The hashes are cached, since every sent request searches all waiting requests.
+# The hashes are cached, since all waiting requests are searched for every request that is sent.
 @lru_cache(maxsize=1 << 14)
 def _rendezvous_cost(name: str, affinity: str, weight: float) -> float:
     digest = hashlib.blake2b(

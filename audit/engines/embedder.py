@@ -1,8 +1,8 @@
-"""Embed sentences: a port with two adapters (transformers on CPUs, vLLM's pooling on GPUs).
+"""Embed sentences with one of two implementations (transformers on CPUs, vLLM's pooling on GPUs).
 
 An embedding is the mean of the last hidden states over a text's own tokens (padding is masked),
-scaled to length 1 (Reimers and Gurevych 2019, section 3). A text longer than the model's limit is
-an error row, and is never cut.
+scaled to length 1 (Reimers and Gurevych 2019, section 3). A text that is longer than the model's
+limit gets an error instead of an embedding, and is never cut.
 """
 
 import json
@@ -60,12 +60,11 @@ def cosine_distance(a: Embedding, b: Embedding) -> float | None:
 
 
 class Embedder:
-    """Embed texts in their order. `name` and `revision` identify the model in files that are made
-    with it.
-    """
+    """Embed texts. `name` and `revision` identify the model in the files that are made with it."""
 
     def __init__(self, folder: ModelFolder) -> None:
-        check_mean_pooling(folder.path)  # before transformers is imported, which takes seconds
+        # Checked before transformers is imported, since the import takes seconds.
+        check_mean_pooling(folder.path)
         from transformers import AutoTokenizer
         from transformers.utils.logging import disable_progress_bar
 
@@ -75,18 +74,18 @@ class Embedder:
         self._tokenizer = AutoTokenizer.from_pretrained(folder.path)
 
     def embed(self, texts: Sequence[str]) -> list[Embedding]:
-        """Embed texts, and return one row for each text.
+        """Embed texts, and return one `Embedding` for each text.
 
         Parameters
         ----------
         texts : sequence of str
-            Any texts.
+            The texts to embed.
 
         Returns
         -------
         list of Embedding
-            In the order of the texts. An empty or over-long text is an error row and affects no
-            other row.
+            The embeddings, in the order of the texts. An empty or over-long text gets an
+            `Embedding` with an error, and does not affect the other texts.
         """
         ids_of = (
             self._tokenizer(list(texts), truncation=False, padding=False)["input_ids"]
@@ -138,7 +137,8 @@ class TransformersEmbedder(Embedder):
 class Pooling:
     """Embed with vLLM's pooling runner on GPUs.
 
-    On a busy CPU vLLM takes minutes to load, while transformers takes seconds.
+    vLLM is not used on CPUs: on a busy CPU vLLM takes minutes to load, while transformers takes
+    seconds.
     """
 
     def start(
@@ -155,11 +155,11 @@ class Pooling:
         folder : ModelFolder
             The model's files.
         label : str
-            The part of the configuration that names the adapter, for messages.
+            The name of the setting that chooses the adapter, for messages.
         engine_args : mapping
             Arguments of vLLM's LLM.
         pool : str or None
-            The method of pooling; None uses the model's own.
+            The method of pooling; None uses the method that the model's files name.
 
         Raises
         ------
@@ -173,8 +173,9 @@ class Pooling:
             raise EngineLoadError(
                 f"{label} adapter vllm needs vLLM. Use {label}.adapter=transformers."
             ) from error
-        # An encoder has no cache, so vLLM only checks that this share of the memory is free. vLLM
-        # refuses its default (.92), and half of it, if another program uses the GPU.
+        # An encoder has no KV cache, so vLLM only checks that this share of the GPU's memory is
+        # free. If another program uses the GPU, the default share (.92) and half of the default are
+        # not free, and vLLM would not start.
         arguments = {"dtype": "float32", "gpu_memory_utilization": 0.1, **engine_args}
         if pool is not None:
             arguments["pooler_config"] = PoolerConfig(seq_pooling_type=pool)
@@ -192,8 +193,8 @@ class VllmEmbedder(Pooling, Embedder):
 
     def __init__(self, folder: ModelFolder, **engine_args: Any) -> None:
         super().__init__(folder)
-        # If a folder does not name the pooling, vLLM takes a BERT's first token. So the mean is
-        # requested.
+        # If a folder does not name the pooling, vLLM uses a BERT model's first token. Therefore the
+        # mean over all tokens is requested explicitly.
         self.start(folder, "embedder", engine_args, pool="MEAN")
 
     def _vectors(self, batch: list[list[int]]) -> Iterator[Vector]:
@@ -231,8 +232,8 @@ def load_embedder(
 
 
 def by_length(tokens: Mapping[int, int], size: int) -> Iterator[list[int]]:
-    """Yield batches of text numbers. Texts of similar length share a batch, so there is little
-    padding.
+    """Yield batches of text numbers. Texts of similar length share a batch, so that little padding
+    is needed.
 
     Parameters
     ----------
@@ -244,7 +245,7 @@ def by_length(tokens: Mapping[int, int], size: int) -> Iterator[list[int]]:
     Yields
     ------
     list of int
-        The numbers of one batch.
+        The numbers of the texts in one batch.
     """
     order = sorted(tokens, key=lambda i: tokens[i])
     yield from (order[start : start + size] for start in range(0, len(order), size))
@@ -261,7 +262,7 @@ def read_max_tokens(folder: Path) -> int:
     Returns
     -------
     int
-        The limit; the first file takes precedence.
+        The limit. If both files state a limit, sentence_bert_config.json takes precedence.
 
     Raises
     ------
@@ -277,17 +278,21 @@ def read_max_tokens(folder: Path) -> int:
         if isinstance(value, int):
             return value
     raise EngineLoadError(
-        f"{folder} does not say how many tokens its model holds (max_position_embeddings)."
+        f"{folder} does not state the model's largest number of tokens. Expected "
+        "max_position_embeddings in config.json."
     )
 
 
 def check_mean_pooling(folder: Path) -> None:
-    """Raise EngineLoadError if a sentence model was trained with another pooling than the mean."""
+    """Raise EngineLoadError if a sentence model was trained with a pooling other than the mean over
+    tokens.
+    """
     path = folder / "1_Pooling" / "config.json"
     modes = json.loads(path.read_text()) if path.is_file() else {"pooling_mode_mean_tokens": True}
     active = [key for key, on in modes.items() if on is True]
     others = sorted(key for key in active if key.startswith("pooling_mode"))
     if others != ["pooling_mode_mean_tokens"]:
         raise EngineLoadError(
-            f"{folder} pools by {', '.join(others) or 'nothing'}; only the mean over tokens is done."
+            f"{folder} pools by {', '.join(others) or 'nothing'}. Expected a model that pools by "
+            "the mean over tokens."
         )

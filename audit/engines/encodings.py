@@ -1,4 +1,6 @@
-"""Decode the parts of a text that may hold a key in an encoding, or in one encoding of another."""
+"""Decode the parts of a text that may contain an encoded API key, including a key that was encoded
+more than once.
+"""
 
 import base64
 import binascii
@@ -7,25 +9,28 @@ import re
 from collections.abc import Callable, Iterator
 from urllib.parse import unquote
 
-_SHORTEST = 11  # characters of a key of eight in base64, less "="
-# A run ends where neither a character of an encoding nor an escape stands.
+_SHORTEST = 11  # number of base64 characters, without "=", of a key of eight characters
+# A run is a stretch of text that consists only of escapes and of characters that encodings use.
 _ESCAPE = r"%[0-9A-Fa-f]{2}|\\{1,8}(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[0-7]{3})|&(?:#x?[0-9A-Fa-f]{1,6}|[A-Za-z]{2,8});"
 _ESCAPES = re.compile(rf"(?:{_ESCAPE}|[A-Za-z0-9+/=._~:@!$*-])+")
 _ONE_ESCAPE = re.compile(_ESCAPE)
 _BACKSLASHED = re.compile(r"\\{1,8}(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|([0-7]{3}))")
-_LINE_END = r"[ \t]*(?:[\r\n]|\\r|\\n|%0[AaDd])+[ \t]*"  # mail breaks base64 into lines
+_LINE_END = r"[ \t]*(?:[\r\n]|\\r|\\n|%0[AaDd])+[ \t]*"  # e-mail programs break base64 into lines
 _BASE64 = re.compile(rf"[A-Za-z0-9+/_-]{{{_SHORTEST},}}(?:{_LINE_END}[A-Za-z0-9+/_-]+)*", re.ASCII)
-_WORD = re.compile(r"[A-Z]?[a-z]+[A-Z]?")  # base64 of readable characters has more capitals
+# A word, which is not base64: base64 of readable text has more capital letters.
+_WORD = re.compile(r"[A-Z]?[a-z]+[A-Z]?")
 _BASE32 = re.compile(r"[A-Z2-7]{13,}")
 
 
 def _row(number: str, apart: str) -> str:
-    """Return the pattern of eight or more numbers with so many signs between them."""
+    """Return the pattern of eight or more numbers. `apart` is the regex quantifier of the signs
+    between two numbers.
+    """
     return f"(?:{number}[^A-Za-z0-9]{apart}){{7,}}{number}"
 
 
-# Characters as numbers: pattern of a number, its base, and the digits of each (0: as many as
-# stand together).
+# Each entry describes one way to write characters as numbers. It holds the pattern of a row of
+# numbers, their base, and the number of digits of each number (0 if the number of digits varies).
 _NUMBERS = (
     (re.compile(_row("(?:u00|0?x)?[0-9A-Fa-f]{2}", "{0,4}")), 16, 2),
     (re.compile(_row("[0-7]{3}", "{0,4}")), 8, 3),
@@ -36,9 +41,9 @@ _STANDARD = str.maketrans("-_", "+/")
 _NUMBER_PREFIX = re.compile(r"u00|0?x")
 _READABLE = re.compile(
     r"[\x20-\x7e]{6,}"
-)  # what is not a key or its encoding rarely decodes to this
+)  # a part that is neither a key nor an encoded key rarely decodes to readable text
 
-Part = tuple[int, int, str]  # start and end in the text, and what stands there decoded
+Part = tuple[int, int, str]  # start and end in the text, and the decoded text of this part
 
 
 def decoded_parts(text: str) -> Iterator[Part]:
@@ -47,7 +52,7 @@ def decoded_parts(text: str) -> Iterator[Part]:
     Parameters
     ----------
     text : str
-        Any text.
+        The text to search.
 
     Yields
     ------
@@ -83,7 +88,7 @@ def _decoded(
 
 
 def _unescaped(run: str) -> str:
-    """Return a run without one layer of each kind of escape."""
+    """Return a run in which each kind of escape (URL, backslash, HTML) is decoded once."""
     return html.unescape(_BACKSLASHED.sub(_character, unquote(run)))
 
 
@@ -93,7 +98,9 @@ def _character(escape: re.Match[str]) -> str:
 
 
 def _from_base64(run: str) -> Iterator[str]:
-    """Yield what a run decodes to from each of its first four characters on."""
+    """Yield the texts that a run decodes to if the encoding begins at its first, second, third or
+    fourth character.
+    """
     if _WORD.fullmatch(run):
         return
     letters = re.sub(_LINE_END, "", run).translate(_STANDARD)
@@ -107,12 +114,14 @@ def _from_base32(run: str) -> Iterator[str]:
 
 
 def _bytes_of(decode: Callable[[str], bytes], letters: str, group: int) -> Iterator[str]:
-    """Yield what the whole groups of letters decode to, and with what is left of a last one."""
+    """Yield the decoded letters, once with the incomplete last group of letters and once without
+    this group.
+    """
     whole = len(letters) // group * group
     for cut in (letters[whole:], ""):
         try:
             data = decode(letters[:whole] + cut + "=" * (-len(cut) % group))
-        except binascii.Error:  # the last group is not complete
+        except binascii.Error:  # the incomplete last group cannot be decoded
             continue
         yield data.decode("latin-1")
         return

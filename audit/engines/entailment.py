@@ -1,4 +1,6 @@
-"""Estimate whether one text entails another: a port for NLI classifiers with two adapters."""
+"""Estimate whether one text entails another, by an NLI classifier that runs on transformers or
+vLLM.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -43,8 +45,8 @@ class Entailment:
         Returns
         -------
         list of float or None
-            The probabilities, in the order of the pairs. The value of a pair longer than the
-            model's limit is None; no pair is cut.
+            The probabilities, in the order of the pairs. The value is None for a pair that is
+            longer than the model's limit, since pairs are never cut.
         """
         probabilities: list[float | None] = [None] * len(pairs)
         tokens = [self._tokenizer(*pair, truncation=False) for pair in pairs]
@@ -61,8 +63,8 @@ class Entailment:
         return probabilities
 
     def _logits(self, batch: list[Mapping[str, list[int]]]) -> FloatArray:
-        """Return the logits (pairs, labels) of pairs, which are given as token ids, with token
-        types if the model has them.
+        """Return the logits as an array of shape (pairs, labels). The pairs are given as token ids,
+        with token types if the model has token types.
         """
         raise NotImplementedError
 

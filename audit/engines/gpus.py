@@ -4,7 +4,7 @@ import shutil
 import subprocess
 
 _QUERY = ("--query-gpu=memory.total", "--format=csv,noheader,nounits")
-# time limit in seconds; a driver without persistence mode takes some seconds for each GPU
+# time limit in seconds, since a driver without persistence mode takes some seconds for each GPU
 _ANSWER_S = 20.0
 
 
@@ -23,7 +23,8 @@ def gpu_memory_here() -> list[int]:
 
 
 def memory_of(report: str) -> list[int]:
-    r"""Return the bytes of each line of nvidia-smi's report in MiB; [] for another format.
+    r"""Convert each line of nvidia-smi's report from MiB to bytes; [] if the report has another
+    format.
 
     >>> memory_of("143771\n143771\n")
     [150754820096, 150754820096]

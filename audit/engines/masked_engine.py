@@ -1,7 +1,8 @@
 """Compare two sentences by a masked language model, such as BERT, with transformers.
 
-The engine serves one kind of request: two continuations without a prompt. The `option_logprobs` are
-the pseudo-log-likelihoods of the tokens that the two sentences share (`audit.scoring.pll`).
+The engine serves only requests with two continuations and no prompt. The `option_logprobs` of a
+reply are, for each sentence, the pseudo-log-likelihood of the tokens that the two sentences share
+(`audit.scoring.pll`).
 """
 
 import asyncio
@@ -41,7 +42,7 @@ class MaskedEngine:
         self._max_tokens = 0
 
     async def start(self) -> None:
-        """Load the model. Raises EngineLoadError if it is not a masked language model."""
+        """Load the model. Raises EngineLoadError if the model is not a masked language model."""
         await asyncio.to_thread(self._load)
 
     def _load(self) -> None:
@@ -63,7 +64,8 @@ class MaskedEngine:
             ) from error
         if self._tokenizer.mask_token_id is None:
             raise EngineLoadError(
-                f"The tokenizer of {self._config.name} has no mask token. Expected that of a masked language model."
+                f"The tokenizer of {self._config.name} has no mask token. Expected the tokenizer "
+                "of a masked language model."
             )
         device = "cuda" if torch.cuda.is_available() else "cpu"
         model = loaded.to(device).eval()
@@ -141,11 +143,11 @@ def pair_scores(
     Returns
     -------
     tuple of float
-        Totals in nats.
+        For each sequence, the sum of the log-probabilities of the shared tokens, in nats.
 
     Notes
     -----
-    Each shared token is masked alone, with all other tokens visible (Nangia et al. 2020,
+    Each shared token is masked in turn, while all other tokens stay visible (Nangia et al. 2020,
     metric.py).
     """
     totals = [0.0, 0.0]

@@ -1,4 +1,5 @@
-"""Estimate the memory that an engine needs: its weights, and the keys and values of one sequence.
+"""Estimate the memory that an engine needs for its weights and for the keys and values (KV cache)
+of one sequence.
 
 Every figure is a lower bound, since activations, CUDA graphs and the caches of hybrid layers need
 additional memory. A model whose lower bound exceeds the memory cannot load. A figure that a
@@ -11,7 +12,7 @@ from typing import Any
 
 from audit.engines.config import ModelConfig
 
-_BYTES = {  # bytes of one number, by type
+_BYTES = {  # bytes of one number, for each data type
     **dict.fromkeys(("float32", "float"), 4.0),
     **dict.fromkeys(("bfloat16", "float16", "half"), 2.0),
     **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "fp8", "fp8_e4m3", "fp8_e5m2", "int8"), 1.0),
@@ -23,7 +24,9 @@ _LARGEST = 2**40  # a larger count in a config.json is an error
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """Hold the parsed config.json and the bytes of the weight files; None for unknown values."""
+    """Hold a model's parsed config.json and the size in bytes of its weight files. An unknown value
+    is None.
+    """
 
     config: Mapping[str, Any] | None = None
     stored: int | None = None
@@ -31,18 +34,19 @@ class ModelFiles:
 
 @dataclass(frozen=True)
 class Need:
-    """Hold the bytes that one engine needs; None for unknown values.
+    """Hold the memory that one engine needs, in bytes. An unknown value is None.
 
     Parameters
     ----------
     weights : int or None
-        The weights in all GPUs of the engine.
+        The size of the weights, summed over all GPUs of the engine.
     sequence : int or None
-        The KV cache of one sequence of the longest length, in all GPUs of the engine.
+        The size of the KV cache of one sequence of the largest length, summed over all GPUs of the
+        engine.
     each_gpu : int or None
-        The bytes in each GPU.
+        The size of weights and KV cache together on each single GPU.
     tokens : int or None
-        The number of tokens of that sequence.
+        The number of tokens of a sequence of the largest length.
     """
 
     weights: int | None = None
@@ -59,12 +63,12 @@ def engine_need(model: ModelConfig, files: ModelFiles) -> Need:
     model : ModelConfig
         The model's settings.
     files : ModelFiles
-        What is known of its files.
+        What is known about the model's files.
 
     Returns
     -------
     Need
-        Lower bounds in bytes.
+        Lower bounds of the needed memory, in bytes.
     """
     text = _text(files.config)
     stages, shards = model.pipeline_parallel_size, model.tensor_parallel_size
@@ -83,24 +87,25 @@ def engine_need(model: ModelConfig, files: ModelFiles) -> Need:
 
 
 def loaded_bytes(model: ModelConfig, files: ModelFiles) -> int | None:
-    """Return the bytes of the loaded weights, in the precision of the computation.
+    """Return the size in bytes that the weights have in memory, in the precision of the
+    computation.
 
     Parameters
     ----------
     model : ModelConfig
         The model's settings.
     files : ModelFiles
-        What is known of its files.
+        What is known about the model's files.
 
     Returns
     -------
     int or None
-        The bytes; None if the sizes or the stored precision are unknown, or if `engine_args`
+        The size; None if the file sizes or the stored precision are unknown, or if `engine_args`
         quantize or offload the weights during loading.
 
     Notes
     -----
-    A quantized checkpoint is loaded as it is stored. vLLM's dtype=auto loads each number of a
+    A quantized checkpoint keeps its stored size in memory. vLLM's dtype=auto loads each number of a
     float32 file in two bytes.
     """
     config = files.config or {}
@@ -116,7 +121,7 @@ def loaded_bytes(model: ModelConfig, files: ModelFiles) -> int | None:
 
 
 def _stored_dtype(config: Mapping[str, Any]) -> str:
-    """Return the dtype that a config.json names, or ""."""
+    """Return the dtype that a config.json names; "" if it names no dtype."""
     for part in (config, _text(config)):
         for key in ("dtype", "torch_dtype"):
             if part.get(key):
@@ -149,10 +154,10 @@ def sequence_tokens(model: ModelConfig, text: Mapping[str, Any]) -> int | None:
 
 @dataclass(frozen=True)
 class TokenBytes:
-    """Hold the bytes of one token's keys and values in one layer.
+    """Hold the size of one token's keys and values in one layer, in bytes.
 
     `heads` is the number of heads, which are divided among tensor-parallel GPUs. It is 1 for a
-    latent cache, of which every GPU holds a copy.
+    latent cache, since every GPU holds a full copy of a latent cache.
     """
 
     heads: int
@@ -174,7 +179,7 @@ class TokenBytes:
 
 
 def token_bytes(text: Mapping[str, Any], number_bytes: float) -> TokenBytes | None:
-    """Return the KV cache of one token in one layer.
+    """Return the size of the KV cache of one token in one layer.
 
     Parameters
     ----------
@@ -239,8 +244,8 @@ def attention_layers(text: Mapping[str, Any]) -> int | None:
 
 
 def _window(text: Mapping[str, Any]) -> int | None:
-    """Return the number of tokens that sliding attention caches, if every layer has sliding
-    attention.
+    """Return the number of tokens that sliding-window attention caches; None unless every layer has
+    sliding-window attention.
     """
     if isinstance(text.get("layer_types"), list) or text.get("use_sliding_window") is False:
         return None
@@ -255,7 +260,7 @@ def _cache_bytes(model: ModelConfig, text: Mapping[str, Any]) -> float:
     named = str(model.engine_args.get("kv_cache_dtype", "auto"))
     if named == "auto":
         return 4.0 if model.dtype in ("float32", "float") else 2.0
-    return _BYTES.get(named, 0.5)  # any other format takes at least half a byte
+    return _BYTES.get(named, 0.5)  # a number in any other format takes at least half a byte
 
 
 def _text(config: Mapping[str, Any] | None) -> Mapping[str, Any]:

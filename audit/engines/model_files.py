@@ -1,7 +1,7 @@
-"""Read a model's size from its config.json, weight files and index. Nothing is loaded.
+"""Read a model's size from its config.json, weight files and index. No weights are loaded.
 
-For a model of the hub the cached copy is read. Without a cached copy, the small files and the file
-sizes are requested from the hub.
+For a model of the hub, the cached copy is read. If no cached copy exists, the small files and the
+file sizes are requested from the hub.
 """
 
 import json
@@ -26,12 +26,13 @@ def files_of(model: ModelConfig, weights: Weights | None) -> ModelFiles:
     model : ModelConfig
         The model's settings.
     weights : Weights or None
-        Its resolved weights.
+        The model's resolved weights.
 
     Returns
     -------
     ModelFiles
-        The facts. An unreadable fact is None; loading the model reports the reason.
+        The facts. A fact that cannot be read is None; the reason is reported when the model is
+        loaded.
     """
     if weights is None or model.engine != "vllm":
         return ModelFiles()
@@ -59,7 +60,7 @@ def _cached_folder(path: str, revision: str) -> Path | None:
 
 
 def _in_folder(folder: Path) -> ModelFiles:
-    """Read a folder's files. Links are followed, since every file in the hub's cache is one."""
+    """Read a folder's files. Links are followed, since every file in the hub's cache is a link."""
     config, index = _read(folder / _CONFIG), _read(folder / _INDEX)
     named = (index or {}).get("weight_map")
     try:

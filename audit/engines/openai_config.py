@@ -26,8 +26,8 @@ _EXAMPLE_URL = "http://127.0.0.1:8000/v1"
 
 @dataclass
 class EndpointConfig:
-    """Configure one OpenAI-compatible endpoint, or an endpoint that answers {prompt, task_id} with
-    {response}.
+    """Configure one endpoint: an OpenAI-compatible one, or one that answers the JSON {prompt,
+    task_id} with {response}.
 
     Parameters
     ----------
@@ -37,20 +37,21 @@ class EndpointConfig:
     model : str
         The model's id at the endpoint.
     weight : float
-        The endpoint's share of requests among endpoints with a free slot.
+        The endpoint's relative share of the requests, among the endpoints that can take another
+        request.
     concurrency : int
-        The largest number of requests in flight.
+        The largest number of unanswered requests at a time.
     api_key_env : str
         The NAME of the environment variable with the key. For a server without keys the variable
         need not be set.
     timeout_s : float
-        Time limit of one attempt, including the connection.
+        Time limit of one attempt in seconds, including the time to connect.
     max_tokens_field : str
         "max_completion_tokens" for endpoints that refuse max_tokens.
     send_temperature : bool
         False for endpoints that refuse temperature and top_p.
     top_logprobs : int
-        The largest number of top log-probabilities that the endpoint allows, up to 20.
+        The number of top log-probabilities to request, up to 20. Some endpoints allow fewer.
     reply_model : str
         The model's name in replies, if it differs from `model`.
     rpm, tpm : float or None
@@ -73,7 +74,7 @@ class EndpointConfig:
 
     @property
     def infers(self) -> bool:
-        """Return whether the url ends in /infer."""
+        """Return whether the endpoint's URL ends in /infer."""
         return urlsplit(self.url).path.rstrip("/").endswith(INFER)
 
 
@@ -96,8 +97,8 @@ class RetryConfig:
 
 @dataclass
 class CircuitConfig:
-    """Configure when an endpoint is taken out of service: after `failures` failures in a row. It is
-    then probed with one request every `cooldown_s`.
+    """Configure when an endpoint is taken out of service. After `failures` failures in a row the
+    endpoint receives only one test request every `cooldown_s` seconds.
     """
 
     failures: int = 5
@@ -118,18 +119,19 @@ def check_endpoints(
     endpoints : sequence of EndpointConfig
         The endpoints of one model.
     retry : RetryConfig
-        How failures are retried.
+        The settings of retries after failures.
     circuit : CircuitConfig
         When an endpoint is taken out of service.
     extra_body : mapping
         Fields that are merged into every request.
     reading : Reading
-        How answers are read.
+        How the model's answers are read.
 
     Raises
     ------
     ConfigError
-        If a setting is invalid, cannot serve this reading, or would put a secret into a file.
+        If a setting is invalid, if the endpoints cannot serve this reading, or if a setting would
+        put a secret into a file.
     """
     if not endpoints:
         raise ConfigError(
@@ -168,7 +170,9 @@ def safe_url(url: str) -> str:
 
 
 def endpoint_id(endpoint: EndpointConfig) -> str:
-    """Return `host:port#model`, the engine_id of the rows that an endpoint answered."""
+    """Return `host:port#model`, which is stored as engine_id in the rows that the endpoint
+    answered.
+    """
     parts = urlsplit(endpoint.url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     return f"{parts.hostname}:{port}#{endpoint.model}"
@@ -204,7 +208,8 @@ def _check_endpoint(endpoint: EndpointConfig) -> None:
         base := shown.rstrip("/").removesuffix("/completions").removesuffix("/chat")
     ) != shown.rstrip("/"):
         raise ConfigError(
-            f"The endpoint's url {shown!r} is the address of one call. Expected its base: {base}"
+            f"The endpoint's url {shown!r} is the address of a single call. Expected the base URL: "
+            f"{base}"
         )
     name = str(endpoint.api_key_env)
     if not _ENV_NAME.fullmatch(name) or name.startswith(_KEY_PREFIXES) or len(name) > 64:
@@ -214,7 +219,8 @@ def _check_endpoint(endpoint: EndpointConfig) -> None:
         )
     if not endpoint.model:
         raise ConfigError(
-            f"Endpoint {shown} names no model. Expected an id that its /models lists. {_ENDPOINT_EXAMPLE}"
+            f"Endpoint {shown} names no model. Expected an id that the endpoint's /models lists. "
+            f"{_ENDPOINT_EXAMPLE}"
         )
     check_number(f"weight of endpoint {shown}", endpoint.weight, positive=True)
     check_number(f"concurrency of endpoint {shown}", endpoint.concurrency, at_least=1, whole=True)
@@ -256,14 +262,15 @@ def check_number(
     positive: bool = False,
     whole: bool = False,
 ) -> None:
-    """Raise ConfigError unless a value is a finite number in a range.
+    """Check a number in the settings. Raises ConfigError unless the number is finite and in a
+    range.
 
     Parameters
     ----------
     name : str
-        The setting, for the message.
+        The setting's name, for the message.
     value : float
-        Its value.
+        The setting's value.
     at_least, at_most : float
         The range, inclusive.
     positive : bool

@@ -1,8 +1,9 @@
-"""Check endpoints with the standard library alone, and describe why endpoints cannot serve.
+"""Check endpoints with only the standard library, and describe why an endpoint cannot serve a
+model.
 
-The client of the `openai` engine takes two CPU seconds to import. A single GET /models works
-without this client, and decides the common cases: no server answers, the key is wrong, or the model
-is listed.
+The client of the `openai` engine takes two CPU seconds to import. A single GET /models needs no
+such client, and recognises the common cases: no server answers, the key is wrong, or the model is
+listed.
 """
 
 import http.client
@@ -23,8 +24,8 @@ from audit.engines.openai_wire import listed_models
 from audit.engines.redact import Redactor
 from audit.engines.retry import Failure, Kind, classify_status
 
-# This text is sent if the environment holds no key. Otherwise the client would read OPENAI_API_KEY
-# itself.
+# This text is sent as the key if the configured environment variable is not set. Without a key the
+# client would use OPENAI_API_KEY.
 NO_KEY = "no-key-set"
 FINAL = frozenset({Kind.AUTH, Kind.QUOTA, Kind.ROW})
 LIST_WITHIN_S = 10.0  # time limit for the first byte of the list of models
@@ -32,13 +33,15 @@ _LIST_LIMIT_BYTES = 4 * 2**20
 
 
 def shown(config: EndpointConfig) -> str:
-    """Return the url without secrets, and the model, for messages."""
+    """Return the endpoint's URL without secrets, followed by the model's name, for messages."""
     return f"{safe_url(config.url)} (model {config.model})"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Hold the result of the check of an endpoint. `failure` is None if it serves its model."""
+    """Hold the result of the check of an endpoint. `failure` is None if the endpoint serves its
+    model.
+    """
 
     config: EndpointConfig
     key_is_set: bool
@@ -56,7 +59,7 @@ class Finding:
 
 
 def refusal(findings: Sequence[Finding]) -> AuditError | None:
-    """Return the error if the endpoints of a model cannot serve it.
+    """Return the error if the endpoints of a model cannot serve this model.
 
     Parameters
     ----------
@@ -66,8 +69,8 @@ def refusal(findings: Sequence[Finding]) -> AuditError | None:
     Returns
     -------
     AuditError or None
-        The error; None if at least one endpoint serves the model, and no endpoint has a lasting
-        fault.
+        The error; None if at least one endpoint serves the model, and no endpoint has a fault that
+        would last.
     """
     failed = [(one, one.failure) for one in findings if one.failure is not None]
     for one, failure in failed:
@@ -85,7 +88,7 @@ def refusal(findings: Sequence[Finding]) -> AuditError | None:
 
 
 class FirstContact:
-    """Request the list of models of one endpoint, in a thread that starts at once.
+    """Request one endpoint's list of models, in a thread that starts at once.
 
     Parameters
     ----------
@@ -113,8 +116,8 @@ class FirstContact:
         Returns
         -------
         Finding or None
-            The result; None if the reply decides nothing, so that the full client must check the
-            endpoint.
+            The result; None if the reply does not show whether the endpoint serves the model. Then
+            the full client must check the endpoint.
         """
         self._thread.join(max(0.0, self._deadline - time.monotonic()))
         if self._thread.is_alive() and not self._replied:
@@ -132,7 +135,7 @@ class FirstContact:
         except (ConnectionRefusedError, socket.gaierror) as error:
             message = Redactor([self._key]).message(f"connection failed: {error}")
             self._finding = self._failed(Failure(Kind.UNAVAILABLE, message))
-        # The full client judges certificates, unusual replies and unusual addresses.
+        # Problems with certificates, and unusual replies or addresses, are left to the full client.
         except (OSError, http.client.HTTPException, ValueError):
             self._finding = None
 
@@ -176,14 +179,14 @@ class FirstContact:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follow no redirect, since it would send the key to another server."""
+    """Refuse redirects, since a redirect would send the key to another server."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Return None, so that the reply becomes an error."""
+        """Return None, so that urllib treats the redirect as an error."""
 
 
 def _direct(url: str) -> bool:
-    """Return whether a url is reached without a proxy."""
+    """Return whether the URL would be reached without a proxy."""
     parts = urlsplit(url)
     proxies = urllib.request.getproxies()
     proxied = parts.scheme in proxies or "all" in proxies

@@ -1,5 +1,6 @@
-"""Call one OpenAI-compatible endpoint: its client, one attempt at a request, and the health
-check."""
+"""Call one OpenAI-compatible endpoint. The module has the HTTP client, a single attempt at a
+request, and the health check.
+"""
 
 import asyncio
 import random
@@ -104,20 +105,21 @@ def bounded_client(concurrency: int) -> openai.DefaultAsyncHttpxClient:
 
 
 _CONNECT_TIMEOUT_S = 10.0
-# The causes of the client's connection errors. Any other cause means that an open connection broke.
+# These are the causes of a failure to connect. A connection error with any other cause means that
+# an open connection broke.
 _CAUSES = {
     **dict.fromkeys(("ConnectError", "ConnectTimeout", "ProxyError"), Kind.UNAVAILABLE),
     **dict.fromkeys(("ReadTimeout", "WriteTimeout"), Kind.TIMEOUT),
 }
-# With these statuses of GET /models, chat completions may still work (403: keys limited to some
-# paths).
+# If GET /models has one of these statuses, chat completions may still work. For example, 403 may
+# come from a key that is limited to some paths.
 _NO_LISTING = frozenset({400, 403, 404, 405, 501})
 HELLO = Request("Hello", affinity="health-check", label="health-check", seed=0, max_tokens=1)
 
 
 class Endpoint:
-    """Hold a client with its key, which is never shown. `slot` is the endpoint's state in the
-    dispatcher.
+    """Hold one endpoint's HTTP client with its key, which is never shown. `slot` is the endpoint's
+    state in the dispatcher.
     """
 
     def __init__(
@@ -140,7 +142,7 @@ class Endpoint:
         self._client = openai.AsyncOpenAI(
             api_key=key or NO_KEY,
             base_url=config.url.rstrip("/").removesuffix(INFER) if config.infers else config.url,
-            max_retries=0,  # The engine makes the retries, possibly to another endpoint.
+            max_retries=0,  # The engine retries by itself, possibly at another endpoint.
             timeout=openai.Timeout(config.timeout_s, connect=connect_s),
             http_client=bounded_client(config.concurrency),
         )
@@ -161,7 +163,7 @@ class Endpoint:
         Returns
         -------
         Generation or Failure
-            The reply, or the failure. No exception is raised.
+            The reply, or the failure. The method raises no exception.
         """
         reply = await self._call(request)
         if isinstance(reply, Failure):
@@ -194,8 +196,8 @@ class Endpoint:
                 return listed
         if self.config.model in models and not letters:
             return None
-        # The endpoint has no /models, or /models does not list this name. So one token is
-        # requested.
+        # The endpoint has no /models, or /models does not list this name. Therefore the check
+        # requests one token.
         reply = await self.attempt(replace(HELLO, letters=("A", "B")) if letters else HELLO)
         if isinstance(reply, Generation):
             return None
@@ -220,11 +222,11 @@ class Endpoint:
         return Finding(self.config, self._key_is_set, failure)
 
     async def _call(self, request: Request | None) -> str | Failure:
-        """Return the body of a reply with status 200, to GET /models (`request` None) or a chat
-        completion.
+        """Call GET /models if `request` is None, otherwise chat completions. Return the body if the
+        status is 200.
 
-        Failures are returned, not raised: the client's exceptions hold the request with its
-        headers.
+        Failures are returned and not raised, because the client's exceptions contain the request's
+        headers and so the key.
         """
         try:
             async with asyncio.timeout(self.config.timeout_s):
@@ -254,8 +256,8 @@ class Endpoint:
                 return self._no_reply()
             message = f"connection failed: {type(error.__cause__).__name__}"
             if kind is Kind.UNAVAILABLE:
-                # The message has only the system's words. Messages about a broken reply would quote
-                # the server.
+                # The message contains only the operating system's text. The client's messages about
+                # a broken reply would quote the server.
                 message += f": {error.__cause__}"
             return Failure(kind, self._redactor.message(message))
         except ReplyRefusedError as error:
@@ -273,7 +275,7 @@ class Endpoint:
         return Failure(Kind.TIMEOUT, f"no reply within {self.config.timeout_s:g} s")
 
 
-_CONNECT_ATTEMPTS = 2  # attempts to connect to an endpoint at the start of a run
+_CONNECT_ATTEMPTS = 2  # number of attempts to connect to an endpoint at the start of a run
 
 
 async def check_patiently(
@@ -286,7 +288,7 @@ async def check_patiently(
     endpoint : Endpoint
         The endpoint.
     retry : RetryConfig
-        How failures are retried.
+        The settings of retries after failures.
     rng : random.Random
         Source of the random part of the delays.
 
@@ -318,12 +320,12 @@ async def probed(endpoint: Endpoint, within_s: float, letters: bool) -> Failure 
     within_s : float
         The time limit.
     letters : bool
-        As in `Endpoint.check`.
+        Whether to check that the endpoint returns log-probabilities of letters.
 
     Returns
     -------
     Failure or None
-        A lasting failure; None if the failure may pass by itself, or if there is no failure.
+        A lasting failure; None if the check succeeded, or if the failure may pass by itself.
     """
     try:
         async with asyncio.timeout(within_s):

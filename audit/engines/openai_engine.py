@@ -1,9 +1,9 @@
-"""Serve requests from OpenAI-compatible endpoints behind the engine port.
+"""Serve requests by OpenAI-compatible endpoints, as one implementation of the engine port.
 
 Each request waits for an endpoint (`dispatch`), calls it, and reads the body (`openai_wire`). After
 a failure, `retry` decides whether the row is an error, another attempt is made, or the run ends. An
-outage is never stored as error rows. The run stops with EngineError, and the same command resumes
-it.
+outage is never stored as error rows. The run then stops with EngineError, and the same command
+resumes the run.
 """
 
 import asyncio
@@ -39,7 +39,9 @@ from audit.engines.retry import ALIVE, BAD_REPLY, ROW_SUSPECT, Failure, Kind, ba
 
 logger = logging.getLogger(__name__)
 
-_BACKENDS = 20  # largest number of versions that are counted separately, in case every reply names another version
+# Largest number of server versions that are counted separately, in case every reply names a new
+# version.
+_BACKENDS = 20
 
 
 class OpenAIEngine:
@@ -60,12 +62,14 @@ class OpenAIEngine:
         self._log_filter = RedactingFilter(Redactor(()))
         self._last_answer = -float("inf")
         self._fatal: str | None = (
-            None  # set when an endpoint has refused the key; after that nothing is sent
+            # The error of an endpoint that refused the key; once it is set, no request is sent.
+            None
         )
         self._counts: Counter[str] = Counter(generations=0, error_rows=0, retries=0)
 
     async def start(self) -> None:
-        """Check every endpoint. An endpoint that does not answer is left out until it answers.
+        """Check every endpoint. An endpoint that does not answer receives no requests until it
+        answers a later test request.
 
         Raises
         ------
@@ -99,7 +103,8 @@ class OpenAIEngine:
         Raises
         ------
         EndpointAuthError, EngineLoadError
-            As by `start`, except for failures that may pass by themselves (a slow or busy server).
+            In the same cases as `start`, except for failures that may pass by themselves (a slow or
+            busy server).
         """
         self._connect()
         try:
@@ -116,7 +121,7 @@ class OpenAIEngine:
         Parameters
         ----------
         requests : sequence of Request
-            Chat requests, without given texts to score.
+            Chat requests. Requests to score a given text are refused.
         priority : int
             Ignored.
 
@@ -147,13 +152,14 @@ class OpenAIEngine:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def stats(self) -> dict[str, float]:
-        """Return counters since the start.
+        """Return the engine's counters since its start.
 
         Returns
         -------
         dict
-            `requests` (generations plus error rows), `retries`, and for each version of a backend
-            `backend:ENDPOINT SYSTEM_FINGERPRINT` with the number of calls that it answered.
+            Maps `requests` to the number of finished requests (answers and error rows), and
+            `retries` to the number of retries. For each version of a server, `backend:ENDPOINT
+            SYSTEM_FINGERPRINT` is mapped to the number of calls that this version answered.
         """
         requests = self._counts["generations"] + self._counts["error_rows"]
         return {name: float(n) for name, n in {**self._counts, "requests": requests}.items()}
@@ -204,7 +210,9 @@ class OpenAIEngine:
         self._counts = Counter(generations=0, error_rows=0, retries=0)
 
     def _leave_out(self, failures: Sequence[Failure | None]) -> None:
-        """Take the endpoints whose check failed out of service. Raises the errors of `start`."""
+        """Take every endpoint whose check failed out of service. Raises the errors that `start`
+        lists.
+        """
         pairs = list(zip(self._endpoints, failures, strict=True))
         error = refusal([endpoint.finding(failure) for endpoint, failure in pairs])
         if error is not None:
@@ -250,7 +258,8 @@ class OpenAIEngine:
                     )
             quiet_s = self._clock() - max(self._last_answer, started)
             other = self._dispatcher.other_in_service(lease.slot)
-            # One slow failure is not an outage if another endpoint in service was not tried.
+            # A single slow failure is not an outage while another endpoint that is in service has
+            # not been tried.
             all_tried = not other or failures >= len(self._endpoints)
             if quiet_s > self._config.retry.outage_s and all_tried:
                 self._dispatcher.fail_waiters(self._outage)
@@ -284,15 +293,15 @@ class OpenAIEngine:
     async def _others_are_answered(self, kind: Kind, started: float, failed_before: float) -> bool:
         """Return whether other requests are answered while this request keeps failing.
 
-        A maintenance page answers every request at once. So after such a reply, only answers after
-        the last failure are counted.
+        A server under maintenance replies to every request at once with an error page. After such a
+        reply, only answers that came after this request's last failure are counted.
         """
         if kind not in BAD_REPLY:
             return self._last_answer > started
         if self._last_answer > failed_before:
             return True
-        # For the last row of a run there is no other request. So a health check shows whether the
-        # row or the endpoint is at fault. A refusal counts as an answer.
+        # The last row of a run has no other request to compare with. A health check then shows
+        # whether the row or the endpoint is at fault. A refusal counts as an answer.
         lease, endpoint, result = await self._ask(HELLO)
         if isinstance(result, Generation):
             self._note_alive(lease, endpoint)

@@ -1,6 +1,6 @@
-"""Translate between requests and the bodies of chat completions.
+"""Translate requests into the JSON bodies of chat completions, and parse the bodies of replies.
 
-This module parses bodies itself, since the client's models accept any text, such as a page of HTML.
+The client library's parser is not used, since it accepts any text, such as a page of HTML.
 """
 
 import math
@@ -58,18 +58,22 @@ _WITHHELD_REASONS = frozenset(
         "guardrail_intervened",
     }
 )
-_TEXT_CHARS = 2**19  # longest answer, 130,000 tokens; a search for keys takes a moment
+# Largest number of characters of an answer (about 130,000 tokens), so that the search for keys
+# stays fast.
+_TEXT_CHARS = 2**19
 _BACKEND_CHARS, _BACKEND_CHARS_READ = 64, 4096
-_MAX_COUNT = 2**31  # No request has more tokens. Shards sum the counts in 64 bits.
-_ROUNDING = 1e-3  # a logarithm of a probability is at most 0, except for rounding
+# No request has more tokens. The bound keeps sums of token counts within 64 bits.
+_MAX_COUNT = 2**31
+_ROUNDING = 1e-3  # tolerance in nats: the logarithm of a probability may exceed 0 only by rounding
 _SNAPSHOT = r"[-@:]\d{3,}(-\d+)*"
 _WORD_MARKS = (
-    " \t\n\r\u0120\u2581"  # blanks, and the marks that BPE and SentencePiece use for a blank
+    # Blanks, and the characters that BPE and SentencePiece tokens use for a blank.
+    " \t\n\r\u0120\u2581"
 )
 
 
 def chat_body(request: Request, model: ModelConfig, endpoint: EndpointConfig) -> dict[str, Any]:
-    """Return the fields of a request's body other than `model` and `messages`.
+    """Return the fields of a chat request's JSON body except `model` and `messages`.
 
     Parameters
     ----------
@@ -78,7 +82,7 @@ def chat_body(request: Request, model: ModelConfig, endpoint: EndpointConfig) ->
     model : ModelConfig
         Settings of the model.
     endpoint : EndpointConfig
-        Settings of the endpoint, with the fields that it accepts.
+        Settings of the endpoint, which state the fields that the endpoint accepts.
 
     Returns
     -------
@@ -99,14 +103,15 @@ def chat_body(request: Request, model: ModelConfig, endpoint: EndpointConfig) ->
 def read_chat(
     text: str, request: Request, engine_id: str, redactor: Redactor, expected_model: str = ""
 ) -> Generation | Failure:
-    """Read a body with status 200. No body raises an exception.
+    """Parse the body of a reply with status 200. Whatever the body contains, no exception is
+    raised.
 
     Parameters
     ----------
     text : str
         The body.
     request : Request
-        The request that it answers.
+        The request that the body answers.
     engine_id : str
         The engine's id, which the reply records.
     redactor : Redactor
@@ -122,8 +127,8 @@ def read_chat(
     Notes
     -----
     The logprobs of letters are read from the first token's `top_logprobs` (20 at most). The value
-    of a letter that is not among them is None. Unlike engine vllm, an endpoint does not return
-    tokens of every rank. This is the top-k truncation that li2026 calls failure F3c.
+    is None for a letter that is not among these tokens. Unlike engine vllm, an endpoint does not
+    return tokens of every rank. This is the top-k truncation that li2026 calls failure F3c.
     """
     body = _body(text, redactor)
     if isinstance(body, Failure):
@@ -172,7 +177,7 @@ def read_chat(
 
 
 def _backend(fingerprint: Any, redactor: Redactor) -> str:
-    """Return a server's system_fingerprint, shortened and without keys."""
+    """Return the system_fingerprint in a server's reply, shortened and with keys removed."""
     text = str(fingerprint or "")[:_BACKEND_CHARS_READ]
     return clean_text(redactor.generation(text))[:_BACKEND_CHARS]
 
@@ -208,12 +213,12 @@ def _reply(choice: Mapping[str, Any], redactor: Redactor) -> tuple[str, FinishRe
 def read_infer(
     text: str, request: Request, engine_id: str, redactor: Redactor
 ) -> Generation | Failure:
-    """Read {"response": ...}, the body of an endpoint at /infer.
+    """Parse {"response": ...}, the body of a reply from an endpoint at /infer.
 
     Parameters
     ----------
     text, request, engine_id, redactor
-        As in `read_chat`.
+        The same parameters as those of `read_chat`.
 
     Returns
     -------
@@ -251,10 +256,10 @@ def letter_logprobs(
     Returns
     -------
     tuple or None
-        The log-probabilities, with the probabilities of a letter's token variants ("B", " B")
-        added. The value is None for a letter that is not among the returned tokens. The whole
-        result is None if the choice has no logprobs, or if a letter's value is not a logarithm of a
-        probability. Otherwise another letter would count as the answer.
+        The log-probability of each letter; None for a letter that is not among the returned tokens.
+        The probabilities of a letter's token variants ("B", " B") are added up. The whole result is
+        None if the choice has no logprobs, or if a letter's value is not the logarithm of a
+        probability. If only that value were dropped, another letter would count as the answer.
     """
     first = _first(_object(choice, "logprobs").get("content"))
     if first is None or not isinstance(first.get("top_logprobs"), list):
@@ -289,8 +294,8 @@ def same_model(requested: str, replied: str) -> bool:
     Returns
     -------
     bool
-        True for the same name, or for a dated snapshot of the model ("gpt-4o-2024-08-06" of
-        "gpt-4o"). The publisher and "-latest" are ignored.
+        True if the names are equal, or if the reply names a dated snapshot of the requested model
+        ("gpt-4o-2024-08-06" of "gpt-4o"). The publisher and "-latest" are ignored.
     """
     ours, theirs = _model_name(requested), _model_name(replied)
     return theirs == ours or re.fullmatch(re.escape(ours) + _SNAPSHOT, theirs) is not None
@@ -312,7 +317,7 @@ def listed_models(text: str) -> list[str]:
     Returns
     -------
     list of str
-        The ids; an empty list if the body is not such a list.
+        The ids of the models; an empty list if the body is not a list of models.
     """
     body = _body(text, Redactor(()))
     data = None if isinstance(body, Failure) else body.get("data")
@@ -325,8 +330,8 @@ def listed_models(text: str) -> list[str]:
 
 
 def _content(message: Mapping[str, Any]) -> str | None:
-    """Return the reply's text without the reasoning. If the reply was cut off during the reasoning,
-    the text is empty.
+    """Return the reply's text without the reasoning; "" if the reply was cut off during the
+    reasoning.
     """
     content = message.get("content")
     if content is None:
@@ -365,8 +370,8 @@ def _too_long(content: str, redactor: Redactor) -> Failure:
 def _body(text: str, redactor: Redactor) -> dict[str, Any] | Failure:
     """Return the JSON object in a body, or a Failure.
 
-    Gateways report the errors of other servers with status 200, so an error in the body is a
-    Failure too.
+    A gateway may report another server's error with status 200. Therefore a body that contains an
+    error also gives a Failure.
     """
     try:
         body = parse_json(text.encode(errors="surrogatepass"), REPLY_LIMIT_BYTES)
@@ -387,14 +392,17 @@ def _object(holder: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _logprob(value: Any) -> float | None:
-    """Return a log-probability in nats, which may be -inf; None for any other value."""
+    """Return a value if it is a log-probability in nats (at most 0, may be -inf); None if it is
+    not.
+    """
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:
         number = float(value)
     except OverflowError:  # JSON integers have no limit, so float() may overflow.
         return None
-    return min(number, 0.0) if number <= _ROUNDING else None  # the comparison is false for NaN too
+    # The comparison is also false for NaN, so NaN gives None.
+    return min(number, 0.0) if number <= _ROUNDING else None
 
 
 def _count(value: Any) -> int:

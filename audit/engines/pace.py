@@ -1,8 +1,9 @@
-"""Compute when the next request may be sent, by the limits of requests and tokens per minute.
+"""Compute when the limits of requests and tokens per minute allow the next request.
 
-This module does no I/O, and the caller supplies the time. Requests are spread evenly, so that no
-minute, and no shorter period that a server may count, has more than its share. Until its reply
-states the used tokens, a request counts with the tokens that it may use.
+This module does no I/O, and the caller supplies the time. Requests are spread evenly over time. So
+the limit also holds in any shorter period that a server may measure. A request first counts with
+the largest number of tokens that it may use. When the reply states the number of used tokens, the
+count is corrected.
 """
 
 import math
@@ -11,9 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _MINUTE_S = 60.0
-# Requests are not tokenised. English text has about four characters per token.
+# Requests are not tokenised, so tokens are estimated: English text has about four characters per
+# token.
 _CHARS_PER_TOKEN = 4
-# The period of a server's limit may be a day, so a request is tried again after a minute.
+# This is the longest wait in seconds. The period of a server's limit may be a day, but a request is
+# tried again after a minute.
 _WAIT_MOST_S = 60.0
 _DURATION = re.compile(
     r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?"
@@ -29,7 +32,7 @@ class Pace:
     most_rpm, most_tpm : float or None
         The configured limits. A server may state a smaller limit, and later a larger limit again.
     requests_at, tokens_at : float
-        The times from which on each limit allows another request.
+        The earliest times at which the limits of requests and of tokens allow another request.
     """
 
     most_rpm: float | None = None
@@ -41,11 +44,11 @@ class Pace:
         self.rpm, self.tpm = self.most_rpm, self.most_tpm
 
     def at(self) -> float:
-        """Return the time from which on a request may be sent."""
+        """Return the earliest time at which a request may be sent."""
         return max(self.requests_at, self.tokens_at)
 
     def sent(self, now: float, tokens: int) -> None:
-        """Count a request.
+        """Count a request that is sent now.
 
         Parameters
         ----------
@@ -59,13 +62,14 @@ class Pace:
         if self.tpm is not None:
             wait_s = _MINUTE_S * tokens / self.tpm
             stated = self.tpm != self.most_tpm
-            # A stated limit may be wrong, and the run would stop without a message.
+            # The wait is bounded, because a wrong limit from a server would otherwise halt the run
+            # without a message.
             self.tokens_at = max(self.tokens_at, now) + (
                 min(wait_s, _WAIT_MOST_S) if stated else wait_s
             )
 
     def used(self, estimate: int, tokens: int) -> None:
-        """Replace the estimated tokens of a request by the used tokens that its reply states."""
+        """Replace the estimated token count of a request by the count that its reply states."""
         if self.tpm is not None:
             self.tokens_at += min(_MINUTE_S * (tokens - estimate) / self.tpm, _WAIT_MOST_S)
 
@@ -124,7 +128,8 @@ def seconds_until(headers: Mapping[str, str], kind: str) -> float | None:
     text = headers.get(f"x-ratelimit-reset-{kind}", "").strip()
     number = _number(headers, f"x-ratelimit-reset-{kind}")
     if number is not None:
-        return number if number < 1e6 else None  # A larger number is a date.
+        # A larger number is a point in time, not a duration.
+        return number if number < 1e6 else None
     duration = _DURATION.fullmatch(text)
     if not text or duration is None:
         return None
@@ -133,14 +138,16 @@ def seconds_until(headers: Mapping[str, str], kind: str) -> float | None:
 
 
 def _number(headers: Mapping[str, str], name: str) -> float | None:
-    """Return a header that is a plain number of at most 12 digits; None for any other."""
+    """Return the value of a header that is a plain number of at most 12 digits; None for any other
+    value.
+    """
     text = headers.get(name, "").strip()
     return float(text) if re.fullmatch(r"\d{1,12}(\.\d{1,12})?", text) else None
 
 
 def _smaller(now: float | None, configured: float | None, stated: float | None) -> float | None:
-    """Return the limit after a server stated a limit. A stated limit below 1 per minute is an
-    error, and is ignored.
+    """Return the limit that holds after a server stated one: the smaller of the stated and the
+    configured limit. A stated limit below 1 per minute is taken for an error and ignored.
     """
     if stated is None or stated < 1:
         return now

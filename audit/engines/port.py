@@ -9,11 +9,12 @@ import numpy as np
 
 from audit.core.records import Generation, GenerationRequest, TokenLogprobs
 
-BACKEND = "backend:"  # prefix of counters of calls, one counter for each version of a backend
+# Prefix of the counters that count calls, one counter for each version of a server (backend).
+BACKEND = "backend:"
 
 
 class Engine(Protocol):
-    """Serve every kind of request, by one loaded model or one set of endpoints."""
+    """Serve every kind of request by one loaded model, or by one set of endpoints."""
 
     engine_id: str
     precision: str  # precision of the computation, such as "float32"; "" if no weights are loaded
@@ -36,26 +37,28 @@ class Engine(Protocol):
         Returns
         -------
         list of Generation
-            The replies. The reply has an `error` if its request cannot be served, for example
-            because the prompt is too long.
+            The replies. A reply has an `error` if its request cannot be served, for example because
+            the prompt is too long.
 
         Raises
         ------
         EngineError
-            If the engine cannot serve at all.
+            If the engine cannot serve any request.
         EngineDiedError
             If the engine died, so that only a new process can serve.
         """
 
     def stats(self) -> dict[str, float]:
-        """Return counters since the start. Every engine counts its finished `requests`."""
+        """Return the engine's counters since its start, by name. Every engine counts its finished
+        `requests`.
+        """
 
     async def close(self) -> None:
         """Release the resources of the engine."""
 
 
 def drifts(backends: Mapping[str, int]) -> list[str]:
-    """Describe the endpoints whose backend changed during a run.
+    """Describe the endpoints whose server version (backend) changed during a run.
 
     Parameters
     ----------
@@ -91,7 +94,7 @@ def request_sha256(
     Parameters
     ----------
     request : GenerationRequest
-        The request. Its limits and seed are not hashed.
+        The request. Its token limit and its seed are not part of the hash.
     prompt_ids : sequence of int or None
         The prompt as the model consumed it; None if an engine does not return token ids.
     options_ids : sequence of sequence of int
@@ -109,14 +112,15 @@ def request_sha256(
             request.letters,
             *filter(None, (request.system,)),
         ]
-        # A text to score must not have the hash of a message with the same words.
+        # The hash of a text to score must differ from the hash of a message with the same words.
         text = json.dumps(
             [*given, "given text"] if request.pieces else given, separators=(",", ":")
         )
         return "text:" + hashlib.sha256(text.encode()).hexdigest()
     digest = hashlib.sha256()
     for ids in (prompt_ids, *options_ids):
-        # Without the lengths, two splits of a text could have the same hash.
+        # The lengths are hashed too. Otherwise two different splits of a text into pieces could
+        # have the same hash.
         digest.update(len(ids).to_bytes(8, "little"))
         digest.update(np.asarray(ids, dtype="<u4").tobytes())
     return "tokens:" + digest.hexdigest()
@@ -130,12 +134,13 @@ def of_pieces(tokens: TokenLogprobs, n_pieces: int) -> dict[str, Any]:
     tokens : TokenLogprobs
         The text's tokens.
     n_pieces : int
-        The number of its pieces.
+        The number of the text's pieces.
 
     Returns
     -------
     dict
-        The tokens, and the total logprob and token count of each piece.
+        The fields by name: the tokens, the total logprob of each piece, and the token count of each
+        piece.
     """
     where = np.asarray(tokens.pieces, dtype=np.int64)
     count = np.bincount(where, minlength=n_pieces)

@@ -1,6 +1,7 @@
 """Choose the floating-point precision of a model on CPUs.
 
-A CPU without bfloat16 instructions emulates them. This takes about three times as long as float32.
+A CPU without bfloat16 instructions emulates bfloat16, which takes about three times as long as
+float32.
 """
 
 import platform
@@ -8,7 +9,8 @@ import subprocess
 from collections.abc import Collection
 from pathlib import Path
 
-_BFLOAT16 = {  # processor flags by machine; each of them means bfloat16 multiplication
+# For each type of machine, the processor flags that stand for bfloat16 multiplication.
+_BFLOAT16 = {
     **dict.fromkeys(("x86_64", "amd64"), frozenset({"avx512_bf16", "amx_bf16"})),
     **dict.fromkeys(("aarch64", "arm64"), frozenset({"bf16", "feat_bf16"})),
 }
@@ -20,7 +22,7 @@ def computes_in_bfloat16(machine: str, flags: Collection[str]) -> bool:
     Parameters
     ----------
     machine : str
-        As `platform.machine()` returns it.
+        The type of machine, as `platform.machine()` returns it.
     flags : collection of str
         The processor's flags.
 
@@ -45,7 +47,8 @@ def dtype_on_cpu(dtype: str, in_bfloat16: bool) -> str:
     Returns
     -------
     str
-        The configured dtype. If it is `auto` and the CPU has no such instructions, float32.
+        The configured dtype; float32 if the configured dtype is `auto` and the CPU has no bfloat16
+        instructions.
     """
     return "float32" if dtype == "auto" and not in_bfloat16 else dtype
 

@@ -1,5 +1,5 @@
-"""Check endpoints before a run. The client is loaded only if a list of models does not decide the
-check.
+"""Check endpoints before a run. The full client is loaded only if an endpoint's list of models is
+not enough to decide.
 """
 
 import asyncio
@@ -30,7 +30,8 @@ def probe(
     Returns
     -------
     list of AuditError or None
-        For each model, the error; None if the model can serve, or if waiting may help.
+        For each model, the error; None if the model can be served, or if the failure may pass by
+        itself.
     """
     contacts = []
     for model in models:
@@ -51,7 +52,7 @@ def probe(
 
 
 def _check(models: Sequence[ModelConfig], letters: Sequence[bool]) -> list[AuditError | None]:
-    """Check models with the client that asks the questions too."""
+    """Check models with the same client that later asks the questions."""
     from audit.engines.openai_engine import OpenAIEngine
 
     async def probe_all() -> list[BaseException | None]:

@@ -1,8 +1,10 @@
-"""End an engine's processes together with their parent, and find the cause of a failed load in their log.
+"""End an engine's processes when their parent process ends, and find the cause of a failed load in
+their logs.
 
 vLLM's EngineCore does not notice that its parent was killed, and then keeps its GPU's memory. Ray
-ends the EngineCore if the raylet is still alive. If parent and raylet are killed at once (a job's
-process group, or out of memory), nothing ends it. So on Linux a watcher process ends it.
+ends the EngineCore if the raylet is still alive. If parent and raylet are killed together (with a
+job's process group, or for lack of memory), the EngineCore keeps running. Therefore a watcher
+process ends the EngineCore on Linux.
 """
 
 import os
@@ -15,9 +17,9 @@ from pathlib import Path
 
 from audit.shards.redact import redact
 
-# The script's arguments are the time in which the children may end by themselves, and the pidfds of
-# the parent and its children. A pidfd always names the same process, while a process number may be
-# reused.
+# This script runs in the watcher process. Its arguments are the time in which the children may end
+# by themselves, and the pidfds of the parent and of its children. A pidfd always names the same
+# process, while a process number may be reused.
 _WATCH = """
 import select, signal, sys, time
 parent, *children = map(int, sys.argv[2:])
@@ -33,14 +35,15 @@ _GRACE_S = 10.0
 
 
 def end_children_with_me(grace_s: float = _GRACE_S) -> None:
-    """Start a process that kills this process's present children if they outlive it by `grace_s`
-    seconds."""
+    """Start a watcher process. It kills the children that this process has now, if they still run
+    `grace_s` seconds after this process ended.
+    """
     children: list[int] = []
     for file in Path("/proc/self/task").glob("*/children"):
         children += map(int, file.read_text().split())
     watched = []
     for pid in (os.getpid(), *children):
-        # The process may have ended, or the system may have no pidfds.
+        # The child may have ended already, or the system may not support pidfds.
         with suppress(OSError, AttributeError):
             watched.append(os.pidfd_open(pid))
     if len(watched) < 2:
@@ -64,7 +67,7 @@ _POINTER = re.compile(
 
 
 def causes(logs: Iterable[Path]) -> list[str]:
-    """Return the last few lines that name an error in some logs.
+    """Return the last few lines of some logs that name an error.
 
     Parameters
     ----------
@@ -74,8 +77,8 @@ def causes(logs: Iterable[Path]) -> list[str]:
     Returns
     -------
     list of str
-        The lines, each only once and without secrets. Lines that only refer to another error are
-        left out.
+        The lines, without duplicates and without secrets. A line that only refers to another error
+        is left out.
     """
     messages: dict[str, None] = {}  # A dict keeps the order of the lines.
     for path in logs:
@@ -83,17 +86,19 @@ def causes(logs: Iterable[Path]) -> list[str]:
             file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
             lines = file.read().decode(errors="replace").splitlines()
         for line in lines:
-            text = line.rpartition("] ")[2].strip()  # remove vLLM's time and source line
+            # This removes vLLM's prefix with the time and the source line.
+            text = line.rpartition("] ")[2].strip()
             if _CAUSE.search(text) and not _POINTER.search(text):
                 messages[text] = None
     return [str(redact(text))[:500] for text in list(messages)[-_LINES_SHOWN:]]
 
 
 def explain() -> str:
-    """Return the causes in the log, for the message of an engine that did not load; "" without a
-    log.
+    """Return the causes that the logs name, for the message about an engine that did not load; ""
+    if no log exists.
     """
-    # Child processes inherit stdout and stderr, which go to files in a Ray worker.
+    # In a Ray worker, stdout and stderr go to files. Child processes inherit stdout and stderr, so
+    # these files hold their logs too.
     outputs = {Path(f"/proc/self/fd/{fd}").resolve() for fd in (1, 2)}
     logs = sorted(path for path in outputs if path.is_file())
     if not logs:

@@ -1,6 +1,7 @@
-"""Keep keys out of error messages, logs and generations.
+"""Remove API keys from error messages, logs and generated texts.
 
-A server may echo the key that it received, and the HTTP libraries log response headers at DEBUG.
+A server may repeat the key that it received, and the HTTP libraries log response headers at level
+DEBUG.
 """
 
 import base64
@@ -12,23 +13,27 @@ from audit.core.exits import one_line
 from audit.engines.encodings import decoded_parts
 from audit.shards.redact import REMOVED, without_secrets
 
-# Shorter "keys" (EMPTY, token) are placeholders for servers without keys. Removing them from a
-# generation would change data. In messages and logs they are removed from 4 characters on, which is
-# harmless.
+# Shorter "keys" (EMPTY, token) are placeholders for servers without keys. Removing such
+# placeholders from a generated text would change data. In messages and logs every key of at least 4
+# characters is removed, which is harmless.
 _MIN_KEY_CHARS_IN_GENERATIONS = 8
 _MIN_KEY_CHARS_IN_MESSAGES = 4
 _LOGGER_ROOTS = ("openai", "httpx", "httpx2", "httpcore", "httpcore2")
 _PARTS = (".connection", ".http11", ".http2", ".proxy", ".socks")
 _LOGGERS = tuple(core + part for core in ("httpcore", "httpcore2") for part in _PARTS)
 MESSAGE_CHARS = 400
-# Numbers of characters that are shown and searched. A search of 16 MiB would block other calls.
+# The first number limits the characters that are shown, the second the characters that are
+# searched. Searching 16 MiB would block other calls.
 _READ_CHARS, _SEARCHED_CHARS = 4000, 1 << 16
-_MAX_KEY_CHARS = 16_000  # a key in an encoding of an encoding
-_DEEPEST = 2  # number of encodings around a spelling that `_Spellings` knows
+_MAX_KEY_CHARS = 16_000  # largest length of a key, also of one that was encoded twice
+_DEEPEST = 2  # largest number of encodings that are undone before a key is searched
 _MIN_KEY_CHARS_SPELT = (
-    16  # Shorter keys may be words, which may occur in a text with blanks between their letters.
+    # A shorter key may be a word, which may occur by chance in a text with blanks between its
+    # letters.
+    16
 )
-_BETWEEN = r"[^A-Za-z0-9]{0,4}(?:u00|0?x)?"  # signs and escapes between the characters of a key
+# Pattern of the signs and escapes that may stand between two characters of a key.
+_BETWEEN = r"[^A-Za-z0-9]{0,4}(?:u00|0?x)?"
 _SIGNS = bytes(
     set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
 )
@@ -41,14 +46,15 @@ def _squeezed(text: str) -> bytes:
 
 class _Spellings:
     """Remove keys in every spelling that a server may echo: in upper or lower case, reversed, or in
-    base64. Long keys are also removed if there are signs between their characters, or if the
-    characters are numbers. Keys of eight or more characters are also removed from the parts that
-    `decoded_parts` decodes, up to three encodings around each other.
+    base64. Long keys are also removed if signs stand between their characters, or if their
+    characters are written as numbers. Keys of eight or more characters are also removed if they
+    were encoded up to three times, in the encodings that `decoded_parts` knows.
     """
 
     def __init__(self, keys: Sequence[str]) -> None:
         patterns: list[str] = []
-        self._forms: set[bytes] = set()  # every squeezed text with a key contains one of these
+        # If a text contains a key, its letters and digits (`_squeezed`) contain one of these.
+        self._forms: set[bytes] = set()
         for key in sorted(set(keys), key=len, reverse=True):
             spelt = len(key) >= _MIN_KEY_CHARS_SPELT and any(map(str.isdigit, key))
             for text in (key, key[::-1]):
@@ -71,11 +77,14 @@ class _Spellings:
         return self._without_encoded(text) if self._long else text
 
     def _holds(self, text: str) -> bool:
-        squeezed = _squeezed(text)  # a search for these takes a tenth of the time of the pattern
+        # Searching for `_forms` first takes a tenth of the time that the pattern takes.
+        squeezed = _squeezed(text)
         return any(form in squeezed for form in self._forms)
 
     def _without_encoded(self, text: str) -> str:
-        """Return a text without the parts that decode to a key, forwards or backwards."""
+        """Return a text without the parts that decode to a key. Both the text and the reversed text
+        are decoded.
+        """
         spans = list(self._encoded(text))
         for start, end in self._encoded(text[::-1]):
             spans.append((len(text) - end, len(text) - start))
@@ -92,7 +101,9 @@ class _Spellings:
                 yield start, end
 
     def _hidden(self, text: str, depth: int) -> bool:
-        """Return whether a decoded text holds a key, as it stands or in so many encodings."""
+        """Return whether a decoded text contains a key, directly or after decoding it up to `depth`
+        - 1 more times.
+        """
         if self._holds(text) and self._pattern.search(text):
             return True
         if depth == 1:
@@ -102,8 +113,8 @@ class _Spellings:
 
 
 def _in_base64(key: str) -> Iterator[str]:
-    """Yield the spellings of a key in base64, without the characters that depend on the text around
-    it, such as "Bearer ".
+    """Yield the possible base64 forms of a key. Characters that also depend on the text around the
+    key, such as "Bearer ", are left out.
     """
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + key.encode()).decode()
@@ -111,7 +122,9 @@ def _in_base64(key: str) -> Iterator[str]:
 
 
 def _spelt(key: str) -> str:
-    """Return a pattern of a key whose characters are literal, numbers, or escaped."""
+    """Return a pattern that matches a key if each of its characters is written literally, as a
+    number or as an escape.
+    """
     characters = []
     for sign in key:
         n = ord(sign)
@@ -120,7 +133,7 @@ def _spelt(key: str) -> str:
 
 
 class Redactor:
-    """Remove `secrets` from texts. From messages, also remove text that looks like a secret
+    """Remove `secrets` from texts. In messages, text that merely looks like a secret is removed too
     (`without_secrets`).
     """
 
@@ -140,14 +153,14 @@ class Redactor:
         Parameters
         ----------
         text : str
-            Any text, such as a server's.
+            Any text, such as an error message of a server.
 
         Returns
         -------
         str
             One printable line of at most MESSAGE_CHARS characters.
         """
-        # Keys are removed before the text is shortened, so that no part of one remains.
+        # Keys are removed before the text is shortened, so that no part of a key remains.
         clean = " ".join(self._in_messages.removed(text[:_SEARCHED_CHARS]).split())
         if len(text) > _SEARCHED_CHARS and len(clean) < _READ_CHARS + _MAX_KEY_CHARS:
             clean = f"{len(text):,} characters, which are not shown"
@@ -159,15 +172,17 @@ class Redactor:
         return without_secrets(self._in_messages.removed(text), ())
 
     def generation(self, text: str) -> str:
-        """Return a model's text without real keys. The rest of the text is data and is not changed."""
+        """Return a model's generated text without real keys. The rest of the text is data and stays
+        unchanged.
+        """
         return self._in_generations.removed(text)
 
 
 class RedactingFilter(logging.Filter):
     """Rewrite log records that contain a secret.
 
-    The filter is added to every logger, because a parent's filter does not see the records of its
-    children.
+    The filter is added to every logger, because a logger's filter does not see the records of its
+    child loggers.
     """
 
     def __init__(self, redactor: Redactor) -> None:
@@ -175,7 +190,7 @@ class RedactingFilter(logging.Filter):
         self._redactor = redactor
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Redact the record's message and traceback, and keep the record."""
+        """Redact the record's message and traceback. Return True, so that the record is logged."""
         text = record.getMessage()
         clean = self._redactor.log(text)
         if clean != text:

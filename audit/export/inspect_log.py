@@ -1,8 +1,9 @@
 """Export a run as Inspect logs: `audit export inspect RUN_DIR [--out FOLDER]`.
 
 The export writes one `.eval` file for each model, benchmark and condition: a zip of JSON files
-(https://inspect.aisi.org.uk/eval-logs.html, log version 2). The format is documented, so inspect_ai
-is not needed. A question becomes a sample, and a replicate becomes an epoch.
+(https://inspect.aisi.org.uk/eval-logs.html, log version 2). The format is documented, so the
+package inspect_ai is not needed to write it. A question becomes a sample, and a replicate becomes
+an epoch.
 """
 
 from __future__ import annotations
@@ -28,11 +29,15 @@ from audit.shards.files import make_folder, whole_file
 from audit.shards.manifest import Manifest
 from audit.shards.read import iter_columns
 
-INSPECT = "inspect"  # folder of the logs in a run directory; retention removes it with the answers
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # With a fixed time, two exports of a run have equal bytes.
-_MAX_FILES = 500  # largest number of open files; there is one per condition, model and benchmark
+# Folder of the logs in a run directory; when retention removes the answers, it removes this folder
+# too.
+INSPECT = "inspect"
+# Every entry gets this fixed time, so that two exports of a run have equal bytes.
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+# Largest number of files open at once, one for each model, benchmark and condition.
+_MAX_FILES = 500
 _STOPS = {"stop": "stop", "scored": "stop", "length": "max_tokens"}
-# Inspect samples have fields of their own for these columns.
+# These columns are not metadata, since Inspect's samples have fields for them.
 _SHOWN = {
     "model",
     "benchmark",
@@ -72,7 +77,7 @@ class Tally:
 
     @property
     def note(self) -> str:
-        """Return a note on answers without an outcome; "" if there are none."""
+        """Return a note on the answers without an outcome; "" if every answer has an outcome."""
         lost = self.unparsed + self.errors
         return f"{lost} of {lost + self.parsed} answers have `error` and no outcome" if lost else ""
 
@@ -81,8 +86,8 @@ class Tally:
 class _Log:
     """Hold one log file that is being written.
 
-    `notes` is a temporary file with the summaries of all logs. `summaries` holds the positions of
-    this log's summaries in `notes`. They are written at the end of the log.
+    `notes` is a temporary file with the sample summaries of all logs. `summaries` holds the
+    positions of this log's summaries in `notes`. The summaries are copied to the end of the log.
     """
 
     target: Path
@@ -113,7 +118,8 @@ class _Log:
         line = _json(summary) + b"\n"
         self.summaries.append(self.notes.tell())
         self.size += self.notes.write(line)
-        if sample["scores"] or "error" in sample:  # A text that was only scored has neither.
+        # A text whose likelihood was measured has neither a score nor an error.
+        if sample["scores"] or "error" in sample:
             self.tally.add(row)
         self.epochs = max(self.epochs, int(sample["epoch"]))
         for usage in sample["model_usage"].values():
@@ -125,7 +131,7 @@ class _Log:
     def write_summaries(self) -> None:
         """Write the summaries of this log as a JSON list."""
         entry = _named("summaries.json")
-        # zipfile needs the size in advance, to choose between the formats below and above 4 GB.
+        # zipfile must know the size in advance, because entries above 4 GB have another format.
         entry.file_size = self.size + 1
         with self.archive.open(entry, "w") as out:
             out.write(b"[")
@@ -170,7 +176,8 @@ def export_inspect(run_dir: Path, out: Path) -> list[tuple[Path, str]]:
             if key not in logs:
                 if len(logs) == _MAX_FILES:
                     raise ConfigError(
-                        f"{run_dir} has more than {_MAX_FILES} settings. Expected fewer per export."
+                        f"{run_dir} has more than {_MAX_FILES} combinations of model, benchmark "
+                        "and condition. Expected at most that many per export."
                     )
                 logs[key] = _open(stack, out, spec_of(manifest, key, schema.level), notes)
             logs[key].add(row, schema.level)
@@ -199,7 +206,8 @@ def sample_of(row: Mapping[str, Any], level: str) -> dict[str, Any]:
     """
     options = list(row["options"] or ())
     score: dict[str, Any] = {}
-    if row["error"] is None and row["reading"] != "text":  # Scored texts have no answer.
+    # Texts whose likelihood was measured have no answer.
+    if row["error"] is None and row["reading"] != "text":
         value, explanation = "N", "no answer could be read"
         if row["parsed"]:
             value = "C" if row["correct"] else "I"
@@ -246,14 +254,14 @@ def sample_of(row: Mapping[str, Any], level: str) -> dict[str, Any]:
 
 
 def spec_of(manifest: Any, key: Sequence[str], level: str) -> dict[str, Any]:
-    """Return the description of an evaluation (task, data and model) in Inspect's format.
+    """Return the part of an Inspect log that describes the evaluation: task, data and model.
 
     Parameters
     ----------
     manifest : Manifest
         Manifest of the run.
     key : sequence of str
-        Model, benchmark, arm and level of the log.
+        Names of the log's model, benchmark, arm (condition) and level.
     level : str
         Name of the audit's level column.
 
@@ -285,7 +293,7 @@ def spec_of(manifest: Any, key: Sequence[str], level: str) -> dict[str, Any]:
 
 
 def sample_id(question_id: str) -> str:
-    """Return the id of a question as the name of an entry in the zip.
+    """Turn the id of a question into a valid name of an entry in the zip.
 
     Parameters
     ----------
@@ -322,8 +330,8 @@ def asked_rows(run_dir: Path, schema: Any) -> Iterator[dict[str, Any]]:
     ConfigError
         If a judge read the replies after the run.
     """
-    # The shards of such a run have only unparsed replies. The votes of the judge are stored
-    # elsewhere.
+    # If a judge reads the replies after the run, the shards have only unparsed replies. The judge's
+    # votes are stored elsewhere.
     if (run_dir / "judgements.arrow").exists():
         raise ConfigError(
             f"{run_dir} was read by a judge after the run, and exports do not contain the judge's "
@@ -351,10 +359,10 @@ _PLAN = {"name": "plan", "steps": [], "config": {}}
 
 
 def _close(log: _Log, manifest: Any, status: str) -> None:
-    """Write the end of a log.
+    """Write the last part of a log, with its results.
 
-    As in the report, the accuracy is over the parsed replies; the number of other replies is
-    stated.
+    The accuracy covers the parsed replies only, as in the report. The number of unparsed and failed
+    replies is stated.
     """
     spec = log.spec | {"config": {"epochs": log.epochs}}
     n, tally = len(log.summaries), log.tally
@@ -407,7 +415,7 @@ def _json(content: Any) -> bytes:
 
 
 def usage_of(row: Mapping[str, Any]) -> dict[str, int]:
-    """Return the numbers of tokens of a row; an unknown number is 0."""
+    """Return a row's token counts in Inspect's format. An unknown count is 0."""
     usage = {
         "input_tokens": int(row["prompt_tokens"] or 0),
         "output_tokens": int(row["completion_tokens"] or 0),
@@ -444,7 +452,7 @@ def gold_of(row: Mapping[str, Any]) -> str:
     Returns
     -------
     str
-        The letter or the number; "" if the row has neither.
+        The letter or the number; "" if the row states no right answer.
     """
     if row["options"] and row["gold"] >= 0:
         return letter(row["gold"])
@@ -452,7 +460,7 @@ def gold_of(row: Mapping[str, Any]) -> str:
 
 
 def letter(index: int) -> str:
-    """Return the letter of an option; an index after Z is returned as a number."""
+    """Return the letter of an option. An index too large for a letter is returned as a number."""
     return chr(ord("A") + index) if 0 <= index < 26 else str(index)
 
 

@@ -1,8 +1,8 @@
 """Export the items of an audit as tasks for lm-eval and Inspect: `audit export tasks KEY=VALUE
 ...`.
 
-The tasks can be run wherever the model is. Each item has an id, by which `audit import` joins the
-logs of the tasks.
+The tasks can be run on any machine that has the model. Each item has an id, and `audit import` uses
+the ids to match the answers in the logs of the tasks.
 """
 
 import json
@@ -34,13 +34,13 @@ def write_tasks(out: Path, sets: Mapping[str, Sequence[Item]]) -> dict[str, int]
     out : Path
         Folder to write into.
     sets : mapping
-        Items of each set, by names such as arc_easy and arc_easy_variant_1. Items with options and
-        items without must be in different sets.
+        Maps the name of each set, such as arc_easy or arc_easy_variant_1, to its items. Items with
+        options and items without options must be in different sets.
 
     Returns
     -------
     dict
-        Number of items of each task.
+        Maps the name of each task to its number of items.
     """
     make_folder(out)
     code, counts = _text("inspect_tasks"), {}
@@ -59,10 +59,10 @@ def write_tasks(out: Path, sets: Mapping[str, Sequence[Item]]) -> dict[str, int]
 
 
 def _text(name: str) -> str:
-    """Return the text of a file of this package.
+    """Return the text of a template file of this package.
 
-    The file refers to fields of an item by name, so the text of an item is never interpreted as a
-    template.
+    The template refers to an item's fields by name. The text of an item is therefore never
+    interpreted as a template.
     """
     return files("audit.export").joinpath(f"{name}.txt").read_text(encoding="utf-8")
 

@@ -1,13 +1,13 @@
-"""Governance: decide on verdicts, and pack the evidence so that others can check it.
+"""Decide on verdicts (governance), and pack the evidence so that other people can check it.
 
-ruling: grade the folder of a run, panel or suite, and sign decisions on it.
-formats: print a ruling as text, JSON, JUnit XML, GitHub annotations or markdown.
-recompute: compute stored verdicts from the answers and compare.
-keys, keyless: ed25519 keys, sigstore, and the signed form (DSSE over an in-toto statement).
-reviews: signed decisions, and how many signers are needed.
-sealed: a plan that was signed before its run.
-pack, packed_decisions, side_files, verify: the evidence pack.
-serve: the page for reviewers.
+- ruling: derive a decision from a verdict, and sign people's decisions on it.
+- formats: print a ruling as text, JSON, JUnit XML, GitHub annotations or markdown.
+- recompute: compute verdicts again from the answers, and compare them with the stored verdicts.
+- keys, keyless: sign with ed25519 keys or sigstore (a DSSE envelope over an in-toto statement).
+- reviews: store and check signed decisions, and count the signers that are needed.
+- sealed: sign the plan of a run before the run (seal), and compare the run with the plan.
+- pack, packed_decisions, side_files, verify: write and check the evidence pack.
+- serve: serve the web page for reviewers.
 
 The commands `audit gate`, `audit review` and `audit evidence` use this package.
 """

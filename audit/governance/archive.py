@@ -1,8 +1,8 @@
 """Write and read the zip of an evidence pack.
 
-The zip is deterministic: equal contents give equal bytes, and any other zip is rejected. Entries
-are stored uncompressed, so neither the zlib version nor a zip bomb matters. No NumPy or Arrow is
-loaded.
+The zip is deterministic: equal contents give equal bytes, and a zip with any other bytes is
+rejected. Entries are stored uncompressed. So the zlib version cannot change the bytes, and a zip
+bomb is impossible. The module does not load NumPy or Arrow.
 """
 
 import hashlib
@@ -25,15 +25,16 @@ from audit.governance.keys import MAX_BYTES
 from audit.shards.files import file_sha256
 
 STATEMENT = "statement.dsse.json"
-# The sealed plan, and how the run differs from it.
+# These files hold the sealed plan of a run, and the differences between the run and this plan.
 SEAL, DEVIATIONS = "seal.dsse.json", "deviations.json"
 SUITES = ("suite.json", "suite.yaml")
 RUN = "run"
 SENSITIVITY = "sensitivity.json"
-REFERENCES = "references"  # folder below a run for the runs that its verdict was compared with
+# Folder inside a run's folder for the reference runs that its verdict used.
+REFERENCES = "references"
 VERDICT = f"{RUN}/report/verdict.json"
 PREDICATE = "urn:benchmark-audit:evidence:v1"
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that zip can hold, given to every entry
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # every entry gets the earliest time that a zip can hold
 _NAME = re.compile(r"[A-Za-z0-9._-][A-Za-z0-9._ -]*(/[A-Za-z0-9._-][A-Za-z0-9._ -]*)*")
 _MAX_ENTRIES = 100_000
 _MAX_JSON = 256 << 20
@@ -45,9 +46,10 @@ def write_archive(target: BinaryIO, files: Mapping[str, bytes | Path]) -> None:
     Parameters
     ----------
     target : binary file
-        Receives the zip.
+        The file to write the zip into.
     files : mapping
-        Content by name; a Path is copied as it is read.
+        Maps the name of each entry to its content. The content may be the path of a file, which is
+        copied.
     """
     with ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(files):
@@ -72,12 +74,14 @@ def open_archive(path: Path) -> ZipFile:
     Returns
     -------
     ZipFile
-        Its entries have valid, different names and their real sizes. `check_bytes` checks the rest.
+        The open zip. Its entries have valid and different names, and sizes that fit the file's
+        size. `check_bytes` checks everything else.
 
     Raises
     ------
     SignatureError
-        If a name leaves the folder or occurs twice, or entries overlap or are larger than the file.
+        If the file is not a zip, a name is invalid or occurs twice, or the entries together are
+        larger than the file.
     """
     try:
         check_regular(path, follow=True)
@@ -114,7 +118,7 @@ def read_entry(archive: ZipFile, name: str, limit: int) -> bytes:
     name : str
         The entry.
     limit : int
-        The most bytes that it may have.
+        The largest number of bytes that the entry may have.
 
     Returns
     -------
@@ -137,7 +141,7 @@ def read_entry(archive: ZipFile, name: str, limit: int) -> bytes:
 def good_name(name: str) -> bool:
     """Return whether a pack may have an entry of this name.
 
-    The name must stay in its folder, and be spelt alike on every system.
+    The name must not lead out of its folder, and must be valid on every operating system.
     """
     return _NAME.fullmatch(name) is not None and not {".", ".."} & set(name.split("/"))
 
@@ -158,8 +162,9 @@ def _entry(archive: ZipFile, name: str) -> Iterator[Any]:
 
 
 def check_bytes(path: Path, archive: ZipFile) -> None:
-    """Raise SignatureError unless the zip has exactly the bytes that `write_archive` gives its
-    contents."""
+    """Raise SignatureError unless the zip has exactly the bytes that `write_archive` would write
+    for its contents.
+    """
     with tempfile.TemporaryDirectory() as folder:
         files: dict[str, bytes | Path] = {}
         for number, name in enumerate(archive.namelist()):
@@ -177,18 +182,18 @@ def check_bytes(path: Path, archive: ZipFile) -> None:
 
 @dataclass(frozen=True)
 class Pack:
-    """Hold an open pack; `sums` has the sha256 of each file that SUMS lists."""
+    """Hold an open pack. `sums` maps each file that the pack's SHA256SUMS lists to its sha256."""
 
     path: Path
     archive: ZipFile
     sums: Mapping[str, str]
 
     def read(self, name: str) -> bytes:
-        """Return the content of a file of at most MAX_BYTES."""
+        """Return a file's content. Raises SignatureError if it has more than MAX_BYTES."""
         return read_entry(self.archive, name, MAX_BYTES)
 
     def json(self, name: str) -> Any:
-        """Return a parsed JSON file. Raises SignatureError if it is not JSON."""
+        """Return a JSON file's parsed content. Raises SignatureError if the file is not JSON."""
         try:
             return parse_json(read_entry(self.archive, name, _MAX_JSON), _MAX_JSON)
         except ValueError as error:
@@ -196,7 +201,7 @@ class Pack:
 
     @property
     def with_shards(self) -> bool:
-        """Return whether the pack holds shards."""
+        """Return whether the pack contains shards."""
         return any(re.match(f"{RUN}/([^/]+/)?shards/", name) for name in self.sums)
 
     def named(self, pattern: str) -> list[str]:

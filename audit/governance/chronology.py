@@ -1,9 +1,10 @@
-"""Record the faults that a project or a run met, and the effect of each on its numbers:
+"""Record the faults of a project or a run, and how each fault changed the results, in
 CHRONOLOGY.jsonl (li2026, Box 1).
 
-An entry is not auditable, and is refused, without what a reader saw (field 4) and how much it moved
-(field 7). The fields are those of chronology.schema.json. What a schema cannot state is checked
-here: unique ids, a delta for each affected cell, a test for each fix.
+An entry must state what a reader saw (field 4) and how much the results changed (field 7). An entry
+without these fields is not auditable and is refused. The file chronology.schema.json defines the
+fields. This module checks what a schema cannot express: ids are unique, each affected cell has a
+delta (change), and each fix has a test.
 """
 
 import json
@@ -30,7 +31,7 @@ class Provenance(StrEnum):
 
 
 class Residual(StrEnum):
-    """Name what is left of a fault."""
+    """Name the status of a fault: fixed, disclosed but not fixed, or out of scope."""
 
     FIXED = "FIXED"
     DISCLOSED = "DISCLOSED-UNFIXED"
@@ -39,8 +40,9 @@ class Residual(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """Hold field 7 for one affected cell: a headline statistic before and after, as a number or in
-    words (a verdict)."""
+    """Hold how a fault changed one affected cell (field 7): its main statistic, before and after
+    the fix. A value is a number, or a text such as a verdict.
+    """
 
     cell: str
     statistic: str
@@ -50,9 +52,9 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class ChronologyEntry:
-    """Hold one fault. Its fields have the names of the chronology file.
+    """Hold one fault. The fields have the same names as in the chronology file.
 
-    `test` is `test_file.py::test_name`, empty if no test can fail on the fault.
+    `test` is `test_file.py::test_name`; it is "" if no test can detect the fault.
     """
 
     id: str
@@ -71,7 +73,9 @@ class ChronologyEntry:
 
 @dataclass(frozen=True)
 class Chronology:
-    """Hold the entries in the file's order, with the totals that Box 1 requires."""
+    """Hold the entries of a chronology, in the order of the file. Properties give the totals that
+    Box 1 requires.
+    """
 
     entries: tuple[ChronologyEntry, ...]
 
@@ -85,12 +89,12 @@ class Chronology:
 
     @property
     def tests(self) -> tuple[str, ...]:
-        """Return the regression tests that the fixes name, each once."""
+        """Return the names of the fixes' regression tests, without duplicates."""
         return tuple(dict.fromkeys(e.test for e in self.entries if e.test))
 
     @property
     def sentence(self) -> str:
-        """Return the totals that Box 1 requires."""
+        """Describe in a sentence the totals that Box 1 requires."""
         n, repair = len(self.entries), len(self.repair_introduced)
         entries = "1 entry" if n == 1 else f"{n} entries"
         return f"{entries}: {repair} introduced during repair, {len(self.unfixed)} not fixed."
@@ -119,8 +123,8 @@ def parse_entry(raw: Any) -> ChronologyEntry:
     Raises
     ------
     DataError
-        If a field is missing or not auditable. The message names it, fields 4 and 7 by their number
-        in Box 1.
+        If a field is missing or not auditable. The message names the field. Fields 4 and 7 are
+        named by their number in Box 1.
     """
     _check(raw)
     deltas = tuple(Delta(**delta) for delta in raw["deltas"])
@@ -131,10 +135,13 @@ def parse_entry(raw: Any) -> ChronologyEntry:
             raise DataError("not auditable: a delta is NaN.")
     if odd := sorted({delta.cell for delta in entry.deltas} ^ set(entry.affected)):
         raise DataError(
-            f"not auditable: affected and deltas do not agree on {', '.join(odd)}; one each is needed."
+            f"not auditable: affected and deltas do not agree on {', '.join(odd)}. Expected "
+            "exactly one delta for each affected cell."
         )
     if entry.status == Residual.FIXED and not (entry.fix.strip() and entry.test):
-        raise DataError("status FIXED without a fix and a test that fails on the fault (field 6).")
+        raise DataError(
+            "the status is FIXED, but a fix or a test that fails on the fault is missing (field 6)."
+        )
     return entry
 
 
@@ -154,7 +161,9 @@ def _check(raw: Any) -> None:
 
 
 def parse_chronology(text: str, source: str = NAME) -> Chronology:
-    """Parse the lines of a file. Raises DataError with file and line, also if an id occurs twice."""
+    """Parse the lines of a chronology file. Raises DataError, which names file and line, if a line
+    is invalid or an id occurs twice.
+    """
     places: dict[str, int] = {}
     entries = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -174,8 +183,9 @@ def parse_chronology(text: str, source: str = NAME) -> Chronology:
 
 
 def chronology_file(path: Path) -> Path:
-    """Return the file of a chronology: `path`, or in a folder its CHRONOLOGY.jsonl, or the one in
-    its docs/."""
+    """Return the path of a chronology's file. If `path` is a folder, the file is its
+    CHRONOLOGY.jsonl, or CHRONOLOGY.jsonl in its folder docs.
+    """
     if not path.is_dir():
         return path
     in_docs = path / "docs" / NAME
@@ -183,24 +193,27 @@ def chronology_file(path: Path) -> Path:
 
 
 def read_chronology(path: Path) -> Chronology:
-    """Return the chronology of a file or folder (`chronology_file`). Raises DataError if it cannot
-    be read."""
+    """Return the chronology of a file or folder (`chronology_file`). Raises DataError if the file
+    cannot be read.
+    """
     file = chronology_file(path)
     try:
         return parse_chronology(read_text(file, follow=True), file.name)
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
-            f"Cannot read {file}: {error}. Expected {NAME}, one JSON object a line."
+            f"Cannot read {file}: {error}. Expected {NAME}, with one JSON object per line."
         ) from error
 
 
 def chronology_of(folder: Path) -> Chronology | None:
-    """Return a run's own chronology; None if its directory has none."""
+    """Return the chronology in a run's directory; None if the directory has no chronology."""
     return read_chronology(folder) if (folder / NAME).is_file() else None
 
 
 def project_file() -> Path:
-    """Return the path of the program's chronology: in the checkout, else the copy in the package."""
+    """Return the path of this program's own chronology: the file in the checkout, or else the copy
+    in the package.
+    """
     here = chronology_file(_ROOT)
     return here if here.is_file() else Path(__file__).parents[1] / "_chronology.jsonl"
 
@@ -211,7 +224,7 @@ def append(path: Path, raw: Any) -> ChronologyEntry:
     Parameters
     ----------
     path : Path
-        The file, or its folder.
+        The chronology's file, or the folder that holds it.
     raw : Any
         The entry as a JSON object.
 
@@ -223,7 +236,7 @@ def append(path: Path, raw: Any) -> ChronologyEntry:
     Raises
     ------
     DataError
-        If the entry is invalid, or its id exists already. Then nothing is written.
+        If the entry is invalid, or its id exists already. In both cases nothing is written.
     """
     file = chronology_file(path)
     entry = parse_entry(raw)
@@ -237,7 +250,7 @@ def append(path: Path, raw: Any) -> ChronologyEntry:
 
 
 def missing_tests(chronology: Chronology, tests: Path) -> list[str]:
-    """Return the tests that a chronology names and that do not exist.
+    """Return the tests that a chronology names but that do not exist.
 
     Parameters
     ----------
@@ -267,7 +280,8 @@ def render(chronology: Chronology) -> str:
     Returns
     -------
     str
-        Markdown: the totals, the entries that are not fixed, then every entry with its figures.
+        Markdown with the totals, the entries whose fault is not fixed, and then every entry with
+        its numbers.
     """
     counts = Counter(e.failure_class for e in chronology.entries)
     classes = ", ".join(f"{name} {n}" for name, n in sorted(counts.items()))

@@ -1,6 +1,6 @@
 """Format a ruling as text, JSON, JUnit XML, GitHub annotations or markdown.
 
-Every text in a ruling may be hostile, so each format escapes it.
+Any text in a ruling may be hostile (for example a question), so each format escapes all texts.
 """
 
 import json
@@ -15,8 +15,8 @@ from audit.core.exits import one_line
 from audit.core.json_types import attributes, plain
 from audit.judging.decision import CellRuling, Decision, Ruling, Seal
 
-# These characters start emphasis, links, mentions, table cells, HTML or mathematics. They become
-# entities.
+# These characters start emphasis, links, mentions, table cells, HTML or mathematics. They are
+# replaced by HTML entities.
 _MARKDOWN = re.compile(r"[&<>\\`*_\[\]|~:@/#$^!]|(?<=[wW])\.")
 
 
@@ -26,7 +26,7 @@ def markdown(text: object) -> str:
     Parameters
     ----------
     text : object
-        Converted to one line of text first.
+        A value, which is first converted to one line of text.
 
     Returns
     -------
@@ -57,8 +57,9 @@ def _incomplete(ruling: Ruling) -> list[str]:
 
 
 def _disclosed(ruling: Ruling) -> list[tuple[str, str]]:
-    """Return (label, sentence) pairs shown beside the verdict: rules, seals, deviations, earlier
-    runs."""
+    """Return the (label, sentence) pairs that are shown beside the verdict. They are about rules,
+    seals, deviations and earlier runs.
+    """
     lines = [("rule", rule) for rule in ruling.rules]
     for seal in ruling.seals:
         lines += seal_lines(seal)
@@ -76,7 +77,9 @@ def _disclosed(ruling: Ruling) -> list[tuple[str, str]]:
 
 
 def seal_lines(seal: Seal) -> list[tuple[str, str]]:
-    """Describe a seal, and each field in which its run differs, as (label, sentence) pairs."""
+    """Describe a seal, and each field in which the run differs from the seal, as (label, sentence)
+    pairs.
+    """
     deviations = f"{len(seal.changed)} fields differ" if seal.changed else "the run is as sealed"
     signature = f"signed by {seal.signer}" if seal.signer else "SIGNATURE NOT CHECKED"
     lines = [("seal", f"audit {seal.audit}, sealed {seal.sealed}, {signature}: {deviations}")]
@@ -89,7 +92,7 @@ def seal_lines(seal: Seal) -> list[tuple[str, str]]:
 
 
 def short(value: Any) -> str:
-    """Return a value of a configuration as text of at most 60 characters."""
+    """Format a value of a configuration as text of at most 60 characters."""
     if value is None:
         return "nothing"
     text = value if isinstance(value, str) else json.dumps(value)
@@ -102,7 +105,7 @@ def as_text(ruling: Ruling) -> str:
 
 
 def as_sentences(ruling: Ruling) -> str:
-    """Describe a ruling in plain sentences, one a line.
+    """Describe a ruling in plain sentences, one sentence per line.
 
     Parameters
     ----------
@@ -112,7 +115,8 @@ def as_sentences(ruling: Ruling) -> str:
     Returns
     -------
     str
-        For each cell the verdict, its reasons and advice; then people's decisions and the decision.
+        For each cell the verdict with its reasons and advice. Then follow people's decisions and
+        the resulting decision.
     """
     lines = _incomplete(ruling)
     several = len({cell.audit for cell in ruling.cells}) > 1
@@ -132,7 +136,7 @@ def as_sentences(ruling: Ruling) -> str:
 
 
 def as_json(ruling: Ruling) -> str:
-    """Return everything that a ruling holds as JSON.
+    """Format the whole content of a ruling as JSON.
 
     Parameters
     ----------
@@ -142,7 +146,8 @@ def as_json(ruling: Ruling) -> str:
     Returns
     -------
     str
-        JSON with sorted keys. Non-ASCII characters are escaped, so any encoding reads it.
+        JSON with sorted keys. Non-ASCII characters are escaped, so that the text can be read in any
+        encoding.
     """
     rows = [attributes(row, "model", "benchmark", "found", "expected") for row in ruling.incomplete]
     document: dict[str, Any] = {
@@ -185,7 +190,8 @@ def as_junit(ruling: Ruling) -> str:
     Returns
     -------
     str
-        XML. A block or a review is a failure; no decision, a problem or missing rows are errors.
+        The XML. A cell with the decision block or review is a failure. A cell with no decision, a
+        problem or missing rows is an error.
     """
     suite = TestSuite(one_line(f"audit gate: {ruling.run}"))
     suite.add_property("decision", one_line(_decision(ruling)))
@@ -222,7 +228,8 @@ def as_junit(ruling: Ruling) -> str:
             [cell.headline, *_why(cell), *ruling.decided],
         )
     if ruling.exit_code and not ruling.overridden and not any(case.result for case in suite):
-        # People rejected a run whose cells all pass. Without this case the suite would look green.
+        # This is a run that people rejected although all its cells pass. Without this test case the
+        # suite would have no failure.
         _case(
             suite,
             "run",
@@ -238,7 +245,7 @@ def as_junit(ruling: Ruling) -> str:
 
 
 def _why(cell: CellRuling) -> list[str]:
-    """Return the reasons, the failed checks that no reason contains, and the advice."""
+    """Return a cell's reasons, the failed checks that no reason mentions, and the advice."""
     reasons = "\n".join(cell.reasons)
     failed = []
     for name, detail in cell.failed_gates:
@@ -275,8 +282,9 @@ def as_github(ruling: Ruling) -> str:
     Returns
     -------
     str
-        An error for each cell that does not pass, a warning for a review or an overridden cell, and
-        notices for the rest.
+        The commands. A problem, missing rows, and a cell that does not pass each give an error. A
+        cell that needs a review or was overridden gives a warning. All other commands are notices,
+        except that the final decision is an error unless it is pass.
     """
     out = []
     if ruling.problem:
@@ -305,7 +313,9 @@ def _commands(level: str, title: str, messages: Iterable[str]) -> list[str]:
 
 
 def _command(level: str, title: str, message: str) -> str:
-    """Return one GitHub workflow command. Its texts cannot end it or begin another."""
+    """Return one GitHub workflow command. The texts in the command are escaped, so that they cannot
+    end the command or begin another command.
+    """
     name = one_line(title).replace("%", "%25")
     text = one_line(message).replace("%", "%25")
     return f"::{level} title={name.replace(':', '%3A').replace(',', '%2C')}::{text}\n"
@@ -322,7 +332,8 @@ def as_markdown(ruling: Ruling) -> str:
     Returns
     -------
     str
-        Markdown: the decision, a table of cells, and the reasons of each cell that does not pass.
+        Markdown with the decision, a table of the cells, and the reasons of each cell that does not
+        pass.
     """
     title = f"## {_GLYPHS[ruling.decision]} Benchmark audit: {markdown(_decision(ruling))}"
     lines = [title, "", markdown(ruling.run), ""]

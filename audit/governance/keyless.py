@@ -1,10 +1,10 @@
-"""Sign with sigstore: an identity of an OpenID provider takes the place of a key.
+"""Sign with sigstore, where an identity of an OpenID provider takes the place of a key.
 
-Signing and checking need sigstore's services. The envelope's signature carries the sigstore bundle,
-i.e. the certificate and the entry in the transparency log. The sigstore library makes and checks
-it; it is imported only if a signature needs it (`pip install 'benchmark-audit[sigstore]'`). An
-identity is a file of the trusted folder, such as `alice.sigstore.json`:
-{"identity": "alice@example.org", "issuer": "https://..."}.
+Signing and checking need sigstore's services. The envelope's signature contains the sigstore
+bundle, which is the certificate and the entry in the transparency log. The sigstore library makes
+and checks the bundle. The library is imported only if a signature needs it (`pip install
+'benchmark-audit[sigstore]'`). An identity is a file of the trusted folder, such as
+`alice.sigstore.json`: {"identity": "alice@example.org", "issuer": "https://..."}.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ from audit.core.errors import ConfigError, SignatureError
 from audit.core.guarded_files import read_json
 
 SUFFIX = ".sigstore.json"
-# The variable names a file with a trust configuration. Without it the public instance's is fetched.
+# This environment variable names a file with a trust configuration. If the variable is not set, the
+# configuration of the public sigstore instance is fetched.
 TRUST_VARIABLE = "AUDIT_SIGSTORE_TRUST"
 _EXAMPLE = '{"identity": "alice@example.org", "issuer": "https://accounts.google.com"}'
 
 
 class Identity(SigstoreKey):
-    """Name a signer and the provider that vouches for it. The certificate must name both
-    exactly."""
+    """Name a signer, and the OpenID provider (issuer) that confirms the signer's identity. The
+    certificate must name exactly this signer and this provider.
+    """
 
     def verify_signature(self, signature: Signature, data: bytes) -> None:
         """Check that this identity signed the data.
@@ -46,7 +48,7 @@ class Identity(SigstoreKey):
         Raises
         ------
         UnverifiedSignatureError
-            If the signature is not of this identity over these data.
+            If this identity did not sign these data.
         SignatureError
             If sigstore's services do not answer.
         """
@@ -59,20 +61,24 @@ class Identity(SigstoreKey):
             try:
                 fields = signature.unrecognized_fields["bundle"]
                 bundle = Bundle.from_json(json.dumps(fields))
-                # Only one spelling is accepted, and the envelope's field must agree with the
-                # bundle.
+                # Only one spelling of the bundle is accepted, and the signature in the envelope
+                # must equal the signature in the bundle.
                 if json.loads(bundle.to_json()) != fields or set(signature.unrecognized_fields) != {
                     "bundle"
                 }:
-                    raise VerificationError("the bundle holds more than sigstore wrote")
+                    raise VerificationError(
+                        "the bundle contains fields that sigstore did not write"
+                    )
                 if bundle.signature.hex() != signature.signature:
-                    raise VerificationError("the envelope's signature is not the bundle's")
+                    raise VerificationError(
+                        "the envelope's signature differs from the bundle's signature"
+                    )
                 who = policy.Identity(
                     identity=self.keyval["identity"], issuer=self.keyval["issuer"]
                 )
                 Verifier(trusted_root=trusted).verify_artifact(data, bundle, who)
-            # The services have answered, so the bundle is at fault: a forged one can raise
-            # anything.
+            # The services have answered, so the bundle is at fault. A forged bundle can raise any
+            # exception.
             except Exception as error:
                 raise Unverified(f"{self.keyval['identity']}: {error}") from error
 
@@ -87,12 +93,14 @@ class KeylessSigner(Signer):
     def from_priv_key_uri(
         cls, priv_key_uri: str, public_key: Any, secrets_handler: Any = None
     ) -> KeylessSigner:
-        """Raise NotImplementedError: an identity is read from its file by `load_identity`."""
+        """Raise NotImplementedError, since an identity has no URI: `load_identity` reads it from a
+        file.
+        """
         raise NotImplementedError("Read it from its file: load_identity")
 
     @property
     def public_key(self) -> Identity:
-        """Return the identity that signatures are checked against."""
+        """Return the identity, against which the signatures are checked."""
         return self._identity
 
     def sign(self, payload: bytes) -> Signature:
@@ -106,7 +114,7 @@ class KeylessSigner(Signer):
         Returns
         -------
         Signature
-            A signature that carries the sigstore bundle.
+            A signature that contains the sigstore bundle.
 
         Raises
         ------
@@ -127,7 +135,7 @@ class KeylessSigner(Signer):
             self._identity.verify_signature(signature, payload)
         except Unverified as error:
             raise ConfigError(
-                f"Nothing was signed: sigstore signed, and not as {who} ({error})."
+                f"Nothing was signed: sigstore made a signature, but not as {who} ({error})."
             ) from error
         return signature
 
@@ -148,7 +156,7 @@ def load_identity(path: Path) -> Identity:
     Raises
     ------
     ConfigError
-        If a field is missing or empty. Without an issuer any provider could vouch for the name.
+        If a field is missing or empty. Without an issuer, any provider could confirm the name.
     """
     try:
         fields = read_json(path, 1 << 16, follow=True)
@@ -174,7 +182,7 @@ def _trust() -> Any:
         return ClientTrustConfig.from_json(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"{TRUST_VARIABLE}: {path} is no trust configuration of sigstore ({error})."
+            f"{TRUST_VARIABLE}: {path} is not a trust configuration of sigstore ({error})."
         ) from error
 
 
@@ -194,7 +202,9 @@ def _token(trust: Any) -> Any:
 
 @contextmanager
 def _services(kind: type[ConfigError | SignatureError], problem: str) -> Iterator[None]:
-    """Turn every failure of sigstore into an error of this kind that begins with `problem`."""
+    """Convert every exception of sigstore into the given kind of error, whose message begins with
+    `problem`.
+    """
     try:
         import sigstore  # noqa: F401
     except ImportError:
@@ -205,7 +215,7 @@ def _services(kind: type[ConfigError | SignatureError], problem: str) -> Iterato
         yield
     except (ConfigError, SignatureError, Unverified):
         raise
-    except Exception as error:  # sigstore's clients raise errors of many kinds.
+    except Exception as error:  # sigstore's clients raise many kinds of exceptions
         raise kind(
             f"{problem}: sigstore did not answer, or refused ({type(error).__name__}: {error})."
         ) from error

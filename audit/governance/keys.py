@@ -1,12 +1,14 @@
 """Create and read ed25519 keys, and sign and check statements.
 
-A private key is never printed, and is refused if others may read its file. The trusted keys are a
-folder of public keys, `<signer>.pub` or `<signer>.<anything>.pub`; a person may have several. A
-sigstore identity (`<signer>.sigstore.json`, keyless.py) can take the place of a key.
+A private key is never printed, and is refused if other users may read its file. The trusted keys
+are the public keys in a folder, named `<signer>.pub` or `<signer>.<anything>.pub`. A person may
+have several keys. A sigstore identity (`<signer>.sigstore.json`, keyless.py) can take the place of
+a key.
 
 The signed form is a DSSE envelope with one signature over an in-toto statement
 (https://github.com/secure-systems-lab/dsse; https://github.com/in-toto/attestation, Statement v1).
-A file has exactly one spelling, so a change of any byte shows, whitespace included.
+Each envelope has exactly one valid spelling. So a change of any byte is noticed, even of
+whitespace.
 """
 
 import hashlib
@@ -43,13 +45,13 @@ _MAKE_ONE = "Make one: audit review keygen NAME --out FOLDER"
 
 @dataclass(frozen=True)
 class Trusted:
-    """Hold a public key and its owner's name."""
+    """Hold a trusted public key and the name of its owner."""
 
     signer: str
     key: Key
 
 
-Keys = Mapping[str, Trusted]  # trusted keys by key id
+Keys = Mapping[str, Trusted]  # maps key ids to trusted keys
 
 
 def create_key(name: str, folder: Path) -> tuple[Path, Path]:
@@ -60,12 +62,12 @@ def create_key(name: str, folder: Path) -> tuple[Path, Path]:
     name : str
         The owner's name, with an optional `.suffix` for another key of the same person.
     folder : Path
-        Created if needed.
+        The folder for the two files, which is created if needed.
 
     Returns
     -------
     tuple of Path
-        NAME.key (mode 0600) and NAME.pub.
+        The paths of the private key NAME.key (mode 0600) and of the public key NAME.pub.
 
     Raises
     ------
@@ -107,12 +109,13 @@ def load_signer(path: Path | None) -> Signer:
     Returns
     -------
     Signer
-        Signs statements.
+        The key or identity, which can sign statements.
 
     Raises
     ------
     ConfigError
-        If there is no key, others than its owner may read the file, or it is not an ed25519 key.
+        If no key is given, if other users than the owner may read the file, or if the key is not an
+        ed25519 key.
     """
     if path is None:
         text = os.environ.get(KEY_VARIABLE, "")
@@ -125,11 +128,13 @@ def load_signer(path: Path | None) -> Signer:
         return KeylessSigner(load_identity(path))
     try:
         with path.open("rb") as file:
-            # The mode is read from the open file, as its path may be replaced.
+            # The mode is read from the open file, because another file could be put at the path
+            # meanwhile.
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             if mode & 0o077:
                 raise ConfigError(
-                    f"The mode of {path} is {mode:04o}, so others may have read the key and signed with it. "
+                    f"The mode of {path} is {mode:04o}, so others may have read the key and "
+                    "signed with it. "
                     f"Make a new key. If nobody else uses this machine: chmod 600 {path}"
                 )
             data = file.read(1 << 16)
@@ -158,18 +163,18 @@ def load_trusted(folder: Path) -> dict[str, Trusted]:
     Parameters
     ----------
     folder : Path
-        Holds `<signer>.pub` and `<signer>.sigstore.json` files.
+        The folder with the files `<signer>.pub` and `<signer>.sigstore.json`.
 
     Returns
     -------
     dict
-        Each key with its owner, by key id.
+        Maps each key id to the key and its owner.
 
     Raises
     ------
     ConfigError
-        If there is no key, one key has two owners, a name is not ASCII, or two names differ in case
-        alone.
+        If the folder has no key, a key has two owners, a name is not ASCII, or two names differ
+        only in case.
     """
     paths = sorted([*folder.glob("*.pub"), *folder.glob(f"*{SUFFIX}")])
     if not paths:
@@ -186,7 +191,8 @@ def load_trusted(folder: Path) -> dict[str, Trusted]:
             )
         if (other := names.setdefault(person(signer), signer)) != signer:
             raise ConfigError(
-                f"{path}: the names {other} and {signer} differ in case alone. Use one spelling in {folder}."
+                f"{path}: the names {other} and {signer} differ only in upper and lower case. Use "
+                f"one spelling in {folder}."
             )
         key = load_identity(path) if path.name.endswith(SUFFIX) else _public(path)
         if key.keyid in trusted and trusted[key.keyid].signer != signer:
@@ -198,7 +204,7 @@ def load_trusted(folder: Path) -> dict[str, Trusted]:
 
 
 def signer_of(signer: Signer, trusted: Keys) -> str:
-    """Return the name of the owner of a private key.
+    """Return the name of the person who owns a private key.
 
     Parameters
     ----------
@@ -215,23 +221,24 @@ def signer_of(signer: Signer, trusted: Keys) -> str:
     Raises
     ------
     ConfigError
-        If the key's public half is not among the trusted keys.
+        If the public key that belongs to the private key is not among the trusted keys.
     """
     known = trusted.get(signer.public_key.keyid)
     if known is None:
         raise ConfigError(
-            "This private key has no public key among the trusted ones: the gate would reject it."
+            "This private key has no public key among the trusted keys, so the gate would reject "
+            "its signatures."
         )
     return known.signer
 
 
 def person(name: str) -> str:
-    """Return a name in normal form.
+    """Normalise a person's name.
 
     Returns
     -------
     str
-        The normal form, which is equal for all spellings of a person's name.
+        The normalised name, which is the same for all spellings of a person's name.
     """
     return name.strip().casefold()
 
@@ -263,14 +270,14 @@ def statement(
     predicate_type : str
         A URN of this program.
     subjects : mapping
-        Hexadecimal sha256 of each subject, by name.
+        Maps the name of each subject (signed file) to its hexadecimal sha256.
     predicate : mapping
         The content of the statement.
 
     Returns
     -------
     dict
-        The statement, its subjects in the order of their names.
+        The statement. Its subjects are sorted by name.
     """
     listed = [{"name": name, "digest": {"sha256": subjects[name]}} for name in sorted(subjects)]
     return {
@@ -282,7 +289,7 @@ def statement(
 
 
 def subjects_of(stated: Mapping[str, Any]) -> dict[str, str]:
-    """Return the sha256 of each subject of a statement, by name."""
+    """Return a mapping from the name of each subject (signed file) of a statement to its sha256."""
     return {subject["name"]: subject["digest"]["sha256"] for subject in stated["subject"]}
 
 
@@ -292,14 +299,15 @@ def seal(stated: Mapping[str, Any], signer: Signer) -> bytes:
     Parameters
     ----------
     stated : mapping
-        An in-toto statement, as `statement` makes it.
+        An in-toto statement, as the function `statement` returns it.
     signer : Signer
         A private key or identity.
 
     Returns
     -------
     bytes
-        The content of the file. With a plain key, the same statement gives the same bytes.
+        The signed file's content. With an ed25519 key, the same statement always gives the same
+        bytes.
     """
     envelope = Envelope(_canonical(stated), PAYLOAD_TYPE, {})
     envelope.sign(signer)
@@ -316,12 +324,12 @@ def unseal(
     data : bytes
         The content of the file.
     trusted : Keys or None
-        The keys whose signatures count. With None no signature is checked, and the signer is the
-        one that the statement names.
+        The keys whose signatures are accepted. None checks no signature; the returned name is then
+        the signer's name in the statement.
     predicate_type : str
         The URN that the statement must have.
     what : str
-        The file, for messages.
+        The file's name, for messages.
 
     Returns
     -------
@@ -346,8 +354,8 @@ def unseal(
     known = None if trusted is None else trusted.get(keyid)
     if trusted is not None:
         _check_signed(envelope, known, keyid, file)
-    # A sigstore signature is a bundle of fields. A plain key covers nothing but the payload, so its
-    # signature may have no further fields.
+    # A sigstore signature has several fields. A signature with an ed25519 key covers only the
+    # payload. Further fields would not be protected, so they are refused.
     if spelt != data or (
         signature.unrecognized_fields and known and isinstance(known.key, SSlibKey)
     ):
@@ -372,7 +380,7 @@ def unseal(
 
 
 def _check_signed(envelope: Envelope, known: Trusted | None, keyid: str, file: str) -> None:
-    """Raise SignatureError unless the key is a trusted one and signed the envelope."""
+    """Raise SignatureError unless the key is trusted and signed the envelope."""
     if known is None:
         raise SignatureError(
             f"{file} is signed with key {keyid[:16]}, which is not among the trusted keys."

@@ -1,5 +1,6 @@
-"""Pack a run directory as evidence: one zip with everything that a verdict rests on, or its
-hash."""
+"""Pack a run directory as evidence. The pack is one zip, which contains every file that a verdict
+depends on, or the file's hash.
+"""
 
 import json
 import os
@@ -66,37 +67,41 @@ def write_pack(
 ) -> dict[str, str]:
     """Write the evidence pack of a run, panel or suite.
 
-    The same run and key give the same bytes; sigstore signs anew each time.
+    The same run and key give the same bytes, except with sigstore, whose signatures differ each
+    time.
 
     Parameters
     ----------
     run_dir : Path
-        A finished run, or a panel's or suite's folder.
+        The directory of a finished run, or the folder of a panel or suite.
     out : Path
         The zip to write.
     with_shards : bool
-        Include the shards and tables, so that the verdict can be recomputed from the pack alone.
+        Whether to include the shards and tables, so that the verdict can be recomputed from the
+        pack alone.
     signer : Signer or None
-        Signs the pack. None writes an unsigned pack.
+        The private key that signs the pack. None writes an unsigned pack.
     trusted : Keys or None
-        The keys whose decisions count. With None the order of decisions and what they bind are
-        checked, and no signature.
+        The keys whose decisions count. None checks no signature of a decision, but still checks the
+        decisions' order and the files that each decision covers.
     now : datetime or None
-        The current time, which the last decision must precede. None reads the clock.
+        The current time. The last decision must have been made before this time. None reads the
+        clock.
 
     Returns
     -------
     dict
-        The sha256 of each file, by name.
+        Maps the name of each packed file to its sha256.
 
     Raises
     ------
     ConfigError
-        If the run is not finished, or its verdict is missing, incomplete or not of these shards.
+        If the run is not finished, or if its verdict is missing, incomplete or not computed from
+        these shards.
     ShardError
-        If a shard or table is not the one that the manifest lists.
+        If a shard or table differs from the one that the manifest lists.
     SignatureError
-        If a decision does not hold, or one was removed.
+        If a decision is invalid, or if a decision was removed.
     """
     runs = panel_runs(run_dir)
     manifests = {home: Manifest.load(home) for home in runs or [run_dir]}
@@ -146,7 +151,7 @@ def _check_finished(manifests: Mapping[Path, Manifest]) -> None:
 def _check_decisions(
     run_dir: Path, homes: Iterable[Path], ruling: Ruling, trusted: Keys | None, now: datetime
 ) -> None:
-    """Raise SignatureError unless the decisions on the folder and on each of its runs hold."""
+    """Raise SignatureError unless all decisions on the folder and on each of its runs are valid."""
     for home in dict.fromkeys((run_dir, *homes)):
         if decision_files(home):
             bound = bound_to(home, ruling if home == run_dir else rule_run(home))
@@ -162,7 +167,7 @@ def _check_names(run_dir: Path, names: Iterable[str]) -> None:
 
 
 def _predicate(manifests: Sequence[Manifest], ruling: Ruling) -> dict[str, Any]:
-    """Return what the signed statement says about the runs and their verdict."""
+    """Return the content of the signed statement: facts about the runs and their verdict."""
     incomplete = []
     for rows in ruling.incomplete:
         incomplete.append(f"{rows.model} on {rows.benchmark}: {rows.watermark}")
@@ -184,7 +189,9 @@ def _predicate(manifests: Sequence[Manifest], ruling: Ruling) -> dict[str, Any]:
 def _panel_contents(
     folder: Path, manifests: Mapping[Path, Manifest], with_shards: bool
 ) -> dict[str, bytes | Path]:
-    """Return the files of a panel or suite, and those of each run below the run's name."""
+    """Return the files of a panel or suite. The files of each of its runs are in a folder with the
+    run's name.
+    """
     panel_files = [folder / name for name in (*SUITES, PANEL, *CHRONOLOGIES)]
     panel_files += (folder / DECISIONS).glob("*.json")
     report = verdict_path(folder).parent  # `audit report --out` writes into the folder itself
@@ -203,8 +210,9 @@ def _panel_contents(
 
 
 def _names(folder: Path, runs: Sequence[Path]) -> list[str]:
-    """Return the names in the pack of a panel's runs, or of a run's reference runs: their folders'
-    names."""
+    """Return the names that a panel's runs, or a run's reference runs, have in the pack. These are
+    the names of their folders.
+    """
     names = [run.resolve().name for run in runs]
     taken = {*names, "report", DECISIONS, REFERENCES}
     if len(set(map(str.casefold, taken))) < len(names) + 3:
@@ -216,8 +224,9 @@ def _names(folder: Path, runs: Sequence[Path]) -> list[str]:
 
 
 def _check_own(run_dir: Path) -> None:
-    """Raise ConfigError if the report in a run's directory covers several runs, and so other shards
-    too."""
+    """Raise ConfigError if the report in a run's directory covers several runs, since the verdict
+    then also depends on other shards.
+    """
     path = run_dir / "report" / "verdict.json"
     parts = parts_of(read_document(path)) if path.is_file() else ()
     if parts and (merged := sum(len(part.runs) for _, part in parts)) != 1:
@@ -264,9 +273,9 @@ def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str,
 def _hashed(
     contents: Mapping[str, bytes | Path], rows: Mapping[str, int | None]
 ) -> list[dict[str, Any]]:
-    """Return the hash and size of each file of a folder, so that no pack can leave one out.
+    """Return the hash and size of each file of a folder. With this list a missing file is noticed.
 
-    `rows` are the rows of each shard, by file name.
+    `rows` maps the file name of each shard to its number of rows.
     """
     hashed = []
     for name, path in sorted(contents.items()):
@@ -280,7 +289,9 @@ def _hashed(
 
 
 def _for_readers(run_dir: Path, manifest: Manifest) -> dict[str, Any]:
-    """Return the manifest's parts and the tables that the verdict cites, by file name."""
+    """Return extra files that help readers, by file name: parts of the manifest, and the tables
+    that the verdict cites.
+    """
     program = {
         "program_sha256": program_sha256(),
         "schema_version": audit_of(run_dir).schema.version,
@@ -293,7 +304,7 @@ def _for_readers(run_dir: Path, manifest: Manifest) -> dict[str, Any]:
         "libraries": headers_of(run_dir),
         "calibration": shipped_table(shipped)
         if shipped
-        else None,  # error rates that the verdicts cite
+        else None,  # the error rates that the verdicts cite
         "sensitivity": load_sensitivity(run_dir),
     }
     present = {}
@@ -304,7 +315,8 @@ def _for_readers(run_dir: Path, manifest: Manifest) -> dict[str, Any]:
 
 
 def _named(below: str, folder: Path, paths: Iterable[Path]) -> dict[str, Path]:
-    """Return the existing files by their names in the pack. Raises ConfigError for a link.
+    """Return the files that exist, by their names in the pack. Raises ConfigError if a file is a
+    link.
 
     A link may point to anything that the signer can read.
     """
@@ -329,12 +341,14 @@ def _named(below: str, folder: Path, paths: Iterable[Path]) -> dict[str, Path]:
 
 
 def _tables(run_dir: Path) -> list[Path]:
-    """Return the tables that are hashed beside the shards: questions and libraries."""
+    """Return the paths of a run's tables, which hold questions and libraries. They are hashed like
+    the shards.
+    """
     return sorted(run_dir.glob("*.arrow"))
 
 
 def _others(run_dir: Path) -> list[Path]:
-    """Return the other files that an audit left beside its shards and judges by."""
+    """Return the other files in the run's directory on which the verdict depends."""
     skipped = {MANIFEST, ATTEMPT, *CHRONOLOGIES}
     files = []
     for path in run_dir.iterdir():
@@ -358,7 +372,8 @@ def headers_of(run_dir: Path) -> dict[str, Any]:
     Returns
     -------
     dict
-        Metadata by file name, as libraries.json holds them, of the tables that have any.
+        Maps the file name of each table with metadata to these metadata, in the form of
+        libraries.json.
     """
     headers = {}
     for path in _tables(run_dir):
@@ -369,7 +384,7 @@ def headers_of(run_dir: Path) -> dict[str, Any]:
 
 
 def _header(path: Path) -> dict[str, Any] | None:
-    """Return the metadata of an Arrow file's schema; None if there are none."""
+    """Return the metadata in an Arrow file's schema; None if the schema has no metadata."""
     try:
         check_regular(path)
         with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:

@@ -1,4 +1,6 @@
-"""Read people's decisions from a pack, and compute the decision that they and the verdict give."""
+"""Read people's decisions from a pack, and compute the decision that follows from them and the
+verdict.
+"""
 
 import posixpath
 from collections.abc import Iterable, Sequence
@@ -25,11 +27,11 @@ def chain_in(pack: Pack, home: str, trusted: Keys | None, now: datetime) -> tupl
     pack : Pack
         An open pack.
     home : str
-        The folder in the pack of a run, panel or suite.
+        The folder of a run, panel or suite inside the pack.
     trusted : Keys or None
         The keys whose decisions count. With None no signature is checked.
     now : datetime
-        The current time, which the last decision must precede.
+        The current time. The last decision must have been made before this time.
 
     Returns
     -------
@@ -39,8 +41,9 @@ def chain_in(pack: Pack, home: str, trusted: Keys | None, now: datetime) -> tupl
     Raises
     ------
     SignatureError
-        Unless they are numbered from 1 on, each names its predecessor, and all are about the
-        content of the pack and, with `trusted`, signed by these keys.
+        If the decisions are not numbered 1, 2, ..., if a decision does not name its predecessor, or
+        if a decision is not about the pack's content. With `trusted`, also if a decision is not
+        signed with one of these keys.
     """
     names = pack.named(f"{home}/{DECISIONS}/.+")
     nested = []
@@ -55,18 +58,18 @@ def chain_in(pack: Pack, home: str, trusted: Keys | None, now: datetime) -> tupl
 
 
 def weigh(pack: Pack, decided: Sequence[Decided], trusted: Keys | None, now: datetime) -> str:
-    """Return the decision that the pack's verdict and people's decisions give together.
+    """Return the decision that follows from the pack's verdict and people's decisions.
 
     Parameters
     ----------
     pack : Pack
         An open pack.
     decided : sequence of Decided
-        The decisions that count; empty for the verdict alone.
+        The decisions that count. An empty sequence gives the decision of the verdict alone.
     trusted : Keys or None
-        The trusted keys, which identify who started the runs.
+        The trusted keys, which are used to identify the people who started the runs.
     now : datetime
-        The current time, by which decisions expire.
+        The current time, which shows whether a decision has expired.
 
     Returns
     -------
@@ -94,8 +97,9 @@ def weigh(pack: Pack, decided: Sequence[Decided], trusted: Keys | None, now: dat
 
 
 def _approvals_required(pack: Pack, homes: Sequence[str]) -> int:
-    """Return the largest number of approvals that a suite in the pack requires; 1 without a
-    suite."""
+    """Return the largest number of approvals that a suite in the pack requires; 1 if the pack has
+    no suite.
+    """
     required = 1
     for home in {RUN, *homes}:
         for name in SUITES:
@@ -111,8 +115,9 @@ def _manifests(pack: Pack) -> list[str]:
 
 
 def _bound(pack: Pack, home: str) -> Bound:
-    """Return what a decision on a run, panel or suite in the pack binds, as `ruling.bound_to`
-    does."""
+    """Return the files and facts that a decision on a run, panel or suite in the pack must cover.
+    `ruling.bound_to` returns the same for a folder.
+    """
     try:
         return _bound_in(pack, home)
     except (ValueError, KeyError, TypeError, AttributeError, ConfigError) as error:
@@ -151,7 +156,9 @@ def _bound_in(pack: Pack, home: str) -> Bound:
 
 
 def _run_hashes(pack: Pack, place: str, below: str) -> dict[str, str]:
-    """Return the hashes of a run's files that a decision binds, by name after `below`."""
+    """Return the hashes of a run's files that a decision covers. Each name is `below` followed by
+    the file's name.
+    """
     hashes = _hashes(pack, place, below, (MANIFEST, *SUITES, SEAL))
     for name, sha256 in _tables(pack, place).items():
         hashes[f"{below}{name}"] = sha256
@@ -159,7 +166,9 @@ def _run_hashes(pack: Pack, place: str, below: str) -> dict[str, str]:
 
 
 def _hashes(pack: Pack, place: str, below: str, names: Iterable[str]) -> dict[str, str]:
-    """Return the hashes of those files in a folder of a pack that it has."""
+    """Return the hashes of the files with the given names, if a folder of the pack has them. Each
+    name begins with `below`.
+    """
     hashes = {}
     for name in names:
         if f"{place}/{name}" in pack.sums:
@@ -168,7 +177,7 @@ def _hashes(pack: Pack, place: str, below: str, names: Iterable[str]) -> dict[st
 
 
 def _members(pack: Pack, home: str) -> dict[str, str]:
-    """Return the folder in the pack of each run of a panel, by its name in the panel's file."""
+    """Map the name of each run in a panel's file to the run's folder in the pack."""
     if f"{home}/{PANEL}" not in pack.sums:
         return {}
     folders = {}
@@ -179,8 +188,9 @@ def _members(pack: Pack, home: str) -> dict[str, str]:
 
 
 def _tables(pack: Pack, place: str) -> dict[str, str]:
-    """Return the sha256 of each table of a run by name, including tables that are not in the
-    pack."""
+    """Map the name of each table of a run to its sha256. Tables that are not in the pack are
+    included.
+    """
     copy = LISTED if place == RUN else f"{place}/{LISTED}"
     rows = pack.json(copy) if copy in pack.sums else []
     tables = {}
@@ -191,7 +201,9 @@ def _tables(pack: Pack, place: str) -> dict[str, str]:
 
 
 def _run_facts(pack: Pack, place: str) -> tuple[Any, Any]:
-    """Return a run's fingerprint and its models with revisions; (None, None) without a manifest."""
+    """Return a run's fingerprint, and a mapping from its models to their revisions. Both are None
+    if the run has no manifest.
+    """
     if f"{place}/{MANIFEST}" not in pack.sums:
         return None, None
     manifest = pack.json(f"{place}/{MANIFEST}")

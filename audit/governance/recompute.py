@@ -1,5 +1,6 @@
-"""Compute the verdicts of a run, panel or suite from its shards, and compare with the stored
-ones."""
+"""Compute the verdicts of a run, panel or suite again from its shards, and compare them with the
+stored verdicts.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -14,10 +15,11 @@ from audit.judging.together import Document
 from audit.report.joint import content
 from audit.shards.panel import SUITE, panel_runs, verdict_path
 
-# Versions of numpy and of the processor's library change the last digits of a mean, and nothing
-# else.
+# Two computed numbers may differ by this tolerance. Other versions of numpy and of the processor's
+# math library change the last digits of a mean.
 RELATIVE, ABSOLUTE = 1e-3, 1e-6
-# These texts must be equal. Sentences may be another version's; the gate prints those it computed.
+# The texts of these fields must be equal. Sentences are not compared, since another version of the
+# program may word them differently. The gate prints the sentences that it computed.
 _COMPARED_TEXTS = {
     "audit",
     "verdict",
@@ -31,10 +33,11 @@ _COMPARED_TEXTS = {
     "gate",
     "suite_sha256",
 }
-# Sentences are made of these codes, and versions of the program may differ in them.
+# These fields hold codes from which the sentences are made. Versions of the program may differ in
+# these codes.
 _NOT_COMPARED = {"reason_codes", "advice_codes"}
-# Return, for a suite's folder, a function from the verdicts by audit to the suite's section of
-# verdict.json.
+# A function of this type is called with a suite's folder. It returns another function, which
+# computes the suite's section of verdict.json from the verdicts by audit.
 SectionOf = Callable[[Path], Callable[[Mapping[str, AuditVerdict[Any]]], dict[str, Any]]]
 _PARTS = {"cells", "rows", "runs", "joint", "audits", "suite", "source", "verdict"}
 
@@ -47,14 +50,16 @@ def recomputed(folder: Path, section_of: SectionOf, *, alone: bool) -> list[tupl
     folder : Path
         A run directory, or a panel's or suite's folder.
     section_of : callable
-        Returns the suite's section of verdict.json.
+        A function for the suite's section of verdict.json; see `SectionOf`.
     alone : bool
-        Also judge each run of a panel by itself if several runs of one audit were judged together.
+        Whether to judge each run of a panel by itself too, if several runs of one audit were judged
+        together.
 
     Returns
     -------
     list of tuple
-        The path of each verdict.json with its verdict as computed now, the folder's first.
+        The path of each verdict.json, with the verdict that was computed now. The folder's own
+        verdict comes first.
 
     Raises
     ------
@@ -83,14 +88,14 @@ def recomputed(folder: Path, section_of: SectionOf, *, alone: bool) -> list[tupl
         for run in dirs:
             stored = run / "report" / "verdict.json"
             if not stored.is_file() and not suite:
-                continue  # Runs of a panel need no reports of their own.
+                continue  # a run of a panel need not have its own report
             if len(dirs) == 1 or alone:
                 computed.append((stored, verdicts[audit] if len(dirs) == 1 else _judged([run])))
     return computed
 
 
 def _judged(run_dirs: Sequence[Path]) -> AuditVerdict[Any]:
-    """Return the verdict on runs of one audit, with the options that their manifests hold."""
+    """Compute the verdict on runs of one audit, with the options that the runs' manifests state."""
     return verdict_of(part_of(audit_of(run_dirs[0]).name, "report").REPORT.verdict_of(run_dirs))
 
 
@@ -100,14 +105,15 @@ def difference(stored: Any, computed: Any, at: str = "") -> str:
     Parameters
     ----------
     stored, computed : Any
-        Parsed verdict.json, or parts of it.
+        The content of the two verdict.json files, or corresponding parts of the content.
     at : str
-        The path of these parts, for the sentence.
+        The path of these parts inside verdict.json, for the sentence.
 
     Returns
     -------
     str
-        "" if they agree. Keys that only one side has are ignored unless a decision depends on them.
+        A sentence; "" if the verdicts agree. A key that only one of the verdicts has is ignored
+        unless a decision depends on it.
     """
     if isinstance(stored, dict) and isinstance(computed, dict):
         unpaired = sorted((stored.keys() ^ computed.keys()) & _PARTS)
@@ -118,7 +124,8 @@ def difference(stored: Any, computed: Any, at: str = "") -> str:
         pairs = [(f"{at}.{key}", stored[key], computed[key]) for key in shared]
     elif isinstance(stored, list) and isinstance(computed, list):
         if all(isinstance(entry, str) for entry in (*stored, *computed)):
-            return ""  # The entries are sentences, or ids, whose number is compared.
+            # lists of sentences or of ids are not compared
+            return ""
         if len(stored) != len(computed):
             return f"{at[1:]} has {len(stored)} entries, and {len(computed)} are computed"
         pairs = [(f"{at}[{k}]", *pair) for k, pair in enumerate(zip(stored, computed, strict=True))]
@@ -131,7 +138,7 @@ def difference(stored: Any, computed: Any, at: str = "") -> str:
 
 
 def _differs(stored: Any, computed: Any, at: str) -> bool:
-    """Return whether two values without parts differ."""
+    """Return whether two single values, such as texts or numbers, differ."""
     if isinstance(stored, str) and isinstance(computed, str):
         return stored != computed and at.rpartition(".")[2] in _COMPARED_TEXTS
     if {type(stored), type(computed)} <= {int, float}:
@@ -142,7 +149,7 @@ def _differs(stored: Any, computed: Any, at: str) -> bool:
 def verdict_again(
     folder: Path, read: Document, section_of: SectionOf
 ) -> tuple[Document | None, str]:
-    """Recompute a folder's verdict, and compare every stored verdict.json with what is computed.
+    """Recompute a folder's verdict, and compare every stored verdict.json with the computed one.
 
     Parameters
     ----------
@@ -151,12 +158,13 @@ def verdict_again(
     read : Document
         The folder's verdict.json, already parsed.
     section_of : callable
-        As in `recomputed`.
+        A function for the suite's section of verdict.json; see `SectionOf`.
 
     Returns
     -------
     tuple of Document or None, and str
-        The verdict as computed now and ""; or None and why a stored verdict.json does not agree.
+        The verdict that was computed now, and "". If a stored verdict.json disagrees: None, and the
+        reason.
     """
     try:
         verdicts = recomputed(folder, section_of, alone=False)

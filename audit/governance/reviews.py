@@ -1,8 +1,9 @@
 """Store and check people's decisions about a run: `RUN_DIR/decisions/0001.dsse.json` and so on.
 
-Each decision is signed and names its predecessor. It binds the bytes of the verdict, of the page
-that people read, of the manifest (and with it every shard's hash), of the question tables and of
-the suite. So it counts for the run as it was, until it expires. Each signer's last decision counts.
+Each decision is signed and names its predecessor. It names the hashes of the files that were
+decided on: the verdict, the page that people read, the manifest (which lists every shard's hash),
+the question tables and the suite. The decision is valid until it expires, and only while these
+files are unchanged. Each signer's last decision counts.
 """
 
 import os
@@ -29,15 +30,17 @@ from audit.shards.files import disk_error
 
 MAX_SUITE = 1 << 20  # largest suite file, in bytes
 MAX_REASON = 2000
-# Longest validity of an approval, because what is known about a model changes.
+# An approval is valid for at most this time, because the knowledge about a model changes.
 LONGEST = timedelta(days=5 * 366)
-_FIRST = datetime(2026, 1, 1, tzinfo=UTC)  # The program did not exist before this date.
+# No decision can be earlier, since the program did not exist before this date.
+_FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 _FILE = re.compile(r"[0-9]{4}\.dsse\.json")
 
 
 class Kind(StrEnum):
-    """Name a decision: approve answers a review; override, a block or no decision; reject
-    blocks."""
+    """Name the kind of a decision. `approve` lets a review pass. `override` also lets a block or no
+    decision pass. `reject` blocks.
+    """
 
     APPROVE = "approve"
     REJECT = "reject"
@@ -48,7 +51,7 @@ class Kind(StrEnum):
 class Decided:
     """Hold one decision whose signature was checked.
 
-    `expires` is None for a rejection, which stands until its signer decides again.
+    `expires` is None for a rejection, which is valid until its signer decides again.
     """
 
     kind: Kind
@@ -58,7 +61,9 @@ class Decided:
     expires: datetime | None
 
     def sentence(self, now: datetime) -> str:
-        """Describe the decision in a sentence, with its expiry as of now."""
+        """Describe the decision in a sentence. The sentence states whether the decision has
+        expired.
+        """
         until = ""
         if self.expires is not None:
             until = f", {'EXPIRED' if self.expires <= now else 'valid until'} {at(self.expires)}"
@@ -67,7 +72,9 @@ class Decided:
 
 @dataclass(frozen=True)
 class Bound:
-    """Hold what a decision binds: `subjects` (sha256 by file name) and `facts` for readers."""
+    """Hold what a decision covers. `subjects` maps file names to their sha256; `facts` are for
+    readers.
+    """
 
     subjects: dict[str, str]
     facts: dict[str, Any]
@@ -86,17 +93,17 @@ def approvals_asked(text: str, where: str) -> int:
     Returns
     -------
     int
-        1 if the suite does not say.
+        The number of approvals; 1 if the suite does not state it.
 
     Raises
     ------
     ConfigError
-        If the text cannot be read: it may require more.
+        If the text cannot be parsed, since the suite may require more approvals.
     """
     try:
-        document = parse_yaml(text)  # JSON is valid YAML, so one parser reads both.
+        document = parse_yaml(text)  # JSON is valid YAML, so a single parser can read both formats
         if document.get("suite") and document.get("governance"):
-            raise ValueError("governance stands both at the top and in the suite")
+            raise ValueError("governance occurs both at the top level and inside suite")
         required = ((document.get("suite") or document).get("governance") or {}).get(
             "approvals_required", 1
         )
@@ -105,13 +112,13 @@ def approvals_asked(text: str, where: str) -> int:
     except (yaml.YAMLError, AttributeError, ValueError, RecursionError) as error:
         why = " ".join(str(error).split())[:200]
         raise ConfigError(
-            f"{where} does not say how many have to approve ({why}). Restore it."
+            f"{where} does not state how many people have to approve ({why}). Restore it."
         ) from error
     return required
 
 
 def decision_files(run_dir: Path) -> list[Path]:
-    """Return the files in a run's folder of decisions, in order."""
+    """Return the files in a run's folder of decisions, sorted by their numbers."""
     folder = run_dir / DECISIONS
     return (
         sorted(path for path in folder.iterdir() if not path.name.startswith("."))
@@ -121,7 +128,9 @@ def decision_files(run_dir: Path) -> list[Path]:
 
 
 def decision_hashes(run_dir: Path) -> list[str]:
-    """Return the sha256 of each decision's file, in order. `chain_of` checks their content."""
+    """Return the sha256 of each decision's file, sorted by number. `chain_of` checks the content of
+    the files.
+    """
     digests = []
     for path in decision_files(run_dir):
         if path.is_file():
@@ -145,18 +154,19 @@ def honour(
     decided : sequence of Decided
         The decisions, in order.
     run_by : collection of str
-        Who started the run; "" for a start by an unknown person.
+        The people who started the run; "" stands for an unknown person.
     approvals : int
-        How many people must agree. It is at least two if it is unknown who ran the audit.
+        The number of people who must agree. At least two must agree if it is unknown who ran the
+        audit.
     now : datetime
-        The current time, by which decisions expire.
+        The current time, which shows whether a decision has expired.
 
     Returns
     -------
     Ruling
-        A rejection blocks. Approvals or overrides let a review pass; only overrides let a block or
-        no decision pass. At least one supporter must not have run the audit. A failed or incomplete
-        run never passes.
+        The ruling after the decisions. A rejection blocks the run. Approvals or overrides let a
+        review pass. Only overrides let a block or no decision pass. At least one person who lets
+        the run pass must not have run the audit. A failed or incomplete run never passes.
     """
     sentences = [decision.sentence(now) for decision in decided]
     last = {decision.signer: decision for decision in decided}
@@ -185,7 +195,7 @@ def honour(
 
 
 def _supporters(decision: Decision, last: Iterable[Decided], now: datetime) -> set[str]:
-    """Return who lets the run pass by a decision that has not expired."""
+    """Return the signers whose unexpired decision lets the run pass."""
     kinds = {Kind.OVERRIDE, Kind.APPROVE} if decision == Decision.REVIEW else {Kind.OVERRIDE}
     signers = set()
     for decided in last:
@@ -195,22 +205,22 @@ def _supporters(decision: Decision, last: Iterable[Decided], now: datetime) -> s
 
 
 def parse_time(text: str) -> datetime:
-    """Parse a day or a time with its zone.
+    """Parse a date, or a time with its time zone.
 
     Parameters
     ----------
     text : str
-        ISO 8601. A day counts until its end in UTC.
+        The date or time in ISO 8601. A date stands for the end of that day in UTC.
 
     Returns
     -------
     datetime
-        The time in UTC, in whole seconds.
+        The time in UTC, without fractions of a second.
 
     Raises
     ------
     ConfigError
-        If the text is neither.
+        If the text is neither a date nor a time.
     """
     try:
         parsed = datetime.fromisoformat(text)
@@ -220,7 +230,9 @@ def parse_time(text: str) -> datetime:
             raise ValueError("it has no time zone")
     except ValueError as error:
         example = "2027-01-31 or 2027-01-31T18:00:00+00:00"
-        raise ConfigError(f"The time is {text!r} ({error}). Expected such as {example}.") from error
+        raise ConfigError(
+            f"The time is {text!r} ({error}). Expected a date or time such as {example}."
+        ) from error
     return parsed.astimezone(UTC).replace(microsecond=0)
 
 
@@ -234,17 +246,17 @@ def chain_of(
     run_dir : Path
         A run directory, or a panel's or suite's folder.
     bound, trusted, now
-        As in `check_chain`.
+        The same parameters as those of `check_chain`.
 
     Returns
     -------
     list of tuple
-        As `check_chain` returns.
+        The decisions with their hashes, as `check_chain` returns them.
 
     Raises
     ------
     SignatureError
-        As `check_chain` raises.
+        If a decision is invalid or missing; see `check_chain`.
     """
     return check_chain(
         ((path, _read(path)) for path in decision_files(run_dir)), bound, trusted, now
@@ -266,13 +278,13 @@ def check_chain(
     Parameters
     ----------
     files : iterable of (Path, bytes)
-        Path and content of each, in order.
+        Path and content of each decision's file, sorted by number.
     bound : Bound
-        What each of them must bind.
+        The files and facts that each decision must cover.
     trusted : Keys or None
-        As in `unseal`.
+        The keys whose signatures are accepted. None checks no signature.
     now : datetime
-        The current time, which the last decision must precede.
+        The current time. The last decision must have been made before this time.
 
     Returns
     -------
@@ -282,15 +294,16 @@ def check_chain(
     Raises
     ------
     SignatureError
-        Unless they are numbered from 1 on, each names its predecessor, and all are complete, signed
-        and about this run.
+        If the decisions are not numbered 1, 2, ..., if a decision does not name its predecessor, or
+        if a decision is incomplete, unsigned or about another run.
     """
     chain: list[tuple[Decided, str]] = []
     for number, (path, data) in enumerate(files, 1):
         name = path.name
         if not _FILE.fullmatch(name) or int(name[:4]) != number:
             raise SignatureError(
-                f"{path} is not decision {number:04d}: a decision was removed or another file added."
+                f"{path} is not decision {number:04d}: a decision was removed, or another file was "
+                "added."
             )
         stated, signer = unseal(data, trusted, PREDICATE, str(path))
         chain.append(
@@ -301,7 +314,8 @@ def check_chain(
         )
     if chain and (last := chain[-1][0].decided) > now:
         raise SignatureError(
-            f"The last decision in {path.parent} is of {at(last)}, and the clock says {at(now)}. Correct the clock."
+            f"The last decision in {path.parent} was made at {at(last)}, but the clock shows "
+            f"{at(now)}. Correct the clock."
         )
     return chain
 
@@ -319,7 +333,8 @@ def _decided(
         now, then = bound.subjects, subjects_of(stated)
         changed = sorted(name for name in {*now, *then} if now.get(name) != then.get(name))
         raise SignatureError(
-            f"{path} was decided over another {' and '.join(changed)}. Move {path.parent} away and decide again."
+            f"{path} was a decision on another {' and '.join(changed)}. Move {path.parent} away "
+            "and decide again."
         )
     earliest, previous = (before[0].decided, before[1]) if before else (_FIRST, None)
     expected = {**bound.facts, "signer": signer, "sequence": number, "previous": previous}
@@ -347,12 +362,12 @@ def _decided(
 
 
 def add_file(path: Path, data: bytes) -> Path:
-    """Write a signed file atomically, and never over another.
+    """Write a signed file atomically. An existing file is never replaced.
 
     Parameters
     ----------
     path : Path
-        The file; its folder is created.
+        The path to write to. Its folder is created if needed.
     data : bytes
         The content.
 
@@ -388,7 +403,7 @@ def add_file(path: Path, data: bytes) -> Path:
 
 
 def at(when: datetime) -> str:
-    """Format a time as decisions and tables do: UTC, in a form that sorts by time.
+    """Format a time in UTC, as in decisions and tables. Sorting such texts sorts them by time.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Rule on the verdict in a folder of a run, panel or suite, and on people's decisions about it.
 
-Each audit's `vocabulary` maps verdicts to decisions. A panel has the decision of its worst cell, in
-the order block, review or no decision, pass. So an excess is reported even if another cell was
-withheld. A run without a single cell has failed.
+Each audit's `vocabulary` maps verdicts to decisions. A panel gets the decision of its worst cell,
+in the order block, review or no decision, pass. So a finding in one cell is reported even if the
+verdict on another cell was withheld. A run without any cell has failed.
 """
 
 import json
@@ -43,12 +43,12 @@ from audit.shards.files import SHARDS, file_sha256
 from audit.shards.manifest import LEADERBOARD, MANIFEST, SEAL, TOMBSTONE, Manifest
 from audit.shards.panel import PANEL, SUITE, panel_runs, verdict_path
 
-# The counts by which a verdict's rows are compared with those of the shards.
+# A verdict's rows and the rows of the shards are compared by these fields.
 _COUNTS = attrgetter("model", "benchmark", "found", "expected")
 
 
 def runners(run_dir: Path, signers: Collection[str]) -> tuple[str, ...]:
-    """Return who started a run, one entry for each start.
+    """Return the people who started a run, with one entry for each start.
 
     Parameters
     ----------
@@ -60,7 +60,8 @@ def runners(run_dir: Path, signers: Collection[str]) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        A trusted signer, or "" for a start whose person is unknown. Empty if no start is recorded.
+        The name of a trusted signer for each start; "" if it is unknown who started the run. The
+        tuple is empty if no start is recorded.
     """
     known = {person(name): name for name in signers}
     people: list[str] = []
@@ -81,12 +82,12 @@ def approvals_required(run_dir: Path) -> int:
     Returns
     -------
     int
-        The largest `governance.approvals_required`; 1 without a suite.
+        The largest `governance.approvals_required` of the suites; 1 if there is no suite.
 
     Raises
     ------
     ConfigError
-        If a suite cannot be read: it may require more.
+        If a suite cannot be read, since it may require more approvals.
     """
     needed = 1
     for folder in (run_dir, *(panel_runs(run_dir) or [])):
@@ -99,15 +100,15 @@ def approvals_required(run_dir: Path) -> int:
                 text = read_text(path, reviews.MAX_SUITE)
             except (OSError, UnicodeDecodeError) as error:
                 raise ConfigError(
-                    f"{path} does not say how many have to approve ({error}). Restore it."
+                    f"{path} does not state how many people have to approve ({error}). Restore it."
                 ) from error
             needed = max(needed, reviews.approvals_asked(text, str(path)))
     return needed
 
 
 REGISTRY_VARIABLE = "AUDIT_REGISTRY"
-# Return, for a folder and its verdict.json, the verdict on its answers; or None and why they
-# disagree.
+# A function of this type gets a folder and its verdict.json. It returns the verdict that it
+# computes from the answers, and "". If the two disagree, it returns None and the reason.
 Recompute = Callable[[Path, Document], tuple[Document | None, str]]
 
 
@@ -126,8 +127,9 @@ def rule_run(run_dir: Path, recompute: Recompute | None = None) -> Ruling:
     run_dir : Path
         A run directory, or a panel's or suite's folder.
     recompute : callable or None
-        Recomputes the verdict from the answers. The ruling is on the result, and fails if
-        verdict.json disagrees. None accepts verdict.json, also that of a report without its run.
+        A function that recomputes the verdict from the answers. The ruling is then about the
+        recomputed verdict, and fails if verdict.json disagrees. None accepts verdict.json
+        unchecked, also in a report that was copied without its run.
 
     Returns
     -------
@@ -158,7 +160,7 @@ def rule_run(run_dir: Path, recompute: Recompute | None = None) -> Ruling:
 
 
 def _why_missing(run_dir: Path, path: Path) -> str:
-    """Return why a folder has no verdict, and what to type."""
+    """Return a sentence on why a folder has no verdict, and what to type."""
     if (run_dir / PANEL).is_file():
         return f"{path} is missing: {_progress(run_dir)}. Type the command that made it again to continue."
     inside = _runs_inside(run_dir)
@@ -188,7 +190,9 @@ def _why_missing(run_dir: Path, path: Path) -> str:
 
 
 def _runs_inside(folder: Path) -> list[Path]:
-    """Return the run directories that lie directly in a folder; none if the folder is a run."""
+    """Return the run directories directly inside a folder; an empty list if the folder itself is a
+    run.
+    """
     if (folder / MANIFEST).is_file() or not folder.is_dir():
         return []
     return sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
@@ -211,19 +215,20 @@ def ruling_with_decisions(
     keys : Path or None
         The folder of trusted keys.
     approvals : int
-        How many people must agree; a suite may require more.
+        The number of people who must agree. A suite may require more people.
     now : datetime
-        The current time, by which decisions expire.
+        The current time, which shows whether a decision has expired.
     check : callable or None
-        Raises AuditError if a registry knows a decision or file that is missing here.
+        A function that raises AuditError if a registry lists a decision or file that is missing in
+        the run's folder.
     recompute : callable or None
-        As in `rule_run`.
+        A function that recomputes the verdict from the answers; see `rule_run`.
 
     Returns
     -------
     Ruling
-        A failed one if a decision does not hold, is missing, or cannot be checked for lack of keys.
-        No decision is ignored.
+        The ruling. It is a failed ruling if a decision is invalid or missing, or cannot be checked
+        because no keys are given. No decision is ignored.
     """
     ruling = rule_run(run_dir, recompute)
     run_dir = home_of(run_dir)
@@ -240,7 +245,8 @@ def ruling_with_decisions(
             return ruling
         if keys is None:
             raise ConfigError(
-                f"{run_dir} has decisions, and no trusted keys are named. Expected --keys FOLDER or {TRUSTED_VARIABLE}."
+                f"{run_dir} has decisions, but no trusted keys are given. Expected --keys FOLDER "
+                f"or {TRUSTED_VARIABLE}."
             )
         trusted = load_trusted(keys)
         decided = [decision for decision, _ in chain_of(run_dir, bound, trusted, now)]
@@ -251,7 +257,7 @@ def ruling_with_decisions(
 
 
 def bound_to(run_dir: Path, ruling: Ruling) -> Bound:
-    """Return what a decision on a run binds now.
+    """Return the files and facts that a decision on a run would cover now.
 
     Parameters
     ----------
@@ -263,17 +269,18 @@ def bound_to(run_dir: Path, ruling: Ruling) -> Bound:
     Returns
     -------
     Bound
-        The hashes of the verdict, the page, the manifests, the tables and the suite, and their
-        facts.
+        The hashes of the verdict, the page, the manifests, the tables and the suite, and facts
+        about the runs for readers.
     """
     verdict = verdict_path(run_dir)
-    page = verdict.with_name("report.html")  # The people who decide have read this page.
+    # The decision also covers this page, since the people who decide have read it.
+    page = verdict.with_name("report.html")
     bound = {}
     for path in (verdict, page):
         if path == verdict or path.is_file():
             bound[path.name] = path
-    # A panel or suite binds every run's manifest, and with it the shards. Two runs may have one
-    # name, so their paths are the keys.
+    # A decision on a panel or suite covers every run's manifest, which lists the hashes of the
+    # shards. Two runs may have the same name, so their paths are the keys.
     runs = {}
     places = {"": run_dir}
     for run in panel_runs(run_dir) or []:
@@ -307,7 +314,9 @@ def bound_to(run_dir: Path, ruling: Ruling) -> Bound:
 
 
 def _run_facts(run_dir: Path) -> tuple[str | None, dict[str, Any] | None]:
-    """Return the fingerprint and the models with revisions; (None, None) without a manifest."""
+    """Return a run's fingerprint, and a mapping from its models to their revisions. Both are None
+    if the run has no manifest.
+    """
     if not (run_dir / MANIFEST).is_file():
         return None, None
     manifest = Manifest.load(run_dir)
@@ -315,8 +324,9 @@ def _run_facts(run_dir: Path) -> tuple[str | None, dict[str, Any] | None]:
 
 
 def home_of(folder: Path) -> Path:
-    """Return the run directory of a folder: a run's report stands for the run, whose shards are
-    checked."""
+    """Return the run directory for a folder. If the folder is a run's report, return the directory
+    of this run, since its shards must be checked.
+    """
     parent = folder.resolve().parent
     is_run = (parent / MANIFEST).exists() or (parent / SHARDS).exists()
     inside = folder.name == "report" and is_run
@@ -324,13 +334,14 @@ def home_of(folder: Path) -> Path:
 
 
 def _bound_files(run: Path) -> list[Path]:
-    """Return the files of a run, beside verdict and page, that a decision binds."""
+    """Return the files of a run that a decision covers, except verdict and page."""
     files = [run / name for name in (MANIFEST, *SUITES, SEAL)]
     return list(filter(Path.is_file, [*files, *sorted(run.glob("*.arrow"))]))
 
 
 def _not_of_this_run(run_dir: Path, verdict: Document, trust_report: bool) -> str:
-    """Return why a verdict is not of the finished runs beside it; "" if it is.
+    """Return why a verdict was not made from the finished runs in the same folder; "" if it was
+    made from them.
 
     With `trust_report`, a report that was copied without its run is accepted.
     """
@@ -359,10 +370,11 @@ def _not_of_this_run(run_dir: Path, verdict: Document, trust_report: bool) -> st
 
 
 def _not_whole(run_dir: Path, verdict: Document) -> tuple[str, str]:
-    """Return (the answers of a run as verdict.json lists them, why the verdict is not of them).
+    """Return two texts: the answers that a run holds, as verdict.json lists them, and why the
+    verdict was not made from these answers.
 
-    The second is "" if all is well. Raises AuditError if the run cannot be read or a shard was
-    changed.
+    The second text is "" if the verdict was made from them. Raises AuditError if the run cannot be
+    read or a shard was changed.
     """
     if not (run_dir / MANIFEST).is_file():
         return (
@@ -387,7 +399,7 @@ def _not_whole(run_dir: Path, verdict: Document) -> tuple[str, str]:
             f"{missing}The verdict of {run_dir} was not made from the {sum(seen.values()):,} answers that its shards "
             f"hold now, or not of the run that {MANIFEST} describes. Build it again: audit report {run_dir}"
         )
-    if not missing:  # a verdict that reports missing rows has failed already
+    if not missing:  # if the verdict reports missing rows, the ruling has failed already
         if manifest.status != "finished":
             failures = "; ".join(f"{model}: {why}" for model, why in manifest.models_failed.items())
             broken = f" ({failures})" if failures else ""
@@ -395,13 +407,14 @@ def _not_whole(run_dir: Path, verdict: Document) -> tuple[str, str]:
                 "",
                 f"{run_dir} is {manifest.status}, not finished{broken}. Type the run's command again.",
             )
-        # A changed answer leaves the counts unchanged, so hashes are checked.
+        # A changed answer would leave the counts unchanged, so the hashes of the shards are
+        # checked.
         listed_shards(run_dir, manifest)
     return json.dumps([audit.name, held], sort_keys=True), ""
 
 
 def _unhashed(folder: Path) -> list[str]:
-    """Return a sentence for each run with tables that its manifest lists without a hash."""
+    """Return a sentence for each run whose manifest has no hash of some of the run's tables."""
     sentences = []
     for run in panel_runs(folder) or [folder]:
         names = unhashed_tables(run, Manifest.load(run)) if (run / MANIFEST).is_file() else []
@@ -413,7 +426,7 @@ def _unhashed(folder: Path) -> list[str]:
 
 
 def _progress(folder: Path) -> str:
-    """Describe how many answers each run of a panel or suite without a verdict has."""
+    """Describe how many answers each run has, for a panel or suite without a verdict."""
     sentences = []
     try:
         for run in panel_runs(folder) or []:
@@ -433,8 +446,9 @@ def _progress(folder: Path) -> str:
 
 
 def _not_of_these_runs(folder: Path, runs: Sequence[Path], verdict: Document) -> str:
-    """Return why a panel's verdict is not of all its runs, each listed once and finished; "" if it
-    is."""
+    """Return why a panel's verdict was not made from all its runs; "" if it was made from them.
+    Each run must be finished and listed once.
+    """
     absent = [run for run in runs if not (run / MANIFEST).is_file()]
     if absent:
         missing = (
@@ -464,10 +478,10 @@ def _not_of_these_runs(folder: Path, runs: Sequence[Path], verdict: Document) ->
     return ""
 
 
-# A register knows how many decisions a run has, so that a deleted one shows. It is called with a
-# run and what a decision on it binds. With None it raises SignatureError if a decision is missing,
-# and RegistryError if the registry does not answer. With a time it records the decisions of the
-# run.
+# A function of this type stores in a registry how many decisions a run has, so that a deleted
+# decision is noticed. Its arguments are a run, the files that a decision on the run covers, and a
+# time. With a time it records the run's decisions. With None it raises SignatureError if a decision
+# is missing, and RegistryError if the registry does not answer.
 Register = Callable[[Path, Bound, datetime | None], object]
 
 
@@ -494,17 +508,18 @@ def decide_on(
     kind : Kind
         Approve, reject or override.
     reason : str
-        Why; required.
+        The reason, which is required.
     expires : str or None
-        As typed: a day, or a time with its zone. None for a rejection.
+        The end of the validity, as the user typed it: a date, or a time with its zone. None for a
+        rejection.
     signer : Signer
         The private key.
     trusted : Keys
-        The trusted keys, among them the signer's.
+        The trusted keys, which must include the signer's key.
     now : datetime
         The current time.
     registry : Register or None
-        Records the decision.
+        A function that records the decision in a registry.
 
     Returns
     -------
@@ -516,7 +531,7 @@ def decide_on(
     ConfigError
         If the decision would have no effect.
     SignatureError
-        If an earlier decision does not hold.
+        If an earlier decision is invalid.
     RegistryError
         If the registry does not answer.
     """
@@ -535,7 +550,8 @@ def decide_on(
         )
     if kind == Kind.APPROVE and ruling.verdict_decision in (Decision.BLOCK, Decision.NO_DECISION):
         raise ConfigError(
-            f"The verdict says {ruling.verdict_decision}, and approvals are for a review. Use override."
+            f"The verdict says {ruling.verdict_decision}, but approvals are for a review only. "
+            "Use override."
         )
     _check_expiry(kind, until, now)
     chain = chain_of(run_dir, bound, trusted, now)
@@ -556,7 +572,8 @@ def decide_on(
             registry(run_dir, bound, now)
         except RegistryError as error:
             raise RegistryError(
-                f"{error} {path} counts. To note it: audit registry add {run_dir}"
+                f"{error} The decision {path} counts. To record it in the registry: audit registry "
+                f"add {run_dir}"
             ) from error
     return path
 
@@ -565,7 +582,8 @@ def _check_expiry(kind: Kind, until: datetime | None, now: datetime) -> None:
     if kind == Kind.REJECT:
         if until is not None:
             raise ConfigError(
-                "A rejection does not expire: its signer may decide again. Leave --expires out."
+                "A rejection does not expire, since its signer may decide again. Leave --expires "
+                "out."
             )
     elif until is None or until <= now:
         raise ConfigError(
@@ -578,7 +596,7 @@ def _check_expiry(kind: Kind, until: datetime | None, now: datetime) -> None:
 
 
 def queue(folder: Path) -> list[Path]:
-    """Return every run, panel and suite below a folder that needs its own decision.
+    """Return all runs, panels and suites below a folder that people may decide on.
 
     Parameters
     ----------
@@ -588,13 +606,13 @@ def queue(folder: Path) -> list[Path]:
     Returns
     -------
     list of Path
-        Sorted. The runs of a panel are decided on together, so it counts once. Panels whose runs
-        were all removed by retention are left out.
+        The folders, sorted. A panel is listed once and its runs are not, since they are decided on
+        together. A panel is left out if retention removed all its runs.
 
     Raises
     ------
     ConfigError
-        If there is none.
+        If the folder holds no run.
     """
     panels = {path.parent: panel_runs(path.parent) or [] for path in folder.glob(f"**/{PANEL}")}
     removed = set()

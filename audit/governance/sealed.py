@@ -1,9 +1,11 @@
-"""Seal a preregistration (li2026, App. K), and compare a run with it.
+"""Sign the plan of a run in advance (a preregistration, li2026, App. K), and compare the run with
+this plan.
 
-A seal signs the design of a run, its thresholds and what it can detect, before the first answer.
-`audit plan --seal` writes RUN_DIR/seal.dsse.json, and the run's manifest holds its hash from the
-first start on. An error begins with its code: seal_edited, seal_key_unknown, seal_no_keys,
-seal_missing, seal_replaced, seal_after_start or seal_of_another_design.
+A seal is a signed file, written before the first answer. It states the design of a run, its
+thresholds, and the effects that the run can detect. `audit plan --seal` writes
+RUN_DIR/seal.dsse.json, and the run's manifest holds its hash from the first start on. The message
+of an error begins with its code: seal_edited, seal_key_unknown, seal_no_keys, seal_missing,
+seal_replaced, seal_after_start or seal_of_another_design.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
 PREDICATE = "urn:benchmark-audit:seal:v1"
 _DETECTS = ("model", "benchmark", "questions_needed")
-# Parts of a configuration with one entry per model.
+# These parts of a configuration have one entry for each model.
 _NAMED = (
     "model",
     "protocols",
@@ -53,7 +55,7 @@ def write_seal(planned: Planned, out: Path | None, signer: Signer, now: datetime
     planned : Planned
         The planned run.
     out : Path or None
-        The file; None writes into the run's directory.
+        The file to write. None writes into the run's directory.
     signer : Signer
         The private key.
     now : datetime
@@ -67,9 +69,9 @@ def write_seal(planned: Planned, out: Path | None, signer: Signer, now: datetime
     Raises
     ------
     ConfigError
-        If the run has begun or the file exists.
+        If the run has begun, or the file exists already.
     EngineError
-        If a model cannot run.
+        If a model of the run cannot be used.
     """
     run = planned.resolved
     if (run.path / MANIFEST).exists() or shard_paths(run.path / SHARDS):
@@ -78,7 +80,8 @@ def write_seal(planned: Planned, out: Path | None, signer: Signer, now: datetime
         )
     if out is None and is_url(run.config.run_dir or ""):
         raise ConfigError(
-            f"The run directory is {run.config.run_dir}, and a seal is a local file. Expected a path for it. "
+            f"The run directory is {run.config.run_dir}, but a seal is a local file. Expected a "
+            "local path for the seal. "
             "Example: --seal -o seal.dsse.json"
         )
     thresholds_class = getattr(
@@ -108,7 +111,7 @@ def write_seal(planned: Planned, out: Path | None, signer: Signer, now: datetime
 
 
 def _detects(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts that say what a model's run can detect."""
+    """Return those facts about a model's run that describe the effects it can detect."""
     detectable = {}
     for key, value in facts.items():
         if key in _DETECTS or "detectable" in key:
@@ -117,7 +120,9 @@ def _detects(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _design(run: Manifest) -> dict[str, Any]:
-    """Return what decides answers and verdict, by dotted names."""
+    """Return all settings on which answers and verdict depend, as a mapping from dotted names to
+    values.
+    """
     design = deciding(run.config)
     for name, value in run.analysis.get("thresholds", {}).items():
         design[f"verdict.{name}"] = value
@@ -142,16 +147,16 @@ def with_seals(ruling: Ruling, folder: Path, path: Path | None, keys: Path | Non
     ruling : Ruling
         The ruling on a run, panel or suite.
     folder : Path
-        Its folder.
+        The folder of the run, panel or suite.
     path : Path or None
-        A seal outside the run's directory; for one run only.
+        The path of a seal outside the run's directory, which is possible for a single run only.
     keys : Path or None
         The folder of trusted keys.
 
     Returns
     -------
     Ruling
-        A failed one if a seal does not hold.
+        The ruling with the seals; a failed ruling if a seal is invalid.
     """
     if ruling.problem:
         return ruling
@@ -169,7 +174,7 @@ def with_seals(ruling: Ruling, folder: Path, path: Path | None, keys: Path | Non
 
 
 def _seal_of(run: Path, outside: Path | None, trusted: Keys | None) -> Seal | None:
-    if not (run / MANIFEST).is_file():  # The folder holds only a report.
+    if not (run / MANIFEST).is_file():  # the folder holds a report without its run
         return None
     manifest, path = Manifest.load(run), outside or run / SEAL
     if not path.is_file():
@@ -178,7 +183,9 @@ def _seal_of(run: Path, outside: Path | None, trusted: Keys | None) -> Seal | No
         return None
     data = read_bytes(path, MAX_BYTES, follow=outside is not None)
     if trusted is None:
-        raise SignatureError(f"seal_no_keys: no keys to check {path} with. Expected --keys FOLDER.")
+        raise SignatureError(
+            f"seal_no_keys: the trusted keys to check {path} are missing. Expected --keys FOLDER."
+        )
     return checked(data, manifest, trusted, str(path), inside=outside is None)
 
 
@@ -198,17 +205,17 @@ def checked(
     file : str
         The seal's file, for messages.
     inside : bool
-        The seal is in the run's own directory.
+        Whether the seal is in the run's own directory.
 
     Returns
     -------
     Seal
-        What was sealed, and each field in which the run differs.
+        The content of the seal, and each field in which the run differs from the seal.
 
     Raises
     ------
     SignatureError
-        If the seal does not hold. The message begins with a code.
+        If the seal is invalid. The message begins with a code.
     """
     if manifest.seal and sha256(data) != manifest.seal:
         raise SignatureError(f"seal_replaced: {file} is not the seal that the run started with.")
@@ -237,7 +244,8 @@ def checked(
         ) from error
     if late:
         raise SignatureError(
-            f"seal_after_start: {file} is of {seal.sealed}; the run started {manifest.started}."
+            f"seal_after_start: {file} was made at {seal.sealed}, after the run started "
+            f"({manifest.started})."
         )
     return replace(seal, signer=signer)
 
@@ -245,17 +253,19 @@ def checked(
 def _compared(predicate: Mapping[str, Any], manifest: Manifest, file: str) -> Seal:
     """Compare a seal's statement with a run (pure).
 
-    Raises SignatureError if it is about another audit, benchmark or models.
+    Raises SignatureError if the seal is about another audit, another benchmark or other models.
     """
     run, sealed = _design(manifest), dict(predicate["design"])
     models, others = _names(sealed, "weights"), _names(run, "weights")
     comparable = predicate["audit"] == manifest.audit and models & others
     if not comparable or not _names(sealed, "questions") & _names(run, "questions"):
         raise SignatureError(
-            f"seal_of_another_design: {file} seals audit {predicate['audit']} of {', '.join(sorted(models))}. The run "
+            f"seal_of_another_design: {file} is the seal of audit {predicate['audit']} for "
+            f"{', '.join(sorted(models))}. The run "
             f"is audit {manifest.audit} of {', '.join(sorted(others))}, or on another benchmark."
         )
-    # A model that one side lacks counts as one field, not as the thirty of its configuration.
+    # A model that is missing in the seal or in the run counts as one difference, not as one for
+    # each field of its configuration.
     unpaired = tuple(f"{part}.{name}." for part, name in product(_NAMED, models ^ others))
     changes = []
     for key in sorted({*sealed, *run}):

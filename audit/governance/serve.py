@@ -1,12 +1,12 @@
-"""Serve the page for reviewers: the queue, each report, and decisions signed with the starter's
-key.
+"""Serve the web page for reviewers. It shows the queue of runs and each report, and signs decisions
+with the key of the person who started the server.
 
 Three defences protect it:
 
-- Every answer needs the session, which the token opens once. Its cookie is closed to scripts and
-  other sites, and is sent only below an unguessable path: cookies ignore ports, and 127.0.0.1 has
-  other servers.
-- A decision needs a number that only our page has, our own origin, and the hash of what was seen.
+- Every request needs a session, which the token opens once. Scripts and other sites cannot read the
+session's cookie. Browsers send the cookie only below an unguessable path, since cookies ignore
+ports and 127.0.0.1 may have other servers. - A decision needs a secret that only our page contains,
+our own origin, and the hash of the files that the reviewer saw.
 - A report holds hostile text, so it is shown in a sandbox without an origin. Nothing in it can read
   this page or send it anything.
 """
@@ -65,13 +65,14 @@ _HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # Without a referrer, a browser would send Origin: null with this program's own form.
+    # The policy allows the referrer for this site, since a browser without a referrer would send
+    # Origin: null with this program's own form.
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "SAMEORIGIN",
 }
-# A report's own policy allows two script hashes. This one also removes its origin, even if the
-# report is opened by itself.
+# The policy in a report allows two scripts by their hashes. This policy also takes away the
+# report's origin, even if the report is opened outside the frame.
 _MAX_PAGE = 256 << 20
 _SANDBOX = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
@@ -84,28 +85,28 @@ _PAGES = Environment(
 
 @dataclass(frozen=True)
 class Reviewing:
-    """Hold what a reviewer serves.
+    """Hold the settings of one reviewer's server.
 
     Parameters
     ----------
     folder : Path
-        The runs are below it.
+        The folder that contains the runs, at any depth.
     signer : Signer
         The reviewer's private key.
     keys : Path
         The folder of trusted keys.
     approvals : int
-        How many people must agree.
+        The number of people who must agree.
     check : callable or None
-        As in `ruling_with_decisions`.
+        A function that compares the decisions with a registry; see `ruling_with_decisions`.
     registry : Register or None
         Records each decision.
     token : str
-        Opens the session once.
+        The secret that opens the session once.
     hosts : frozenset of str
         The host names that a browser may use.
     home : str
-        The first part of every address.
+        The first part of every address's path.
     now : callable
         Returns the current time.
     """
@@ -123,8 +124,9 @@ class Reviewing:
 
 
 class _Impatient(H11Protocol):
-    """Close a connection that sends no request for a while, because others may wait for its
-    place."""
+    """Close a connection that sends no request for a while, because other connections may wait for
+    a free place.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the timer of a new connection."""
@@ -133,13 +135,13 @@ class _Impatient(H11Protocol):
 
 
 def create_server(app: Starlette) -> uvicorn.Server:
-    """Return a server for the application; its caller opens the sockets."""
+    """Return a server for the application. The caller opens the sockets."""
     quiet: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False}
     return uvicorn.Server(uvicorn.Config(app, http=_Impatient, limit_concurrency=100, **quiet))
 
 
 def create_app(review: Reviewing) -> Starlette:
-    """Return the application.
+    """Return the web application of a reviewer.
 
     Raises ConfigError if the gate does not trust the reviewer's key.
     """
@@ -156,14 +158,15 @@ def create_app(review: Reviewing) -> Starlette:
     ]
     below = Mount(f"/{review.home}", routes=pages)
     below.app.redirect_slashes = False  # type: ignore[attr-defined]  # only these addresses exist
-    # The root answers 401 to those who do not know the address.
+    # The root path answers 401 to browsers that do not know the secret path.
     return Starlette(routes=[Route("/login", site.login, methods=["GET"]), pages[0], below])
 
 
 class _Site:
-    """Make the pages of one reviewer.
+    """Answer the requests to one reviewer's pages.
 
-    `session` and `csrf` are what a browser must present; both are new at every start.
+    `session` and `csrf` are secrets that a browser must present. New secrets are made at every
+    start.
     """
 
     def __init__(self, review: Reviewing, signer: str) -> None:
@@ -173,8 +176,9 @@ class _Site:
         self.opened: datetime | None = None
 
     def page(self, status: int = 200, **shown: Any) -> HTMLResponse:
-        """Render the page's template with these values, and with a policy that allows its own style
-        only."""
+        """Render the page's template with the given values. The page's content security policy
+        allows only the page's own style.
+        """
         nonce = secrets.token_urlsafe(16)
         text = _PAGES.get_template("review.html.j2").render(
             nonce=nonce, signer=self.signer, home=f"/{self.review.home}", **{"error": "", **shown}
@@ -189,12 +193,13 @@ class _Site:
     def guarded(
         self, answer: Callable[[Request, bytes], Response]
     ) -> Callable[[Request], Awaitable[Response]]:
-        """Return an endpoint that answers only requests with the session.
+        """Return an endpoint that answers only requests of the open session.
 
         Parameters
         ----------
         answer : callable
-            Answers a request and its body. It may read files: it runs in a thread.
+            A function that answers a request, given its body. It runs in a thread, so it may read
+            files.
 
         Returns
         -------
@@ -204,7 +209,7 @@ class _Site:
 
         @wraps(answer)
         async def check(request: Request) -> Response:
-            """Refuse the request, or return the answer."""
+            """Return the answer to a request, or refuse the request."""
             if request.headers.get("host", "") not in self.review.hosts:
                 return _refused(421, "Not this host.")
             if not _same(request.cookies.get(SESSION, ""), self.session):
@@ -231,7 +236,7 @@ class _Site:
         return check
 
     async def login(self, request: Request) -> Response:
-        """Open the session, once, for a request with the token."""
+        """Open the session for a request with the token. The token works only once."""
         if request.headers.get("host", "") not in self.review.hosts:
             return _refused(421, "Not this host.")
         if not _same(request.query_params.get("token", ""), self.review.token):
@@ -268,14 +273,14 @@ class _Site:
         return self.page(title="Audits", runs=rows)
 
     def shown(self, name: str, error: str = "", status: int = 200) -> HTMLResponse:
-        """Return the page of a run, with the decisions that would have an effect.
+        """Return the page of a run, with the kinds of decisions that would have an effect.
 
         Parameters
         ----------
         name : str
             The run's name in the queue.
         error : str
-            Why the last decision was refused.
+            The reason why the last decision was refused; "" if it was not refused.
         status : int
             The HTTP status.
 
@@ -306,8 +311,9 @@ class _Site:
         )
 
     def report(self, request: Request, body: bytes) -> Response:
-        """Return a report, sandboxed, for the frame on the page of its run."""
-        # In a tab of its own a report could navigate the tab to another site.
+        """Return a report in a sandbox, for the frame on the page of its run."""
+        # A report is served only to a frame. In its own tab a report could open another site in the
+        # tab.
         if request.headers.get("sec-fetch-dest", "iframe") != "iframe":
             return _refused(403, "A report is shown inside the page of its run.")
         paths = _reports(_run(self.review.folder, request.path_params["name"]))
@@ -360,8 +366,9 @@ class _Site:
 
 
 def _runs(folder: Path) -> dict[str, Path]:
-    """Return the queue by names that are not paths, so nothing that a browser sends is joined to
-    one."""
+    """Return the runs in the queue by names that are hashes of their paths. So no text from a
+    browser is ever used as a path.
+    """
     return {sha256(str(run.resolve()).encode())[:20]: run for run in queue(folder)}
 
 
@@ -377,7 +384,9 @@ def _ruling(review: Reviewing, run_dir: Path) -> Ruling:
 
 
 def _seen(run_dir: Path, ruling: Ruling) -> str:
-    """Return a hash over what a decision would bind now; "" if there is nothing to decide on."""
+    """Return a hash of everything that a decision would cover now; "" if the run has a problem, so
+    that nobody can decide on it.
+    """
     return (
         ""
         if ruling.problem
@@ -386,8 +395,9 @@ def _seen(run_dir: Path, ruling: Ruling) -> str:
 
 
 def _reports(run_dir: Path) -> list[Path]:
-    """Return the report of a run, or of a suite and each of its runs; links to other places are
-    left out."""
+    """Return the paths of the report of a run, or of the reports of a suite and each of its runs.
+    Links that lead out of the folder are left out.
+    """
     homes = [home_of(run_dir), *(panel_runs(run_dir) or [])]
     pages = [verdict_path(home).with_name("report.html") for home in homes]
     existing = []
@@ -403,7 +413,7 @@ def _shown(path: Path, folder: Path) -> str:
 
 
 def _same(given: str, wanted: str) -> bool:
-    """Compare in constant time. Nothing equals an empty `wanted`."""
+    """Return whether two secrets are equal, in constant time. An empty `wanted` equals nothing."""
     return bool(wanted) and secrets.compare_digest(
         given.encode("utf-8", "replace"), wanted.encode()
     )

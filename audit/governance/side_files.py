@@ -1,8 +1,9 @@
 """Make and check the files of a pack that repeat or explain other files in it.
 
-They derive from the manifest, from the tables in the pack, or from the program's own files. The
-last can be compared only by the program version that made the pack. A file that cannot be derived
-is accepted as signed, and named in the result.
+These files are derived from the manifest, from the tables in the pack, or from the program's own
+files. A file that is derived from the program's files can be checked only by the program version
+that made the pack. A file that cannot be derived again is accepted as signed, and is named in the
+result.
 """
 
 import hashlib
@@ -19,10 +20,10 @@ from audit.governance.chronology import parse_chronology, project_file
 
 SUMS = "SHA256SUMS"
 NOTE = "VERIFY.md"
-LISTED = "shards.json"  # the files that the run had
+LISTED = "shards.json"  # lists the files in the run's directory
 PROGRAM_CHRONOLOGY = "program_chronology.jsonl"
 CHRONOLOGIES = ("chronology.jsonl", "CHRONOLOGY.jsonl")
-# A copy of a file that grows, and files that Python compiles.
+# The hash leaves out the copy of the chronology, which grows, and files that Python compiles.
 _NOT_HASHED = (
     "_chronology.jsonl",
     "*.pyc",
@@ -30,7 +31,7 @@ _NOT_HASHED = (
 
 
 def revisions_of(models: Mapping[str, Mapping[str, Any]]) -> dict[str, str | None]:
-    """Return the revision of each model in a manifest's facts; None if it is not known."""
+    """Return the revision of each model in a manifest's facts; None if it is unknown."""
     return {name: facts.get("revision") for name, facts in models.items()}
 
 
@@ -62,7 +63,7 @@ def note_text(runs: Sequence[tuple[str, str]], with_shards: bool, signed: bool) 
     Parameters
     ----------
     runs : sequence of (str, str)
-        Audit and fingerprint of each run, in any order.
+        The audit's name and the fingerprint of each run, in any order.
     with_shards : bool
         Whether the pack holds the shards.
     signed : bool
@@ -71,7 +72,7 @@ def note_text(runs: Sequence[tuple[str, str]], with_shards: bool, signed: bool) 
     Returns
     -------
     bytes
-        Markdown.
+        The content, in Markdown.
     """
     lines = []
     for audit, fingerprint in sorted(runs):
@@ -102,13 +103,18 @@ def note_text(runs: Sequence[tuple[str, str]], with_shards: bool, signed: bool) 
 
 
 def same_program_chronology(data: bytes) -> bool:
-    """Return whether one of the two chronologies continues the other; lines are only ever added."""
+    """Return whether a packed chronology and this program's chronology have a common beginning that
+    is all of one of them. Lines are only ever added to a chronology, so two versions of it agree in
+    this way.
+    """
     shipped = project_file().read_bytes()
     return shipped.startswith(data) or data.startswith(shipped)
 
 
 def is_shipped(value: Any, *names: str) -> bool:
-    """Return whether a value equals the first of these files of `audit/data` that exists."""
+    """Return whether a value equals the JSON content of the first existing file of the given names
+    in `audit/data`.
+    """
     for name in names:
         path = files("audit").joinpath("data", name)
         if path.is_file():
@@ -119,7 +125,7 @@ def is_shipped(value: Any, *names: str) -> bool:
 def wrong_copies(
     manifest: Mapping[str, Any], copies: Mapping[str, Any], hashes: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield the name of each file that does not repeat the manifest.
+    """Yield the name of each file that should repeat parts of the manifest but differs from them.
 
     Parameters
     ----------
@@ -133,7 +139,7 @@ def wrong_copies(
     Yields
     ------
     str
-        File names.
+        The name of a file that differs.
     """
     expected = {
         "config.json": manifest["config"],
@@ -159,7 +165,9 @@ def wrong_copies(
 
 
 def check_chronology(data: bytes, where: str) -> None:
-    """Raise DataError if the bytes are not a chronology; `where` names the file."""
+    """Raise DataError if the bytes are not a valid chronology. `where` names the file in the
+    message.
+    """
     try:
         parse_chronology(data.decode("utf-8"), where)
     except UnicodeDecodeError as error:

@@ -1,4 +1,5 @@
-"""Check an evidence pack: every byte, its signature, and with its shards the verdict itself.
+"""Check an evidence pack: every byte, the signature, and, if the pack contains the shards, the
+verdict itself.
 
 No network is used. Before the recomputation no NumPy or Arrow is loaded.
 """
@@ -59,14 +60,15 @@ _MAX_SUMS = 32 << 20
 LIBRARIES = "libraries.json"
 _COPIES = ("config.json", "prompts.json", "environment.json", LISTED)
 _EXPLAINED = (LIBRARIES, "calibration.json", SENSITIVITY, PROGRAM_CHRONOLOGY, DEVIATIONS)
-# Of the files beside the shards, those that every pack holds.
+# Every pack holds these files if the run has them, even a pack without shards.
 _ALWAYS = (*SUITES, _PANEL, SEAL, *CHRONOLOGIES)
 
 
 @dataclass(frozen=True)
 class PackedRun:
-    """Hold what a pack's manifest says about a run, so that people can compare it; `home` is its
-    folder."""
+    """Hold what a pack's manifest says about a run, so that people can compare it. `home` is the
+    run's folder in the pack.
+    """
 
     audit: str
     fingerprint: str
@@ -78,14 +80,14 @@ class PackedRun:
 
 @dataclass(frozen=True)
 class Verified:
-    """Hold what a check of a pack confirmed.
+    """Hold the facts that the check of a pack confirmed.
 
     Parameters
     ----------
     files : int
-        Number of files.
+        Number of files in the pack.
     signer : str or None
-        Who signed the pack; None if no signature was checked.
+        The name of the signer of the pack; None if no signature was checked.
     recomputed : bool
         Whether the verdict was recomputed from the shards.
     runs : tuple of PackedRun
@@ -93,13 +95,13 @@ class Verified:
     decisions : tuple of str or None
         A sentence for each of people's decisions; None if signatures were not checked.
     decision : str
-        The decision that the verdict and people's decisions give: "pass" or another.
+        The decision that follows from the verdict and people's decisions, such as "pass".
     seals : tuple of Seal
-        The plans of the runs.
+        The sealed plans of the runs.
     taken : tuple of str
-        Files that cannot be derived from others, and are accepted as packed.
+        Names of the files that cannot be derived from other files, and so were accepted unchecked.
     unhashed : tuple of str
-        Tables that no manifest lists.
+        Names of the tables that no manifest lists.
     """
 
     files: int
@@ -123,21 +125,21 @@ def verify_pack(
     path : Path
         The zip.
     trusted : Keys or None
-        The keys whose signature counts; None checks hashes alone.
+        The keys whose signature counts. None checks only the hashes.
     section_of : callable
-        As in `recomputed`.
+        A function for the suite's section of verdict.json; see `SectionOf`.
     now : datetime or None
-        The current time, by which decisions expire. None reads the clock.
+        The current time, which shows whether a decision has expired. None reads the clock.
 
     Returns
     -------
     Verified
-        What was confirmed.
+        The confirmed facts.
 
     Raises
     ------
     SignatureError
-        For the first thing that does not hold.
+        If any check fails. The message names the first check that failed.
     """
     now = now or datetime.now(UTC)
     with open_archive(path) as archive:
@@ -153,7 +155,8 @@ def verify_pack(
             taken = _recompute(pack, section_of, taken)
         decision = stated
         if decided or pack.with_shards or not stated:
-            # The import stands here because it loads every audit's verdicts, and with them NumPy.
+            # This module is imported late, because it loads every audit's verdicts, and with them
+            # NumPy.
             from audit.governance.packed_decisions import weigh
 
             decision = weigh(pack, decided if trusted is not None else (), trusted, now)
@@ -164,7 +167,9 @@ def verify_pack(
 
 
 def _with_sums(path: Path, archive: ZipFile) -> Pack:
-    """Return the pack with the hashes that it lists. Raises SignatureError if it is no pack."""
+    """Return the pack with the hashes that it lists. Raises SignatureError if the file is not an
+    evidence pack.
+    """
     names = set(archive.namelist())
     run = f"{RUN}/{_PANEL}"
     for needed in (SUMS, VERDICT, run if run in names else _MANIFEST):
@@ -174,7 +179,7 @@ def _with_sums(path: Path, archive: ZipFile) -> Pack:
 
 
 def _check_sums(pack: Pack) -> None:
-    """Raise SignatureError unless the pack holds the listed files and no others."""
+    """Raise SignatureError unless the pack holds exactly the listed files and hashes."""
     names = set(pack.archive.namelist())
     if unpaired := sorted(names ^ {*pack.sums, SUMS, *({STATEMENT} & names)}):
         raise pack.wrong(
@@ -188,8 +193,8 @@ def _check_sums(pack: Pack) -> None:
 def _decisions(pack: Pack, trusted: Keys | None, now: datetime) -> tuple[Decided, ...]:
     """Return people's decisions on the packed run, panel or suite.
 
-    Raises SignatureError unless those and the decisions on each run are in sequence, about the
-    content of the pack, and signed by trusted keys.
+    Raises SignatureError unless these decisions, and the decisions on each single run, are numbered
+    without gaps, about the pack's content, and signed by trusted keys.
     """
     names = pack.named(f"{RUN}/([^/]+/)?{DECISIONS}/.+")
     if not names:
@@ -205,8 +210,9 @@ def _decisions(pack: Pack, trusted: Keys | None, now: datetime) -> tuple[Decided
 
 
 def _seals(pack: Pack, trusted: Keys | None) -> tuple[Seal, ...]:
-    """Return the plan of each run. Raises SignatureError unless each holds and its deviations are
-    packed."""
+    """Return the sealed plan of each run. Raises SignatureError if a seal is invalid, or if the
+    packed deviations are not those between run and seal.
+    """
     seals = []
     for name in pack.named(f"{RUN}/([^/]+/)?manifest.json"):
         home, manifest = name.rpartition("/")[0], pack.json(name)
@@ -219,7 +225,7 @@ def _seals(pack: Pack, trusted: Keys | None) -> tuple[Seal, ...]:
             continue
         from audit.core.json_types import plain
 
-        # This module compares manifests, which load Arrow.
+        # This module is imported late, since it compares manifests, which load Arrow.
         from audit.governance.sealed import checked
         from audit.shards.manifest import Manifest
 
@@ -236,10 +242,10 @@ def _seals(pack: Pack, trusted: Keys | None) -> tuple[Seal, ...]:
 
 
 def _together(pack: Pack) -> tuple[tuple[PackedRun, ...], tuple[str, ...]]:
-    """Return the runs of a pack, and its tables that no manifest lists.
+    """Return the runs of a pack, and the names of the pack's tables that no manifest lists.
 
-    Raises SignatureError if a run is not finished, or if shards, tables or copies are not those of
-    the run's own manifest.
+    Raises SignatureError if a run is not finished, or if shards, tables or copies differ from what
+    the run's manifest states.
     """
     runs, unhashed = [], []
     if f"{RUN}/{_PANEL}" in pack.sums:
@@ -302,13 +308,14 @@ def _finished_run(pack: Pack, name: str, manifest: Mapping[str, Any], home: str)
 def _check_listed(pack: Pack, home: str) -> None:
     """Raise SignatureError unless a folder's files are those that the run, panel or suite had.
 
-    Without its shards a pack holds no tables, and of the other files those that say what was
-    decided or planned.
+    A pack without shards holds no tables. Its only other files are those that state decisions or
+    plans.
     """
     copy = LISTED if home == RUN else f"{home}/{LISTED}"
     if copy not in pack.sums:
         raise pack.wrong(f"{copy} is missing.")
-    # In a panel the copies for readers lie in the run's folder, in place of files of their names.
+    # In a panel's pack, the copies for readers are in the run's folder. They replace the run's
+    # files with the same names.
     copies = (_MANIFEST_FILE,) if home == RUN else (_MANIFEST_FILE, *_COPIES, *_EXPLAINED)
     try:
         listed = {row["file"]: row["sha256"] for row in pack.json(copy)}
@@ -337,7 +344,7 @@ def _check_copies(
 
 
 def _side_files(pack: Pack, runs: Sequence[PackedRun]) -> tuple[str, ...]:
-    """Return the files beside the manifests that cannot be derived here.
+    """Return the names of the files that repeat or explain other files but cannot be derived here.
 
     Raises SignatureError if a file can be derived and differs.
     """
@@ -349,7 +356,7 @@ def _side_files(pack: Pack, runs: Sequence[PackedRun]) -> tuple[str, ...]:
             raise pack.wrong(str(error)) from error
         taken.append(name)
     derived: dict[str, Callable[[], bool | None]] = {}
-    optional = set()  # Error rates are known of this program's audits alone.
+    optional = set()  # error rates are known only for this program's own audits
     same_program = []
     for run in runs:
         at = "" if run.home == RUN else f"{run.home}/"
@@ -364,7 +371,7 @@ def _side_files(pack: Pack, runs: Sequence[PackedRun]) -> tuple[str, ...]:
             ),
             f"{at}{PROGRAM_CHRONOLOGY}": partial(_continues, pack, f"{at}{PROGRAM_CHRONOLOGY}"),
         }
-        derived[f"{at}{LIBRARIES}"] = lambda: None  # compared where the tables are packed
+        derived[f"{at}{LIBRARIES}"] = lambda: None  # compared later, if the tables are in the pack
         if run.audit not in AUDITS:
             optional.add(f"{at}calibration.json")
     about = [(run.audit, run.fingerprint) for run in runs]
@@ -390,8 +397,9 @@ def _shipped(pack: Pack, name: str, *tables: str) -> bool:
 
 
 def _sensitivity(pack: Pack, name: str, of_run: str, listed: str) -> bool | None:
-    """Return whether the file is the run's or the shipped one; None if the run's own is not packed
-    beside it."""
+    """Return whether a sensitivity file equals the run's own file or the file that the program
+    ships. Return None if the run had its own file but the pack lacks it.
+    """
     if of_run != name and of_run in pack.sums:
         return bool(pack.json(name) == pack.json(of_run))
     if side_files.is_shipped(pack.json(name), SENSITIVITY):
@@ -416,9 +424,9 @@ def _listed(data: bytes, path: Path) -> dict[str, str]:
 
 
 def _signed(pack: Pack, trusted: Keys) -> tuple[str, str]:
-    """Return who signed the pack, and the signed decision of the verdict."""
+    """Return the name of the pack's signer, and the verdict's decision as it was signed."""
     if STATEMENT not in pack.archive.namelist():
-        raise SignatureError(f"{pack.path} is not signed. To check its hashes alone: --unsigned")
+        raise SignatureError(f"{pack.path} is not signed. To check only the hashes: --unsigned")
     stated, signer = unseal(pack.read(STATEMENT), trusted, PREDICATE, f"{pack.path}: {STATEMENT}")
     if subjects_of(stated) != {SUMS: hash_entry(pack.archive, SUMS), VERDICT: pack.sums[VERDICT]}:
         raise pack.wrong(f"{signer} signed another {SUMS} or another verdict.")
@@ -426,10 +434,11 @@ def _signed(pack: Pack, trusted: Keys) -> tuple[str, str]:
 
 
 def _recompute(pack: Pack, section_of: SectionOf, taken: Sequence[str]) -> tuple[str, ...]:
-    """Recompute every verdict from the pack's own shards, and return those of `taken` that remain.
+    """Recompute every verdict from the pack's own shards. Return the files in `taken` that are
+    still unchecked afterwards.
 
-    Raises SignatureError unless each verdict has the same bytes and libraries.json describes the
-    tables.
+    Raises SignatureError if a recomputed verdict has other bytes than the stored verdict, or if
+    libraries.json does not describe the tables.
     """
     # Checking hashes and signatures needs no statistics.
     from audit.governance.recompute import recomputed
@@ -462,17 +471,20 @@ def _recompute(pack: Pack, section_of: SectionOf, taken: Sequence[str]) -> tuple
         if changed:
             raise SignatureError(
                 f"{path}: the stored verdict differs from the one computed from its shards "
-                f"({', '.join(changed)}). The stored one is not of these shards, or was judged "
+                f"({', '.join(changed)}). The stored verdict was not made from these shards, or "
+                "was made "
                 "with other options or by another version (see environment.json)."
             )
     return tuple(name for name in taken if name not in libraries)
 
 
 def _point_all_inside(run_dir: Path) -> None:
-    """Make the extracted run, or the panel and its runs, name only what lies in the pack."""
+    """Rewrite the paths in the extracted run, or in the panel and its runs, so that they name only
+    files in the pack.
+    """
     from audit.shards.panel import panel_runs, write_panel
 
-    # In the pack the runs are always below its folder.
+    # in the pack, a panel's runs are always below the panel's folder
     runs = [run_dir / run.name for run in panel_runs(run_dir) or ()]
     for run in runs or [run_dir]:
         _point_inside(run)
@@ -486,11 +498,13 @@ def _check_libraries(pack: Pack, names: Sequence[str], folder: Path) -> None:
 
     for name in names:
         if pack.json(name) != headers_of(folder / (posixpath.dirname(name) or RUN)):
-            raise SignatureError(f"{name} is not what the tables in the pack say.")
+            raise SignatureError(f"{name} does not describe the tables in the pack.")
 
 
 def _point_inside(run_dir: Path) -> None:
-    """Make the extracted manifest name the reference runs in the pack, and nothing outside it."""
+    """Rewrite the paths of the reference runs in the extracted manifest, so that they name the runs
+    in the pack and nothing outside.
+    """
     path = run_dir / "manifest.json"
     manifest = parse_json(path.read_bytes())
     named = manifest.get("analysis", {}).get("references")

@@ -1,2 +1,3 @@
-"""Finished evaluations of other tools, read in as a run: readers (pure), items joined by content,
-shards written."""
+"""Import finished evaluations of other tools as a run. Readers parse the logs, items are joined by
+their content, and the result is written as shards.
+"""

@@ -1,8 +1,8 @@
-"""Compare joined scores with guessing: a score far below it is an alarm, and an unknown number of
-options is named.
+"""Compare the joined scores with the score of guessing (pure).
 
-Pure. A score significantly below guessing means almost always that keys and answers are in
-different forms."""
+A score far below guessing is refused, since it almost always means that keys and answers are in
+different forms. The module also reports items whose number of options is unknown.
+"""
 
 import re
 from collections import Counter
@@ -20,15 +20,17 @@ from audit.imports.typed import ROWS_AN_OPTION, undressed
 
 BELOW_ALPHA = 0.001  # one-sided significance level, divided by the number of scores
 _SHOWN = 3
-# Share of items that name an option. A guess is right for half of these at most: 5 % in all, which
-# is taken for free answers too (`audit.memory.gates.FREE_ANSWER`).
+# If a larger share of the items has a key or an answer that names an option, the items are not free
+# answers. A guess is right for at most half of these items, so for 5 % of all items. Free answers
+# may be guessed as often (`audit.memory.gates.FREE_ANSWER`).
 _LABELS_MAX = 0.1
-_WORDS_MAX = 10  # most distinct keys that are taken for labels
-# Keys that name an option, perhaps beyond the given number; F is left out, as it may mean false.
+_WORDS_MAX = 10  # if a benchmark has more distinct keys, they are not taken for labels
+# These keys name an option, perhaps one beyond the given number of options. F is left out, since it
+# may mean false.
 _LATER = frozenset("CDEGHIJ")
 _YES_NO = frozenset(("yes", "no", "true", "false"))
 _LISTED = re.compile(r"(?:^|\n)[ \t]*\(?A[).:][ \t].{0,2000}?\n[ \t]*\(?B[).:][ \t]", re.DOTALL)
-_TEXT_MAX = 20_000  # characters at the end of a text that are searched for options
+_TEXT_MAX = 20_000  # number of characters at the end of a text that are searched for options
 _LETTER = re.compile(r"\W*(?:the )?(?:correct )?(?:answer(?: is)?)?\W*([A-J])\W*", re.IGNORECASE)
 
 
@@ -40,7 +42,7 @@ def check_above_guessing(joined: Joined, benchmarks: Sequence[str]) -> None:
     Raises
     ------
     DataError
-        If a score is below guessing; the first three wrong answers are shown.
+        If a score is significantly below guessing. The message shows the first three wrong answers.
     """
     scores = [(cell, answers) for cell, answers in joined.answers.items() if cell[1] in benchmarks]
     for (model, benchmark), answers in scores:
@@ -65,8 +67,10 @@ def check_above_guessing(joined: Joined, benchmarks: Sequence[str]) -> None:
 
 
 def _below(right: float, chances: Sequence[float]) -> float:
-    """Return the one-sided p of so few right answers by guessing, normal with continuity; binomial
-    if chances agree."""
+    """Return the one-sided p-value: the probability that guessing gives at most this many right
+    answers. The test is binomial if all items have the same chance, otherwise a normal
+    approximation with continuity correction.
+    """
     if len(set(chances)) == 1:
         return float(scipy.stats.binom.cdf(right, len(chances), chances[0]))
     mean, variance = sum(chances), sum(p * (1 - p) for p in chances)
@@ -74,7 +78,7 @@ def _below(right: float, chances: Sequence[float]) -> float:
 
 
 def _wrong(read: Sequence[tuple[Imported, Answered]]) -> Iterator[str]:
-    """Yield the first wrong answers beside their keys."""
+    """Describe the first wrong answers together with their keys, one sentence each."""
     wrong = [pair for pair in read if not pair[1].right]
     for item, first in wrong[:_SHOWN]:
         key = "not told"
@@ -89,13 +93,13 @@ def unknown_chance(joined: Joined, benchmarks: Sequence[str]) -> str:
     Returns
     -------
     str
-        The evidence in words; "" if chance is known.
+        The evidence in words; "" if the chance of guessing right is known.
 
     Notes
     -----
     An item has options if its key is a letter, a label or yes or no, or if its text lists lettered
-    options. Without a key the answers are looked at. Keys that are few for many items are labels,
-    whatever they are.
+    options. If the item has no key, the answers are used instead. If many items have only a few
+    different keys, these keys are taken for labels.
     """
     for benchmark in benchmarks:
         items = joined.items[benchmark]
@@ -136,7 +140,7 @@ def is_label(word: str) -> bool:
 
 
 def _answer(joined: Joined, benchmark: str, key: str) -> str:
-    """Return the first answer to an item, of any model; "" if none has one."""
+    """Return the first answer of any model to an item; "" if no model answered the item."""
     for (_, name), answers in joined.answers.items():
         for epoch in answers.get(key, ()) if name == benchmark else ():
             if epoch.answer:
@@ -145,7 +149,7 @@ def _answer(joined: Joined, benchmark: str, key: str) -> str:
 
 
 def with_options(outcomes: Iterator[Imported], many: int) -> Iterator[Imported]:
-    """Yield the outcomes with options that are named by letters, if the log lists none.
+    """Yield the outcomes. An outcome whose log lists no options gets the options A, B, ... .
 
     Parameters
     ----------
@@ -157,7 +161,7 @@ def with_options(outcomes: Iterator[Imported], many: int) -> Iterator[Imported]:
     Raises
     ------
     ConfigError
-        If a key names a later option.
+        If a key names an option beyond this number.
     """
     letters = tuple(LETTERS[:many])
     for outcome in outcomes:

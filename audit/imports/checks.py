@@ -1,5 +1,6 @@
-"""Check imported logs: finished, chance known, a score that counts right answers, sets asked alike
-(pure)."""
+"""Check imported logs (pure). Logs must be finished, and the chance of guessing right must be
+known. Scores must count right answers, and both sets must have been asked in the same way.
+"""
 
 from collections.abc import Iterator, Sequence
 from statistics import median
@@ -11,8 +12,8 @@ from audit.imports.join import Joined
 from audit.imports.record import MAX_OF
 from audit.judge.gates import LogCheck
 
-# Share of replies: if wrong replies that were cut off had become right, the gap could be this
-# large.
+# This is a share of the replies. If this share was cut off and would otherwise have been right, the
+# gap between the sets changes by at most this share.
 CUT_OFF_MAX = 0.01
 CUT_OFF_ALPHA = 0.01
 
@@ -23,7 +24,7 @@ def check_logs(joined: Joined, benchmarks: Sequence[str], options: int | None) -
     Parameters
     ----------
     options : int or None
-        Number of options of an item as the user states it; None if not stated.
+        Number of options of an item as the user stated it; None if the user did not state it.
 
     Returns
     -------
@@ -63,8 +64,9 @@ def _lists_options(joined: Joined, benchmark: str) -> bool:
 
 
 def _asked_alike(joined: Joined, benchmarks: Sequence[str]) -> Iterator[LogCheck]:
-    """Yield a check that every model was asked both sets in one way; nothing if no log states how
-    the held-out items were asked."""
+    """Yield a check that every model was asked both sets in the same way. Yield nothing if no log
+    states how the held-out items were asked.
+    """
     recorded = {benchmark for _, benchmark in joined.sampling}
     for (_, benchmark), (_, replies) in joined.cut_off.items():
         if replies:
@@ -78,7 +80,9 @@ def _asked_alike(joined: Joined, benchmarks: Sequence[str]) -> Iterator[LogCheck
 
 
 def _sampled_apart(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
-    """Yield the models whose replies to two sets were drawn otherwise, as the logs state."""
+    """Describe the models whose replies to the sets were sampled with different settings, according
+    to the logs.
+    """
     for model in joined.models:
         stated, ways = [], set()
         for name in benchmarks:
@@ -91,11 +95,12 @@ def _sampled_apart(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
 
 
 def _cut_off_apart(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
-    """Yield the models whose replies ended at the token limit more often in one set than other
-    models' did.
+    """Describe the models whose replies to one set ended at the token limit unusually often.
 
-    Both must hold: the model's own two shares differ (Fisher's exact test), and their difference is
-    further than CUT_OFF_MAX from the median of the other models'."""
+    A model is described if two conditions hold. Its shares of cut-off replies in the two sets
+    differ significantly (Fisher's exact test). And the difference of the shares is more than
+    CUT_OFF_MAX away from the median of the other models' differences.
+    """
     first, *others = benchmarks
     for name in others:
         both, differ = {}, {}
@@ -116,7 +121,8 @@ def _cut_off_apart(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
 
 
 def measures(joined: Joined) -> set[tuple[str, str]]:
-    """Return the cells whose score counts no right answers: decimals that are not k of one small n.
+    """Return the cells whose score is not a count of right answers: its decimals are not k / n with
+    one small n.
 
     Returns
     -------
@@ -125,8 +131,8 @@ def measures(joined: Joined) -> set[tuple[str, str]]:
 
     Notes
     -----
-    Any probability with two decimals is k of 100, so decimals of 100 trials are taken for
-    probabilities.
+    Any probability with two decimals equals k / 100 for some k. So decimals that need n = 100 are
+    taken for probabilities.
     """
     decimals = {cell for cell, n in joined.denominators.items() if n >= MAX_OF}
     return joined.measures | decimals

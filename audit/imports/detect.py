@@ -31,7 +31,7 @@ _HEAD = 16 << 20  # largest first line, in bytes
 
 
 def read_log(path: Path, wanted: Wanted) -> Log:
-    """Return the log that a file or a folder is.
+    """Read a file or a folder as a log, with the reader of its format.
 
     Parameters
     ----------
@@ -45,7 +45,8 @@ def read_log(path: Path, wanted: Wanted) -> Log:
     ConfigError
         If the path does not exist.
     DataError
-        If the format is unknown. An outcome that its format does not allow raises when it is read.
+        If the format is unknown. For an outcome that the format does not allow, the error is raised
+        later, when the outcome is read.
     """
     with _as_its_format(path):
         log = _read(path, wanted)
@@ -61,7 +62,8 @@ def _guarded(path: Path, outcomes: Iterator[Imported]) -> Iterator[Imported]:
 def _as_its_format(path: Path) -> Iterator[None]:
     try:
         yield
-    # A value has another type than expected, such as a list for an object.
+    # One of these errors means that a value has another type than expected, such as a list in place
+    # of an object.
     except (
         LookupError,
         TypeError,
@@ -70,7 +72,8 @@ def _as_its_format(path: Path) -> Iterator[None]:
         ArithmeticError,
     ) as error:
         raise DataError(
-            f"{path} is not as its format has it ({error!r:.120}). Expected a whole log: copy it again."
+            f"{path} does not follow its format ({error!r:.120}). Expected a whole log: copy it "
+            "again."
         ) from error
 
 
@@ -109,14 +112,18 @@ def _read(path: Path, wanted: Wanted) -> Log:
 
 
 def _is_utf16(line: bytes) -> bool:
-    """Return whether a line is text in UTF-16, which the reader of tables refuses by that name."""
+    """Return whether a line is text in UTF-16. The reader of tables refuses such a file with a
+    message that names UTF-16.
+    """
     return line.startswith((b"\xff\xfe", b"\xfe\xff")) or not (
         any(line[:16:2]) and any(line[1:16:2])
     )
 
 
 def _columns(path: Path) -> list[str]:
-    """Return the columns of a parquet file, and none of a damaged one: its reader says so."""
+    """Return the names of a parquet file's columns; [] for a damaged file, which is reported when
+    its rows are read.
+    """
     try:
         return list(pq.read_schema(path).names)
     except (pa.ArrowException, OSError):
@@ -124,7 +131,7 @@ def _columns(path: Path) -> list[str]:
 
 
 def _json(path: Path, line: bytes, alone: bool, wanted: Wanted) -> Log:
-    """Return the log of a JSON file: one document, or one object a line.
+    """Return the log of a JSON file, which is one document or has one object per line.
 
     `alone`: whether the file has a single line.
     """
@@ -154,8 +161,9 @@ def _json(path: Path, line: bytes, alone: bool, wanted: Wanted) -> Log:
 
 
 def _document(path: Path, content: Record, wanted: Wanted) -> Log | None:
-    """Return the log of an object that is a whole file: a format's, or a table that is its one list
-    of objects."""
+    """Return the log of a JSON object that is a whole file. The object has a known format, or
+    contains a single list of objects, which is read as a table.
+    """
     if is_evalplus(content):
         return read_evalplus(path, content, wanted)
     if is_promptfoo(content):
@@ -170,7 +178,8 @@ def _document(path: Path, content: Record, wanted: Wanted) -> Log | None:
     lists = lists_of(content)
     if len(lists) > 1:
         raise DataError(
-            f"{path} holds the lists {', '.join(lists)}. Expected one list of objects: keep one."
+            f"{path} holds the lists {', '.join(lists)}. Expected a single list of objects: keep "
+            "one list."
         )
     facts = {}
     for name in ("model", "benchmark"):
@@ -182,7 +191,9 @@ def _document(path: Path, content: Record, wanted: Wanted) -> Log | None:
 
 
 def _is_row(content: Record, wanted: Wanted) -> bool:
-    """Return whether an object is a table of one row, which may hold a list of messages."""
+    """Return whether an object is the only row of a table. (A row may also contain a list, such as
+    messages.)
+    """
     if {"item", "correct"} <= set(content):
         return True
     columns = [column for column in wanted.columns.values() if not column.isdecimal()]

@@ -1,9 +1,10 @@
-"""Fetch published answers as a reference set: the authors' files of one commit, held to a sha256 of
-the answers in them.
+"""Download published answers as a reference set. The files come from one commit of the authors'
+repository, and the answers in each file must have a known sha256.
 
-The hashes are of what is kept of a record (`Recipe.kept`), not of the file:
-`audit/data/references/NAME.csv` has one a model. So a mirror or a local copy is as good as the
-repository."""
+A hash covers the fields that are kept of each record (`Recipe.kept`), not the file.
+`audit/data/references/NAME.csv` has one hash for each model. So a mirror or a local copy can be
+used in place of the repository.
+"""
 
 import hashlib
 import json
@@ -25,16 +26,16 @@ from audit.imports.sets import FACTS, build_set
 from audit.imports.table import read_table
 from audit.imports.write import RunFacts, write_run
 
-TIMEOUT_S = 30.0  # seconds without a byte from the server
-TAIL = 160  # characters kept of a reply, whose end holds the answer
+TIMEOUT_S = 30.0  # time limit in seconds between two bytes from the server
+TAIL = 160  # number of characters kept from the end of a reply, since the end holds the answer
 
 
 @dataclass(frozen=True)
 class Recipe:
     """Describe where the answers of a reference set are published.
 
-    `file` is the path of a model's file in the repository. `kept` names, for each field of a table,
-    the field of a published record.
+    `file` is the path of a model's file in the repository. `kept` is a function that converts a
+    published record to the fields of a table's row.
     """
 
     benchmark: str
@@ -92,8 +93,8 @@ def fetch_set(name: str, source: str = "", say: Callable[[str], object] = print)
     Parameters
     ----------
     source : str
-        A folder with the files, or another address that serves them; "" for the repository at its
-        commit.
+        A folder with the files, or another address that serves the files. "" downloads them from
+        the repository, at the recipe's commit.
 
     Raises
     ------
@@ -104,12 +105,14 @@ def fetch_set(name: str, source: str = "", say: Callable[[str], object] = print)
 
     Notes
     -----
-    The set is written whole or not at all. Downloaded files are kept until it is whole.
+    The set is written completely or not at all. Downloaded files are kept until the set is
+    complete.
     """
     check_known("published set", name, RECIPES)
     if name in known_sets():
         raise ConfigError(
-            f"The reference set {name} is there, and sets never change: audit references show {name}"
+            f"The reference set {name} exists already, and sets never change. To see it: audit "
+            f"references show {name}"
         )
     recipe, files = RECIPES[name], []
     fetched = sets_folder() / f".{name}.files"
@@ -146,7 +149,7 @@ def fetch_set(name: str, source: str = "", say: Callable[[str], object] = print)
 
 
 def pinned(name: str) -> dict[str, str]:
-    """Return {model: sha256 of its answers} of a shipped recipe."""
+    """Return the mapping {model: sha256 of its answers} that is shipped with a recipe."""
     hashes = {}
     for _, row in rows_of(FACTS / f"{name}.csv", ".csv"):
         hashes[row["model"]] = row["sha256"]
@@ -154,7 +157,7 @@ def pinned(name: str) -> dict[str, str]:
 
 
 def answers_sha256(rows: Iterable[dict[str, Any]]) -> str:
-    """Return the hash of the kept fields of all records, whatever order the file has."""
+    """Return the hash of all records' kept fields. The order of the records does not matter."""
     lines = sorted(json.dumps(row, sort_keys=True) for row in rows)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
@@ -162,21 +165,21 @@ def answers_sha256(rows: Iterable[dict[str, Any]]) -> str:
 def answers_of(
     recipe: Recipe, model: str, wanted: str, source: str, fetched: Path
 ) -> list[dict[str, Any]]:
-    """Return the kept fields of a model's file.
+    """Return the kept fields of each record in a model's file.
 
     Parameters
     ----------
     wanted : str
         The sha256 that the answers should have.
     source : str
-        A folder, or an address whose files are downloaded to `fetched`.
+        A folder with the files, or an address from which files are downloaded to `fetched`.
 
     Raises
     ------
     ConfigError
         If the folder lacks the file.
     DataError
-        If the file cannot be downloaded whole, or its answers have another hash.
+        If the file cannot be downloaded completely, or if its answers have another hash.
     """
     file = recipe.file.format(model)
     if "://" in source:
@@ -201,7 +204,8 @@ def answers_of(
         if "://" in source:
             path.unlink()
         raise DataError(
-            f"{where} {why}; expected {wanted}. It was changed there or on the way, and is not used."
+            f"{where} {why}; expected {wanted}. The file was changed at its source or during the "
+            "download, and is not used."
         )
     return rows
 

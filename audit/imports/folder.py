@@ -1,4 +1,4 @@
-"""Read a folder of logs whole: each file, or folder of a run, names its model and benchmark."""
+"""Read all logs in a folder. Each file, or folder of a run, names its own model and benchmark."""
 
 import os
 from collections.abc import Iterator
@@ -13,18 +13,21 @@ from audit.shards.manifest import MANIFEST
 
 SUFFIXES = (".eval", ".jsonl", ".json", ".parquet", ".csv")
 MAX_FILES, MAX_DEPTH = 10_000, 12
-# Folders of a run of OpenCompass.
+# A run of OpenCompass has folders of these names.
 _RESULTS, _PREDICTIONS, _SUMMARY = (
     "results",
     "predictions",
     "summary",
 )
-# End of file names of Every Eval Ever, whose aggregate is read with them.
+# Names of sample files of Every Eval Ever end so. These files are read together with their
+# aggregate, not by themselves.
 _SAMPLES = "_samples.jsonl"
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether a path is a folder of logs, and not itself the folder of a run."""
+    """Return whether a path is a folder that contains logs, and is not itself the folder of a
+    single run.
+    """
     return path.is_dir() and not _is_run(path)
 
 
@@ -43,12 +46,12 @@ def read_logs(path: Path, wanted: Wanted) -> Iterator[tuple[Path, Log | str]]:
     place : Path
         Path of a file, or of the folder of a run.
     log : Log or str
-        The log; for a file that holds no outcome, the reason why it is left out.
+        The log. If a file has no outcomes, this is the reason why the file is left out.
 
     Raises
     ------
     ConfigError
-        If a folder holds no log, or a file by itself holds no outcome.
+        If a folder holds no log, or if `path` is a file without outcomes.
     """
     if not is_folder(path):
         yield path, read_log(path, wanted)
@@ -84,9 +87,9 @@ def logs_in(folder: Path) -> tuple[list[Path], list[Path]]:
     Returns
     -------
     runs : list of Path
-        Folders of runs.
+        Paths of the folders of runs.
     files : list of Path
-        Other files, results before predictions.
+        Paths of the other files. Results come before predictions.
 
     Raises
     ------
@@ -111,7 +114,7 @@ def logs_in(folder: Path) -> tuple[list[Path], list[Path]]:
                 below.append(name)
         if {_PREDICTIONS, _SUMMARY} <= set(below):
             below.remove(_SUMMARY)
-        folders[:] = below  # os.walk enters these alone.
+        folders[:] = below  # os.walk then enters only these folders
         for name in sorted(names):
             if _is_log(here / name, names):
                 files.append(here / name)
@@ -134,7 +137,9 @@ def _is_log(file: Path, beside: list[str]) -> bool:
 
 
 def _has_samples(file: Path, beside: list[str]) -> bool:
-    """Return whether a file is lm-eval's results, and its samples are beside it."""
+    """Return whether a file holds results of lm-eval, and the file of its samples is in the same
+    folder.
+    """
     if not file.name.startswith("results_"):
         return False
     end = f"{file.stem.removeprefix('results')}.jsonl"

@@ -1,5 +1,6 @@
-"""Read a log whose samples have their scores: choose one, check the log's total of it, yield the
-outcomes (pure)."""
+"""Read a log whose samples have scores (pure): choose one score, check it against the total that
+the log states, and yield the outcomes.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,18 +15,19 @@ from audit.imports.scores import Column, Outcome, check_total, choose_score, mea
 
 @dataclass(slots=True)
 class Sample:
-    """Hold one model's answer to one item, as a log has it.
+    """Hold one model's answer to one item, with the facts that a log states about it.
 
     Attributes
     ----------
     scores : mapping
-        Outcomes by the name of the score.
+        Maps the name of each score to the outcome.
     record : Any
-        The object that has the field which `--key` names.
+        The JSON object in which the field that `--key` names is looked up.
     same : str
-        Name of the item in every model's log; "" if its words identify it.
+        Name of the item that is the same in every model's log; "" if the item is identified by its
+        text.
     unscored : bool
-        Whether nothing was graded, whatever the scores are.
+        Whether the answer was not graded. The scores are then ignored.
     cut_off : bool or None
         Whether the reply ended at its token limit; None if the log does not state it.
     """
@@ -48,14 +50,15 @@ class Sample:
     cut_off: bool | None = None
 
     def outcome(self, score: str) -> Outcome:
-        """Return the outcome by a score; without a value if the sample lacks it or was not
-        graded."""
+        """Return the outcome by a score. It is (None, 1) if the sample lacks the score or was not
+        graded.
+        """
         if self.unscored or self.error is not None:
             return None, 1
         return self.scores.get(score, (None, 1))
 
     def imported(self, score: str, wanted: Wanted) -> Imported:
-        """Return the sample as the outcome of one score."""
+        """Convert the sample to the outcome of one score."""
         right, of = self.outcome(score)
         words = text_key(self.text, self.options) if self.text else self.name
         return Imported(
@@ -76,7 +79,8 @@ class Sample:
         )
 
 
-# Called each time samples are needed, so that a large log is not held in memory.
+# A function of this type yields the samples. It is called each time samples are needed, so that a
+# large log is not held in memory.
 Samples = Callable[[], Iterable[Sample]]
 Choose = Callable[[Mapping[str, Column], str, str], str]
 _NO_TOTALS: Mapping[str, Any] = MappingProxyType({})
@@ -97,16 +101,17 @@ def graded_log(
     Parameters
     ----------
     choose : callable
-        Returns the name of the score to read, given all scores that disagree.
+        A function that returns the name of the score to read, given the outcomes of all scores.
     totals : mapping
-        Means that the log states, by score.
+        Maps a score to the mean that the log states for it.
     sampling : str
-        How replies were drawn, as the log states it.
+        The settings with which replies were sampled, as the log states them.
 
     Raises
     ------
     DataError
-        If no score can be chosen, or a stated mean is not the mean of the samples.
+        If no score can be chosen, or a mean that the log states differs from the mean of the
+        samples.
     """
     columns: dict[str, Column] = {}
     for number, sample in enumerate(samples()):
@@ -131,8 +136,9 @@ def _outcomes(samples: Samples, score: str, wanted: Wanted) -> Iterator[Imported
 
 
 def _others(columns: Mapping[str, Column], score: str, name: str) -> list[str]:
-    """Return a sentence that names the scores that disagree with the one that is read; [] if all
-    agree."""
+    """Return a list with a sentence that names the scores that disagree with the score that is
+    read; [] if all scores agree.
+    """
     read = columns.get(score, {})
     other = []
     for score_name, column in columns.items():

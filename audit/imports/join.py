@@ -1,6 +1,6 @@
 """Join the outcomes of several logs to the items and answers of one run (pure).
 
-Items are joined by key, never by their place.
+Items are matched by their key, never by their position in a log.
 """
 
 from collections import Counter
@@ -22,10 +22,12 @@ from audit.imports.typed import numbers, undressed
 K = TypeVar("K")
 V = TypeVar("V")
 
-_NAMES_MIN = 10  # So many items of equal name and outcome in two sets are not there by chance.
+# If this many items have equal names and equal outcomes in two sets, this is not chance.
+_NAMES_MIN = 10
 _APART = "name them apart: audit import first=A.eval second=B.eval"
 CHANGED_MAX = (
-    # Largest share of a benchmark's items that may differ between logs; these items are left out.
+    # This is the largest share of a benchmark's items on which logs may disagree. Such items are
+    # left out.
     0.01
 )
 _TRIALS = attrgetter("right", "of")
@@ -33,8 +35,9 @@ _TRIALS = attrgetter("right", "of")
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Hold one model's outcome on one item, in one epoch: k of n trials were right, or k is
-    None."""
+    """Hold one model's outcome on one item in one epoch: k of n trials were right. k is None if no
+    answer could be read.
+    """
 
     right: int | None
     of: int
@@ -44,7 +47,7 @@ class Answered:
 
 @dataclass
 class Joined:
-    """Hold the items and answers of all logs of a run. `add` fills it, one log at a time.
+    """Hold the items and answers of all logs of a run. The method `add` adds one log at a time.
 
     Attributes
     ----------
@@ -53,20 +56,22 @@ class Joined:
     answers : dict
         {(model, benchmark): {key: outcomes by epoch}}.
     revisions : dict
-        {model: revision of its weights}, if a log states it.
+        {model: revision of its weights}, for the models whose logs state the revision.
     changed : dict
         {benchmark: {key: how two logs differ about the item}}.
     partial : dict
         {(model, benchmark): what an unfinished log holds}.
     denominators : dict
-        {(model, benchmark): least common denominator of the scores that a log states as decimals}.
+        {(model, benchmark): least common denominator of the scores}, for scores that a log states
+        as decimals.
     measures : set
-        (model, benchmark) whose score counts no right answers.
+        The (model, benchmark) pairs whose score is not a count of right answers.
     sampling : dict
-        {(model, benchmark): how replies were drawn}, if a log states it.
+        {(model, benchmark): settings with which replies were sampled}, if a log states these
+        settings.
     cut_off : dict
-        {(model, benchmark): [replies cut off at their token limit, replies of which this is
-        known]}.
+        {(model, benchmark): [number of replies cut off at their token limit, number of replies
+        whose log states whether they were cut off]}.
     """
 
     items: dict[str, dict[str, Imported]] = field(default_factory=dict)
@@ -78,7 +83,7 @@ class Joined:
     measures: set[tuple[str, str]] = field(default_factory=set)
     sampling: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     cut_off: dict[tuple[str, str], list[int]] = field(default_factory=dict)
-    # The keys are salted 64-bit hashes, as a million names would take much memory.
+    # The keys are salted 64-bit hashes, since a million names would take too much memory.
     _seen: dict[int, str] = field(default_factory=dict)
 
     @property
@@ -97,9 +102,9 @@ class Joined:
         outcomes : iterable of Imported
             The outcomes.
         unfinished : str
-            What the log lacks, "" if it is complete.
+            What an unfinished log holds; "" if the log is complete.
         sampling : str
-            How its replies were drawn, "" if unknown.
+            The settings with which the log's replies were sampled; "" if unknown.
 
         Raises
         ------
@@ -111,7 +116,7 @@ class Joined:
             self._check_new(log, outcome)
             cell = (outcome.model, outcome.benchmark)
             name = (*cell, outcome.key, outcome.epoch)
-            times[name] += 1  # A benchmark may hold the same text twice.
+            times[name] += 1  # a benchmark may contain the same text twice
             key = outcome.key if times[name] == 1 else f"{outcome.key}#{times[name]}"
             self._take(log, key, outcome)
             if times[name] > 1:
@@ -128,8 +133,9 @@ class Joined:
                 self._count_trials(outcome)
 
     def _count_trials(self, outcome: Imported) -> None:
-        """Note a share: of a score that counts no right answers, or its part in the common number
-        of trials."""
+        """Record what an outcome shows about its score. The score may be marked as one that does
+        not count right answers. Otherwise the outcome's n is included in the common denominator.
+        """
         cell = (outcome.model, outcome.benchmark)
         if outcome.measure:
             self.measures.add(cell)
@@ -166,8 +172,9 @@ class Joined:
         answers.setdefault(intern(key), []).append(epoch)
 
     def _compare(self, log: str, key: str, outcome: Imported, changed: str) -> None:
-        """Mark an outcome's item as changed if another log, or another row of this one, has another
-        key for it."""
+        """Mark an outcome's item as changed if another log, or another row of the same log, has
+        another key for the item.
+        """
         known = self.items[outcome.benchmark][key]
         if _differ(known, outcome):
             ours = f"the key {_key(outcome)[:60]!r} of {len(outcome.options)} options"
@@ -179,8 +186,7 @@ class Joined:
 
 
 def _filled(known: Imported, outcome: Imported) -> Imported:
-    """Return what is known of an item, with what another log adds: its options and key, its
-    stratum, its date."""
+    """Return an item with the facts that another log adds: options and key, stratum, and date."""
     more: dict[str, Any] = {}
     if outcome.stratum and not known.stratum:
         more["stratum"] = outcome.stratum
@@ -194,8 +200,9 @@ def _filled(known: Imported, outcome: Imported) -> Imported:
 
 
 def _put_back(known: Imported, outcome: Imported, answer: str | None) -> str | None:
-    """Return the answer, its letter as the options stand in the run, if this log has them in
-    another order."""
+    """Return the answer. If this log has the options in another order than the run, the answer's
+    letter is converted to the order of the run.
+    """
     options = outcome.options
     if options == known.options:
         return answer
@@ -206,8 +213,8 @@ def _put_back(known: Imported, outcome: Imported, answer: str | None) -> str | N
 
 
 def _differ(known: Imported, outcome: Imported) -> bool:
-    """Return whether two logs disagree on the key or the number of options of an item. A single
-    option is no question, and counts as a disagreement.
+    """Return whether two logs disagree on the key or the number of options of an item. An item with
+    a single option counts as a disagreement, since it is not a question.
     """
     options = outcome.options
     if (known.options, known.gold, known.target) == (options, outcome.gold, outcome.target):
@@ -220,13 +227,14 @@ def _differ(known: Imported, outcome: Imported) -> bool:
 
 
 def _conflict(known: object, other: object) -> bool:
-    """Return whether both logs state a value, and not the same."""
+    """Return whether both logs state a value and the values differ."""
     return bool(known and other) and known != other
 
 
 def _other_target(known: str, other: str) -> bool:
-    """Return whether two keys are two: numbers are compared by value, and a word is not compared
-    with a number."""
+    """Return whether two keys differ. Numbers are compared by value. A word and a number are never
+    taken to differ.
+    """
     if not _conflict(known, other):
         return False
     values = numbers(known), numbers(other)
@@ -244,18 +252,19 @@ def _key(item: Imported) -> str:
 
 
 def rejoin_by_text(joined: Joined) -> None:
-    """Join items by their words if logs name them differently, as when options were shuffled.
+    """Join items by their text if logs identify the same items differently, for example because
+    options were shuffled.
 
     Parameters
     ----------
     joined : Joined
-        The outcomes of all logs; changed in place.
+        The outcomes of all logs. The object is changed in place.
 
     Notes
     -----
-    A benchmark is left as it is if every model has nearly all of its items already, or if items
-    have no words. Words that a model has in two items name neither: questions about several
-    passages may be the same.
+    A benchmark is not changed if every model already has nearly all of its items, or if the items
+    have no text. A text that occurs in two items of a model identifies neither item. For example,
+    the same question may be asked about several passages.
     """
     for benchmark, items in joined.items.items():
         cells = _answers_to(joined, benchmark)
@@ -269,13 +278,14 @@ def rejoin_by_text(joined: Joined) -> None:
 
 
 def _answers_to(joined: Joined, benchmark: str) -> list[dict[str, list[Answered]]]:
-    """Return the answers of each model to a benchmark."""
+    """Return a list with the answers of each model to a benchmark."""
     return [answers for (_, name), answers in joined.answers.items() if name == benchmark]
 
 
 def _by_words(items: Mapping[str, Imported]) -> dict[str, list[str]]:
-    """Return the keys of items by a hash of their text and options; items without a text are left
-    out."""
+    """Map the hash of an item's text and options to the keys of all items with this hash. Items
+    without a text are left out.
+    """
     keys: dict[str, list[str]] = {}
     for key, item in items.items():
         if item.text:
@@ -290,7 +300,7 @@ def _merge(
     first: str,
     other: str,
 ) -> None:
-    """Move the answers of one item to another item with the same words."""
+    """Move the answers of one item to another item with the same text."""
     known, item = joined.items[benchmark][first], joined.items[benchmark].pop(other)
     if _differ(known, item):
         joined.changed.setdefault(benchmark, {})[first] = (
@@ -316,7 +326,7 @@ def leave_out_changed(joined: Joined) -> dict[str, int]:
     Raises
     ------
     DataError
-        If more than a few items differ.
+        If logs disagree on more than a few items.
     """
     numbers_changed: dict[str, int] = {}
     for benchmark, changed in joined.changed.items():
@@ -324,7 +334,8 @@ def leave_out_changed(joined: Joined) -> dict[str, int]:
         if len(changed) > CHANGED_MAX * n:
             share = f"{len(changed)} of {n:,} items of {benchmark} are not the same in all logs"
             raise DataError(
-                f"{share}: {min(changed.values())}. Of two versions of a benchmark, import one."
+                f"{share}: {min(changed.values())}. "
+                "Of two versions of a benchmark, import only one."
             )
         _leave_out(joined, benchmark, changed)
         numbers_changed[benchmark] = len(changed)
@@ -332,9 +343,10 @@ def leave_out_changed(joined: Joined) -> dict[str, int]:
 
 
 def match_strata(joined: Joined, benchmark: str, held_out: str) -> int:
-    """Remove held-out items until every stratum has the same share of them as of the benchmark.
+    """Remove held-out items until every stratum has the same share in both sets of items.
 
-    As many items as possible stay. A hash of its key decides whether an item of a stratum stays.
+    As many items as possible are kept. Within a stratum, a hash of an item's key decides whether
+    the item is kept.
 
     Returns
     -------
@@ -344,7 +356,7 @@ def match_strata(joined: Joined, benchmark: str, held_out: str) -> int:
     Raises
     ------
     DataError
-        If a stratum has no held-out item.
+        If a stratum of the benchmark has no held-out item.
     """
     fresh = joined.items[held_out]
     ours = Counter(map(attrgetter("stratum"), joined.items[benchmark].values()))
@@ -355,7 +367,8 @@ def match_strata(joined: Joined, benchmark: str, held_out: str) -> int:
         number = f"{ours[lacking[0]]:,} of {benchmark}"
         raise DataError(
             f"No held-out item is of the stratum {lacking[0]!r}, as {number} are. "
-            "Expected some of each; leave such items out, or compare without strata."
+            "Expected held-out items of each stratum. Leave such items out, or compare without "
+            "strata."
         )
     scale = min(len(theirs[stratum]) / n for stratum, n in ours.items())
     gone: list[str] = []
@@ -374,7 +387,7 @@ def _leave_out(joined: Joined, benchmark: str, keys: Collection[str]) -> None:
 
 
 def only(joined: Joined, models: set[str]) -> Joined:
-    """Return the outcomes of some models and the items that these models have."""
+    """Return the outcomes of some models only, with only the items that these models have."""
     answers = {cell: outcomes for cell, outcomes in joined.answers.items() if cell[0] in models}
     answered: dict[str, set[str]] = {}
     for (_, benchmark), outcomes in answers.items():
@@ -393,12 +406,12 @@ def only(joined: Joined, models: set[str]) -> Joined:
 
 
 def _only(mapping: Mapping[K, V], keys: Container[K]) -> dict[K, V]:
-    """Return the entries of a mapping with these keys."""
+    """Return the part of a mapping that has these keys."""
     return {key: value for key, value in mapping.items() if key in keys}
 
 
 def leave_out_shared(joined: Joined, benchmark: str, held_out: str) -> int:
-    """Leave out held-out items that are items of the benchmark as well.
+    """Remove held-out items that also belong to the benchmark.
 
     Returns
     -------
@@ -412,9 +425,10 @@ def leave_out_shared(joined: Joined, benchmark: str, held_out: str) -> int:
 
     Notes
     -----
-    Items are the same if their words are. Words that a set has in several items name none of them,
-    unless the items have one key. If logs hold no words, items are the same if their names are and
-    every model has the same answers to them: two tables may number other items alike.
+    Two items are the same if their texts are. A text that occurs in several items of a set
+    identifies none of them, unless the items have the same key. If the logs hold no texts, items of
+    the same name are the same only if every model has equal outcomes on both. (Two tables may use
+    the same numbers for different items.)
     """
     ours, theirs = joined.items[benchmark], joined.items[held_out]
     first, second = _by_words(ours), _by_words(theirs)
@@ -439,8 +453,8 @@ def leave_out_shared(joined: Joined, benchmark: str, held_out: str) -> int:
 
 
 def _answered_alike(joined: Joined, benchmark: str, held_out: str, keys: Collection[str]) -> bool:
-    """Return whether every model has the same outcomes on these items of both benchmarks, and these
-    outcomes are not all equal.
+    """Return whether each model has, for each of these keys, the same outcome in both benchmarks.
+    Return False if all these outcomes are the same value, since this shows nothing.
     """
     outcomes = set()
     for model in joined.models:
@@ -455,7 +469,8 @@ def _answered_alike(joined: Joined, benchmark: str, held_out: str, keys: Collect
 
 
 def check_joined(joined: Joined, benchmarks: Sequence[str]) -> None:
-    """Check that every model has nearly all items, so that the common ones stand for the benchmark.
+    """Check that every model has nearly all items, so that the items that all models share
+    represent the benchmark.
 
     Raises
     ------
@@ -464,18 +479,19 @@ def check_joined(joined: Joined, benchmarks: Sequence[str]) -> None:
     """
     for reason in lacking(joined, benchmarks).values():
         raise DataError(
-            f"{reason}; expected at least {JOINED_MIN:.0%}, as only items of every model count. Leave it out, or "
+            f"{reason}; expected at least {JOINED_MIN:.0%}, since only items that every model has "
+            "count. Leave the model out, or "
             "join by the items' words: --key text."
         )
 
 
 def lacking(joined: Joined, benchmarks: Sequence[str]) -> dict[str, str]:
-    """Return the models that lack too many items of a benchmark.
+    """Return the models that lack too many items of any benchmark.
 
     Returns
     -------
     dict
-        {model: how many items it has}, in words.
+        {model: sentence on how many items the model has}.
     """
     reasons: dict[str, str] = {}
     for benchmark, model in product(benchmarks, joined.models):
@@ -488,12 +504,13 @@ def lacking(joined: Joined, benchmarks: Sequence[str]) -> dict[str, str]:
 
 
 def shares(joined: Joined, model: str, benchmark: str) -> dict[str, list[float | None]]:
-    """Return the shares of right trials of one model.
+    """Return the share of right trials of one model on each item.
 
     Returns
     -------
     dict
-        {key of the item: its share in each epoch}; None if the share could not be read.
+        {key of the item: list with the share (0 to 1) in each epoch}. A share is None if no answer
+        could be read.
     """
     answers = joined.answers.get((model, benchmark), {})
     return {key: list(map(_share, epochs)) for key, epochs in answers.items()}
@@ -507,9 +524,10 @@ def _share(epoch: Answered) -> float | None:
 class Counts:
     """Count one model's items of one benchmark.
 
-    Attributes hold the number of items, the number without an answer, and the mean over the others.
-    `lacking` counts items that other models have and this one has not. Several trials of an item
-    weigh as one item, and each epoch as much as another.
+    The attributes hold the number of items, the number of items without an answer, and the mean
+    score of the other items. `lacking` counts items that other models have and this model lacks.
+    All items have equal weights, however many trials they have. All epochs of an item have equal
+    weights.
     """
 
     model: str
@@ -521,7 +539,7 @@ class Counts:
 
 
 def counts(joined: Joined) -> list[Counts]:
-    """Return the counts of each model and benchmark, sorted."""
+    """Return the counts of each model on each benchmark, sorted by model and benchmark."""
     rows = []
     for (model, benchmark), answers in sorted(joined.answers.items()):
         means = []

@@ -7,21 +7,22 @@ from typing import Any
 from audit.imports.record import Record
 
 ABSENT = object()
-_DEPTH, _PATHS = 6, 200  # depth and number of the columns that are listed of a row
+# Largest depth, and largest number, of the columns of a row that are listed.
+_DEPTH, _PATHS = 6, 200
 _SHOWN = 20
 
 
 def at(row: Any, path: str, default: Any = None) -> Any:
-    """Return the value at a path. A column of the path's own name comes first.
+    """Return the value at a path. A column whose name is the whole path takes precedence.
 
     Parameters
     ----------
     row : Any
         The row.
     path : str
-        Names and list places, separated by dots.
+        Names of fields and indices of lists, separated by dots.
     default : Any
-        The result if the row has no such path.
+        The value to return if the row does not have this path.
 
     Examples
     --------
@@ -46,12 +47,13 @@ def at(row: Any, path: str, default: Any = None) -> Any:
 
 
 def paths(row: Record, before: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
-    """Yield the values of a row that are no objects, outer ones first.
+    """Yield the values of a row that are not objects, with their paths. Values at the outer level
+    come first.
 
     Parameters
     ----------
     row : dict
-        The row; names that --map cannot hold are left out.
+        The row. Fields whose names cannot be written in --map are left out.
     before : str
         Start of each path.
     depth : int
@@ -77,7 +79,7 @@ def paths(row: Record, before: str = "", depth: int = 1) -> Iterator[tuple[str, 
 
 
 def lists_of(document: Record) -> dict[str, list[Record]]:
-    """Return the lists of objects in a document and in the objects of it, by path."""
+    """Return the lists of objects in a document and in its inner objects, by path."""
     every = {**document}
     for name, value in document.items():
         for key, inner in value.items() if isinstance(value, dict) else ():
@@ -94,11 +96,11 @@ def _objects(values: list[Any]) -> bool:
 
 
 def listed(row: Record) -> str:
-    """Return the paths of a row for a message."""
+    """Format the paths of a row for a message."""
     names = [path for path, _ in some_paths(row)]
     return ", ".join(names[:_SHOWN]) + (f", ... ({len(names)})" if len(names) > _SHOWN else "")
 
 
 def some_paths(row: Record) -> list[tuple[str, Any]]:
-    """Return the first paths of a row, with their values."""
+    """Format the first paths of a row together with their values."""
     return list(islice(paths(row), _PATHS))

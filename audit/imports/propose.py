@@ -41,24 +41,24 @@ _OPTIONS = ("options", "choices")
 _COUNT = ("correct", "right", "num_correct", "n_correct", "successes")
 _TRIALS = ("of", "n", "trials", "attempts", "total", "n_samples", "num_samples")
 _BENCHMARK = ("set", "split", "dataset", "subset", "task")
-_COLUMN = "COLUMN"  # of a field that no column's name suggests
+_COLUMN = "COLUMN"  # stands for the column of a field if no column's name fits
 
 
 def propose(row: Record, has_model: bool) -> str:
-    """Return the arguments that read a row such as this one.
+    """Return the command-line arguments with which rows such as this row can be read.
 
     Parameters
     ----------
     row : dict
         A row of the table.
     has_model : bool
-        Whether the user names the model.
+        Whether the user named the model.
 
     Returns
     -------
     str
-        The option --map, and --model if no column may hold it. COLUMN stands for the column of a
-        field that no column's name suggests.
+        The argument --map, and --model if no column may hold the model. COLUMN stands for the
+        column of a field if no column's name fits.
     """
     scalars, texts, lists, filled = {}, {}, {}, {}
     for path, value in some_paths(row):
@@ -72,7 +72,8 @@ def propose(row: Record, has_model: bool) -> str:
             lists[path] = value
     fields = {"item": _first(scalars, _ITEM) or _COLUMN, **_scored(scalars)}
     if "correct" not in fields and scalars.get("correct", "") != "":
-        # A column named "correct" is read beside answer and key, and its value is no score.
+        # A column named "correct" would be read in addition to answer and key, but its value here
+        # is not a score.
         fields["correct"] = _COLUMN
     if _counts_otherwise(fields, scalars, row):
         fields["correct"] = _COLUMN
@@ -84,13 +85,15 @@ def propose(row: Record, has_model: bool) -> str:
 
 
 def _counts_otherwise(fields: dict[str, str], scalars: Record, row: Record) -> bool:
-    """Return whether a column named "of" would be read, and the score is no count of it."""
+    """Return whether the row has a column "of" although the score is not a count of right trials
+    out of "of".
+    """
     scored = fields.get("correct", _COLUMN)
     return "of" in row and scored != _COLUMN and not _is_count(scalars[scored], row["of"])
 
 
 def _map_of(fields: dict[str, str]) -> str:
-    """Return the value of --map. A column with the name of its field is read without it."""
+    """Return the value of --map. A column that has the name of its field need not be listed."""
     same: list[str] = []
     other: list[str] = []
     for name, path in fields.items():
@@ -100,8 +103,9 @@ def _map_of(fields: dict[str, str]) -> str:
 
 
 def _scored(scalars: Record) -> dict[str, str]:
-    """Return the columns that hold the score: right trials of a number, a score, or answer and
-    key."""
+    """Return the columns that determine the score. These are a count of right trials and the number
+    of trials, or a score, or answer and key.
+    """
     scores = {path: value for path, value in scalars.items() if _is_score(value)}
     correct, count = _first(scores, _CORRECT), _first(scalars, _COUNT)
     of = _first(scalars, _TRIALS)
@@ -116,8 +120,9 @@ def _scored(scalars: Record) -> dict[str, str]:
 
 
 def _first(values: Record, names: tuple[str, ...]) -> str:
-    """Return the path whose last part is the earliest of some names, of several the outermost; ""
-    if there is none."""
+    """Return the path whose last part is one of the given names; "" if no path fits. Earlier names
+    take precedence, then outer paths.
+    """
     for name in names:
         for path, value in values.items():
             if value not in (None, "") and path.rpartition(".")[2].casefold() == name:

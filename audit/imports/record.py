@@ -1,8 +1,9 @@
-"""What a reader yields, and what it is told: one outcome of one model on one item, whatever the
-log's format.
+"""Define what the readers of all log formats take and yield: the user's wishes, and outcomes of one
+model on one item.
 
-A file of a log is read within bounds: lines, one JSON document, members of a zip. No pickle,
-nothing is unpacked."""
+The module also reads files within bounds of size: lines, one JSON document, or members of a zip. It
+never reads a pickle, and never unpacks a zip to disk.
+"""
 
 import json
 import os
@@ -25,10 +26,10 @@ from audit.core.guarded_files import check_regular, read_bytes
 from audit.core.records import ITEM_ID
 
 Record = dict[str, Any]  # a JSON object
-Records = Iterator[tuple[str, Record]]  # (place, object): the place is for messages
-MAX_CELL = 4 << 20  # longest text in characters; a longer one is no exam item
-MAX_SHOWN = 200  # characters that are shown of an answer, a key and an error
-MAX_OF = 100  # most trials of an item that a score may be a share of
+Records = Iterator[tuple[str, Record]]  # pairs (place, object); the place is for messages
+MAX_CELL = 4 << 20  # largest number of characters of a text; no exam item is longer
+MAX_SHOWN = 200  # number of characters that are shown of an answer, a key or an error
+MAX_OF = 100  # largest number of trials of an item of which a score may be a share
 _RIGHT = ("c", "true", "yes", "y", "t", "correct", "right", "pass", "passed")
 _WRONG = ("i", "false", "no", "f", "incorrect", "wrong", "fail", "failed")
 _WORDS: dict[str, int | Fraction] = {
@@ -56,7 +57,7 @@ _NONE = frozenset(
         "?",
     )
 )
-_CODE = r"[45]\d\d\b"  # HTTP status of a client's or a server's error
+_CODE = r"[45]\d\d\b"  # pattern of an HTTP status that means an error (4xx or 5xx)
 _FAILURE = re.compile(
     rf"""[\s"'\[(*#{{]{{0,4}}(?:
     (?i:(?:(?:api|openai|request|server|http|network|connection|client|internal)[ _-]?){{0,3}}
@@ -70,30 +71,33 @@ _FAILURE = re.compile(
         |internal\ server\ error|service\ unavailable|gateway\ time-?out|bad\ gateway))""",
     re.VERBOSE,
 )
-NO_ANSWER = "n"  # Inspect's score for no answer
+NO_ANSWER = "n"  # the score that Inspect writes if there is no answer
 _EXPECTED = "expected 0, 1, true, false, a share such as 0.3, or k/n such as 3/10"
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """State how the user wants a log to be read. An empty field leaves the decision to the log.
+    """Hold how the user wants a log to be read. If a field is empty, the log decides.
 
     Attributes
     ----------
     key : str
         Field whose value identifies an item; "text" for a hash of its text.
     metric : str
-        Score to read; scorer.part for an Inspect score that has parts.
+        Name of the score to read. For a part of an Inspect score it is scorer.part.
     columns : dict
-        {field: column} of a table.
+        {field: column}, for the columns of a table.
     answer_as, gold_as : str
-        How these columns of a table are read: a kind of `audit.imports.typed`.
+        How the columns `answer` and `gold` of a table are read: one of the kinds in
+        `audit.imports.typed`.
     filter : str
-        Filter of lm-eval to read.
+        Name of the lm-eval filter to read.
     window : tuple of (str, str) or None
-        (held-out benchmark, FIRST..LAST): rows of it whose column `date` is outside are left out.
+        (held-out benchmark, FIRST..LAST). Rows of this benchmark are left out if their `date` is
+        outside this period.
     split : str
-        Date: rows of a table from this date on are of the window's benchmark. "": the table decides.
+        A date. Rows of a table from this date on belong to the held-out benchmark of `window`. ""
+        lets the table decide.
     """
 
     model: str = ""
@@ -108,31 +112,32 @@ class Wanted:
     split: str = ""
 
     def key_of(self, record: Any, by_text: str, where: str, home: Any = None) -> str:
-        """Return the key that identifies an item: the field that --key names, else by_text.
+        """Return the key that identifies an item: the value of the field that --key names, or else
+        `by_text`.
 
         Parameters
         ----------
         record : Any
             The item's fields.
         by_text : str
-            A hash of the item's words.
+            A hash of the item's text.
         where : str
             Where the record is, for errors.
         home : Any
-            The item's id in this program's own tasks, the same in every model's log. It is used
-            first, unless --key names another field.
+            The item's id in tasks that this program exported, which is the same in every model's
+            log. It takes precedence unless --key names another field.
         """
         if home and self.key in ("", ITEM_ID):
             return checked(home, where)
         return by_text if self.key in ("", "text") else field_of(record, self.key, where)
 
     def model_of(self, named: Any, log: str, why: str) -> str:
-        """Return the model's name: the user's, else the log's.
+        """Return the model's name that the user gave, or else the name in the log.
 
         Parameters
         ----------
         named : Any
-            Name in the log.
+            The model's name in the log.
         log : str
             Name of the log.
         why : str
@@ -146,7 +151,7 @@ class Wanted:
         if model := self.model or str(named or ""):
             return model
         raise ConfigError(
-            f"The model of {log} is missing: {why}. Expected its name. Say --model NAME."
+            f"The model of {log} is missing: {why}. Expected the model's name. Add --model NAME."
         )
 
     def score_of(self, scores: Iterable[str], usual: Sequence[str], where: str) -> str:
@@ -157,7 +162,8 @@ class Wanted:
         scores : iterable of str
             Names of the sample's scores.
         usual : sequence of str
-            Names to look for if the user names none; the first that the sample has is read.
+            Names to look for if the user chose no score. The first name that the sample has is
+            read.
         where : str
             Where the sample is, for errors.
 
@@ -186,10 +192,10 @@ class Imported:
     key : str
         Identifies the item in the logs of all models.
     sample : str
-        Name of the item in its log, by which repeats are noticed.
+        Name of the item in its log. It is used to notice repeated items.
     right, of : int
-        k of n trials were right. `right` is None if no answer could be read, or an error stands in
-        its place.
+        `right` of `of` trials were right. `right` is None if no answer could be read, or if the log
+        has an error in place of the answer.
     gold : int or None
         Index of the right option; None if it is unknown.
     target : str
@@ -197,14 +203,14 @@ class Imported:
     revision : str
         Revision of the weights; "" if the log does not state it.
     stratum : str
-        Group of the item, such as its difficulty, if both sets of items should have equal shares of
-        it.
+        Group of the item, such as its difficulty. Both sets of items should have equal shares of
+        each group. "" if items have no groups.
     counted : bool
-        Whether the log states k and n themselves and no decimal number.
+        Whether the log states the two counts, and not a decimal number.
     measure : bool
-        Whether the score is no share of right answers, such as a probability.
+        Whether the score is not a share of right answers but, for example, a probability.
     date : str
-        Day, month or year of the item; "" if it is not read.
+        Date of the item (day, month or year); "" if dates are not read.
     cut_off : bool or None
         Whether the reply ended at its token limit; None if the log does not state it.
     """
@@ -232,18 +238,22 @@ class Imported:
 
 @dataclass(frozen=True)
 class Log:
-    """Hold a log: its tool and version, and its outcomes, which are read on demand.
+    """Hold a log: the tool that wrote it, the tool's version, and the outcomes, which are read on
+    demand.
 
     Attributes
     ----------
     score : str
         Name of the score that is read; "" if the format has a single one.
     notes : list of str
-        What a reader of the score should know; filled while outcomes are read.
+        Sentences that a reader of the score should know. The list is filled while outcomes are
+        read.
     unfinished : str
-        What is missing, such as "6 of 400 samples, cancelled"; "" for a complete evaluation.
+        What an incomplete evaluation holds, such as "6 of 400 samples, cancelled"; "" for a
+        complete evaluation.
     sampling : str
-        How replies were drawn, such as "temperature 0.7"; "" if the log does not state it.
+        Settings with which replies were sampled, such as "temperature 0.7"; "" if the log does not
+        state them.
     """
 
     tool: str
@@ -256,12 +266,12 @@ class Log:
 
 
 def sampling_of(settings: Any, name: str = "temperature") -> str:
-    """Return how replies were drawn.
+    """Describe the settings with which replies were sampled.
 
     Parameters
     ----------
     settings : Any
-        Settings of generation, as the log has them.
+        Settings of generation in the log.
     name : str
         Name of the setting that is the temperature.
 
@@ -285,7 +295,7 @@ def sampling_of(settings: Any, name: str = "temperature") -> str:
 
 
 def is_failure(text: str) -> bool:
-    """Return whether a reply is an error message of a client or a server.
+    """Return whether a text in place of a reply is the error message of a client or a server.
 
     Examples
     --------
@@ -298,31 +308,31 @@ def is_failure(text: str) -> bool:
 
 
 def is_none(text: str) -> bool:
-    """Return whether a text is empty or a word for it, such as N/A; "Na" is a word of its own."""
+    """Return whether a text is empty or means "no value", such as N/A. "Na" is not such a text."""
     return text.strip().casefold() in _NONE and text.strip() != "Na"
 
 
 def outcome(value: Any, where: str) -> tuple[int | None, int]:
-    """Read a score as right trials of all trials.
+    """Read a score as the number of right trials and the number of all trials.
 
     Parameters
     ----------
     value : Any
-        The score as the log has it.
+        The score in the log.
     where : str
         Where the score is, for errors.
 
     Returns
     -------
     k : int or None
-        Right trials; None if the score says that there was no answer.
+        Number of right trials; None if the score means that there was no answer.
     n : int
         Trials.
 
     Raises
     ------
     DataError
-        If the value is no share of right trials.
+        If the value is not a share of right trials.
 
     Examples
     --------
@@ -343,7 +353,7 @@ def outcome(value: Any, where: str) -> tuple[int | None, int]:
             share = _WORDS[word] if word in _WORDS else float(word)
         except ValueError:
             share = None
-    if share is None or not 0 <= share <= 1:  # This refuses NaN too.
+    if share is None or not 0 <= share <= 1:  # this form also refuses NaN
         raise DataError(f"{where}: found the score {value!r:.80}, {_EXPECTED}.")
     if share in (0, 1):
         return int(share), 1
@@ -357,14 +367,15 @@ def trials(right: Any, of: Any, where: str) -> tuple[int | None, int]:
     Returns
     -------
     k : int or None
-        Right trials; None if the count is empty.
+        Number of right trials; None if the count is empty.
     n : int
         Trials.
 
     Raises
     ------
     DataError
-        If the count is a share: 1 may be one right trial or all of them.
+        If the count is not a whole number of right trials but a share. In a column of shares, 1
+        would mean all trials.
     """
     try:
         n, k = int(of), float(right)
@@ -375,12 +386,12 @@ def trials(right: Any, of: Any, where: str) -> tuple[int | None, int]:
             return None, 1
     raise DataError(
         f"{where}: found {right!r:.40} right of n={of!r:.40}, expected a whole number k of n, such as 3 of 10. "
-        "Of shares, map no `of`."
+        "If the column holds shares, do not map `of`."
     )
 
 
 def checked(value: Any, where: str) -> str:
-    """Return a text of a log.
+    """Check the length of a text in a log, and return the text.
 
     Raises
     ------
@@ -396,7 +407,7 @@ def checked(value: Any, where: str) -> str:
 
 
 def texts_of(values: Iterable[Any], where: str) -> tuple[str, ...]:
-    """Return several texts of a log, such as options.
+    """Check and return several texts in a log, such as options.
 
     Raises
     ------
@@ -407,7 +418,8 @@ def texts_of(values: Iterable[Any], where: str) -> tuple[str, ...]:
 
 
 def brief(text: Any) -> str:
-    """Return a text as it is shown: its first characters, and a mark if it has more of them.
+    """Shorten a text for display: return its first characters, and a mark if characters were cut
+    off.
 
     Examples
     --------
@@ -419,7 +431,7 @@ def brief(text: Any) -> str:
 
 
 def single(value: Any) -> str:
-    """Return a value as text, of a list of one its one value.
+    """Convert a value to text. A list with one entry is converted as this entry.
 
     Returns
     -------
@@ -438,12 +450,14 @@ def single(value: Any) -> str:
 
 
 def as_list(value: Any) -> list[Any]:
-    """Return a list as it is, and another value as a list of one."""
+    """Return a list unchanged, and any other value as a list with one entry."""
     return value if isinstance(value, list) else [value]
 
 
 def first_of(record: Record, names: Iterable[str]) -> Any:
-    """Return the value of the first of these fields that a record has; None if it has none."""
+    """Return the value of the first of the given fields that a record has; None if it has none of
+    these fields.
+    """
     for name in names:
         if name in record:
             return record[name]
@@ -451,7 +465,7 @@ def first_of(record: Record, names: Iterable[str]) -> Any:
 
 
 def messages(given: Any, where: str) -> str:
-    """Return a question: a text, or what messages hold."""
+    """Return the text of a question, which is given as a text or as a list of messages."""
     turns = []
     for turn in as_list(given):
         text = first_of(turn, ("content", "prompt")) if isinstance(turn, dict) else turn
@@ -460,18 +474,18 @@ def messages(given: Any, where: str) -> str:
 
 
 def place_of(key: str, options: Sequence[str]) -> int | None:
-    """Return the place of the option with a text.
+    """Return the index of the option with a given text.
 
     Returns
     -------
     int or None
-        The place; None if no option has the text, or several.
+        The index; None if no option or several options have the text.
     """
     return options.index(key) if options.count(key) == 1 else None
 
 
 def field_of(record: Any, path: str, where: str) -> str:
-    """Return the value of a field, as a name.
+    """Return the value of a field as a text that can name an item.
 
     Parameters
     ----------
@@ -493,7 +507,8 @@ def field_of(record: Any, path: str, where: str) -> str:
     if value is None or isinstance(value, dict | list) or value == "":
         known = ", ".join(sorted(map(str, record))[:12]) if isinstance(record, dict) else "none"
         raise DataError(
-            f"{where}: there is no field {path!r} that could name the item; its fields: {known}."
+            f"{where}: the row has no field {path!r} that could name the item. Its fields are "
+            f"{known}."
         )
     return checked(value, where)
 
@@ -503,7 +518,7 @@ def epoch(word: str) -> int:
 
 
 def letter_index(value: Any, n: int) -> int | None:
-    """Return the place of the option that a letter, or a number from 0, names.
+    """Return the index of the option that a letter, or a number from 0 on, names.
 
     Parameters
     ----------
@@ -515,7 +530,7 @@ def letter_index(value: Any, n: int) -> int | None:
     Returns
     -------
     int or None
-        The place; None if the value names no option.
+        The index; None if the value names no option.
 
     Examples
     --------
@@ -525,7 +540,8 @@ def letter_index(value: Any, n: int) -> int | None:
     word = str(value).strip()
     if word.isdecimal() and len(word) < 3:
         place = int(word)
-    # Other characters, such as the German sharp s, may become two in upper case.
+    # Only ASCII letters are accepted, since a character such as the German sharp s becomes two
+    # characters in upper case.
     elif len(word) == 1 and word.isascii():
         place = ord(word.upper()) - 65
     else:
@@ -533,16 +549,18 @@ def letter_index(value: Any, n: int) -> int | None:
     return place if 0 <= place < n else None
 
 
-MAX_MEMBER = 64 << 20  # largest unpacked member of a zip, in bytes
+MAX_MEMBER = 64 << 20  # largest size of an unpacked member of a zip, in bytes
 MAX_MEMBERS = 1_000_000
-_PACKED = 200  # times its own size that a large zip may unpack to; logs reach 5 to 50
-_ZSTD = 93  # number of Zstandard in a zip
-# Others are no log's, and LZMA takes up the memory that a member asks for, up to 4 GiB.
+# Largest ratio of unpacked to packed size of a large zip; the ratio of logs is 5 to 50.
+_PACKED = 200
+_ZSTD = 93  # the number that stands for Zstandard in a zip
+# Only these methods of compression are accepted, since no log uses another method. LZMA would
+# allocate as much memory as a member states, up to 4 GiB.
 _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, _ZSTD)
 
 
 def parse(data: bytes | str, where: str) -> Any:
-    """Return the value of a JSON text.
+    """Parse a JSON text, and return its value.
 
     Raises
     ------
@@ -558,7 +576,7 @@ def parse(data: bytes | str, where: str) -> Any:
 
 
 def document(path: Path) -> Any:
-    """Return the document of a JSON file.
+    """Read a JSON file, and return its document.
 
     Raises
     ------
@@ -581,7 +599,7 @@ def rows_of(path: Path, suffix: str) -> Records:
     path : Path
         The file.
     suffix : str
-        Its kind, whatever its name: .csv, .jsonl, .json or .parquet.
+        The file's kind, whatever its name: .csv, .jsonl, .json or .parquet.
 
     Yields
     ------
@@ -604,12 +622,12 @@ def rows_of(path: Path, suffix: str) -> Records:
 
 
 def open_zip(path: Path) -> zipfile.ZipFile:
-    """Return an archive whose members are within the bounds of size and number.
+    """Open a zip, and check that the number and sizes of its members are within the bounds.
 
     Raises
     ------
     DataError
-        If the file is no whole zip, or a member is beyond the bounds.
+        If the file is not a complete zip, or if it exceeds a bound.
     """
     try:
         check_regular(path, follow=True)
@@ -634,13 +652,14 @@ def open_zip(path: Path) -> zipfile.ZipFile:
     limit = max(MAX_DOCUMENT, _PACKED * path.stat().st_size)
     if unpacked > limit:
         raise DataError(
-            f"{path} unpacks to {unpacked:,} bytes; expected at most {limit:,}. No log packs that well."
+            f"{path} unpacks to {unpacked:,} bytes; expected at most {limit:,}. No log is "
+            "compressed so much."
         )
     return archive
 
 
 def member(archive: zipfile.ZipFile, name: str, limit: int = MAX_MEMBER) -> Any:
-    """Return the JSON value of an archive's member.
+    """Read a member of an archive as JSON, and return its value.
 
     Parameters
     ----------
@@ -649,7 +668,7 @@ def member(archive: zipfile.ZipFile, name: str, limit: int = MAX_MEMBER) -> Any:
     name : str
         Name of the member.
     limit : int
-        Most bytes to read, whatever size the member states.
+        Largest number of bytes to read, whatever size the member states.
 
     Raises
     ------
@@ -684,13 +703,14 @@ def member(archive: zipfile.ZipFile, name: str, limit: int = MAX_MEMBER) -> Any:
 
 
 def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
-    """Return a member as a stream. Inspect compresses by Zstandard, which zipfile reads from Python
-    3.14 on; Arrow reads it here.
+    """Return a member as a stream. Inspect compresses with Zstandard, which zipfile supports only
+    from Python 3.14 on. So Arrow decompresses it here.
     """
     if info.compress_type != _ZSTD:
         return archive.open(info)
     with Path(str(archive.filename)).open("rb") as file:
-        # The lengths are the member's own header's, which may differ from the directory's.
+        # The lengths are read from the member's own header, since those in the zip's directory may
+        # differ.
         file.seek(info.header_offset + 26)
         name, extra = struct.unpack("<HH", file.read(4).ljust(4, b"\0"))
         file.seek(name + extra, os.SEEK_CUR)

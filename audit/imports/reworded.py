@@ -1,5 +1,6 @@
-"""Write joined outcomes of original and reworded logs as a run of a perturbation audit, with its
-library."""
+"""Write the joined outcomes on original and reworded items as a run of a perturbation audit,
+together with a library of the rewordings.
+"""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -27,25 +28,25 @@ from audit.variants.record import (
     questions_sha256,
 )
 
-REWORDED = "reworded: "  # prefix of the benchmark's name in a log of reworded items
+REWORDED = "reworded: "  # prefix of the name that the benchmark gets in a log of reworded items
 
 
 def write_reworded(run_dir: Path, joined: Joined, facts: RunFacts) -> None:
-    """Write the run of originals and rewordings. One of several trials is drawn.
+    """Write the run of originals and rewordings. If an item has several trials, one trial is drawn.
 
     Parameters
     ----------
     run_dir : Path
         Directory of the run.
     joined : Joined
-        The outcomes of all logs; benchmarks of rewordings begin with `REWORDED`.
+        The outcomes of all logs. The names of the benchmarks with rewordings begin with `REWORDED`.
     facts : RunFacts
-        What the run reports.
+        The facts about the import that the run records.
 
     Raises
     ------
     DataError
-        If originals and rewordings cannot be joined.
+        If originals and rewordings cannot be matched.
     """
     names = sorted(name for name in joined.items if name.startswith(REWORDED))
     _check(joined, facts.benchmark, names)
@@ -82,7 +83,8 @@ def _check(joined: Joined, benchmark: str, names: Sequence[str]) -> None:
         if name in names and answered < JOINED_MIN * n:
             raise DataError(
                 f"{name} has {answered:,} of the {n:,} items of {benchmark} for {model}; "
-                f"expected {JOINED_MIN:.0%}. Name the field that both logs share, such as --key audit_id."
+                f"expected {JOINED_MIN:.0%}. Name the field whose value is the same in both logs. "
+                "Example: --key audit_id"
             )
     for name in names:
         same = with_text = 0
@@ -100,8 +102,8 @@ def _check(joined: Joined, benchmark: str, names: Sequence[str]) -> None:
 def _library(
     joined: Joined, benchmark: str, names: Sequence[str], questions: Sequence[Item]
 ) -> Library:
-    """Return the rewordings that were asked, in the words of the logs. No gate and no reader has
-    checked them.
+    """Return a library of the rewordings that were asked, with the texts in the logs. Neither the
+    program's gates nor a person has checked these rewordings.
     """
     header = Header(
         name=f"{benchmark}_imported",
@@ -146,16 +148,17 @@ def _library(
 def _rows(
     model: str, joined: Joined, questions: Sequence[Item], names: Sequence[str], seed: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of an original and its variants. A variant counts as asked if the log holds
-    both.
+    """Yield the rows of each original and its variants. A row has an answer only if the logs hold
+    both the original and the variant.
     """
     rng = random.Random(f"{seed} {model}")
     logs = [joined.answers.get((model, name), {}) for name in (questions[0].benchmark, *names)]
     for q in questions:
         first = logs[0].get(q.id)
         for level, (name, log) in enumerate(zip((q.benchmark, *names), logs, strict=True)):
-            # Trials of one wording are more alike than wordings, and a share of n is no answer: one
-            # of them is drawn.
+            # Only one of several trials is drawn, since the audit needs single answers and not
+            # shares. Moreover, trials of one wording are more alike than trials of different
+            # wordings.
             answer = (
                 rng.choice(each_trial(rng.choice(log[q.id]))) if first and q.id in log else None
             )

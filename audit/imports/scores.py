@@ -1,5 +1,6 @@
-"""Choose the score of a log that holds several: one is read by its name, and two that disagree are
-named."""
+"""Choose the score to read in a log that holds several scores. The user may choose a score by its
+name. If the user chose none and the scores disagree, the log is refused.
+"""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -11,18 +12,21 @@ from audit.core.errors import DataError
 from audit.imports.record import outcome
 from audit.statistics.mcnemar import mcnemar_exact
 
-_ROUNDED = 1e-3  # share by which a reported total may differ, as it may be rounded
-Outcome = tuple[int | None, int]  # k of n trials were right; k is None if the item has no score
-Column = dict[str, Outcome]  # outcomes by item
+# A reported total may differ from the computed total by this share, since it may be rounded.
+_ROUNDED = 1e-3
+# (k, n): k of n trials were right; k is None if the item has no score.
+Outcome = tuple[int | None, int]
+Column = dict[str, Outcome]  # maps each item to its outcome
 
 
 def share(value: Any) -> Outcome | None:
-    """Return a score as an outcome.
+    """Convert a score to an outcome.
 
     Returns
     -------
     tuple or None
-        (k, n); (None, 1) for NaN, and None for a value that is no share of right trials.
+        (k, n), if k of n trials are right. (None, 1) for NaN. None for a value that is not a share
+        of right trials.
 
     Examples
     --------
@@ -37,7 +41,9 @@ def share(value: Any) -> Outcome | None:
 
 
 def shares(values: Mapping[str, Any]) -> dict[str, Outcome]:
-    """Return the outcomes of the values that are shares of right trials."""
+    """Convert those values that are shares of right trials to outcomes, and leave out all other
+    values.
+    """
     outcomes = {}
     for name, value in values.items():
         read = share(value)
@@ -47,7 +53,7 @@ def shares(values: Mapping[str, Any]) -> dict[str, Outcome]:
 
 
 def mean_of(outcomes: Iterable[Outcome]) -> Fraction | None:
-    """Return the mean share over the items that have a score.
+    """Return the mean share of right trials over the items that have a score.
 
     Returns
     -------
@@ -59,7 +65,9 @@ def mean_of(outcomes: Iterable[Outcome]) -> Fraction | None:
 
 
 def pooled(outcomes: Iterable[Outcome]) -> Outcome:
-    """Return the mean share of several trials of an item as one outcome."""
+    """Combine several outcomes of an item into one: return their mean share of right trials as an
+    outcome.
+    """
     mean = mean_of(outcomes)
     return (None, 1) if mean is None else outcome(float(mean), "")
 
@@ -70,7 +78,7 @@ def check_total(total: Any, column: Column, score: str, where: str) -> None:
     Parameters
     ----------
     total : Any
-        The total as a share; a value that is no number is not checked.
+        The total as a share (0 to 1). A value that is not a number is not checked.
     column : dict
         Outcomes by item.
     score : str
@@ -94,7 +102,7 @@ def check_means(total: Any, mean: float, of: str, where: str) -> None:
     Raises
     ------
     DataError
-        If the recorded mean is a number and differs.
+        If the recorded mean is a number and differs from the mean of the samples.
     """
     if isinstance(total, int | float) and abs(total - mean) > _ROUNDED:
         both = f"The total of {where} is {total:.4f} and the mean of {of} is {mean:.4f}"
@@ -107,9 +115,9 @@ def choose_score(columns: Mapping[str, Column], metric: str, where: str) -> str:
     Parameters
     ----------
     columns : mapping
-        Outcomes by item, of each score.
+        Maps each score to its outcomes by item.
     metric : str
-        The user's choice; "" for the score that all others agree with.
+        The user's choice; "" if the user chose none, which is allowed if all scores agree.
     where : str
         Where the log is, for errors.
 
@@ -136,14 +144,15 @@ def choose_score(columns: Mapping[str, Column], metric: str, where: str) -> str:
 
 
 def differ_by_more_than_chance(first: Column, other: Column, alpha: float = 0.05) -> bool:
-    """Return whether two scores of the same items differ significantly.
+    """Return whether two scores differ significantly on the same items.
 
     Parameters
     ----------
     first, other : dict
         Outcomes by item.
     alpha : float
-        Level of McNemar's exact test, two-sided, of the items that differ.
+        Significance level of McNemar's exact test (two-sided), which uses the items on which the
+        scores differ.
     """
     better = worse = 0
     for item, (right, of) in first.items():

@@ -1,7 +1,8 @@
-"""Keep an imported run as a reference set: its answers under a name, with what is known of each
+"""Store the answers of an imported run under a name, as a reference set, with facts about each
 model.
 
-A run of this program is a log too: its answers to items that were asked as published.
+A run of this program can be read as a log too. The log consists of the answers to items that were
+asked as published.
 """
 
 import json
@@ -39,7 +40,7 @@ from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.schema import RowSchema
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
-# Folder with what is known of published sets.
+# This folder holds facts about the models of published sets.
 FACTS = Path(str(files("audit").joinpath("data", "references")))
 _COLUMNS = ("model", "released", "family")
 
@@ -47,22 +48,24 @@ _COLUMNS = ("model", "released", "family")
 def build_set(
     run_dir: Path, name: str, source: str, licence: str, facts: Path | None = None
 ) -> ReferenceSet:
-    """Write a reference set from a finished import, whole or not at all.
+    """Write a reference set from a finished import. The set is written completely or not at all.
 
     Parameters
     ----------
     facts : Path or str
-        A csv with the columns model, released and family, or the name of a shipped one.
+        A csv file with the columns model, released and family, or the name of such a file that the
+        program ships.
 
     Returns
     -------
     ReferenceSet
-        The set, in the folder of sets.
+        The reference set, which is stored in the folder of sets.
 
     Raises
     ------
     ConfigError
-        If the run is no finished import, the name is taken, or `facts` names a model that the run lacks.
+        If the run is not a finished import, if the name is taken, or if `facts` names a model that
+        the run lacks.
     """
     if not _NAME.fullmatch(name):
         raise ConfigError(
@@ -70,19 +73,21 @@ def build_set(
         )
     if name in known_sets():
         raise ConfigError(
-            f"The reference set {name} is there, and sets never change. Expected a new name: {name}_2."
+            f"The reference set {name} exists already, and sets never change. Expected a new name. "
+            f"Example: {name}_2"
         )
     manifest = Manifest.load(run_dir)
     if not is_imported(manifest) or manifest.status != "finished":
         raise ConfigError(
-            f"{run_dir} is no finished import. Expected the directory that audit import wrote."
+            f"{run_dir} is not a finished import. Expected the directory that audit import wrote."
         )
     check_logs_passed(run_dir, manifest)
     for model in manifest.models:
         if verdicts := list(found_in(run_dir, model)):
             why = f"{model} was itself convicted: {verdicts[0]}"
             raise ConfigError(
-                f"{why}. It would hide the same in others: import the logs again without {model}."
+                f"{why}. A reference with memory would hide memory in other models: import the "
+                f"logs again without {model}."
             )
     shards = listed_shards(run_dir, manifest)
     about = facts_of(facts, manifest.models)
@@ -106,14 +111,14 @@ def build_set(
 
 @dataclass(frozen=True)
 class Taken:
-    """Hold what a set adds to an import.
+    """Hold the models and outcomes that a reference set adds to an import.
 
     Attributes
     ----------
     models : dict
-        Origins of the chosen models.
+        Maps each chosen model to its origin.
     outcomes : iterator of Imported
-        Their outcomes.
+        The outcomes of the chosen models.
     about : dict
         Name and version of the set, for the manifest.
     """
@@ -124,16 +129,16 @@ class Taken:
 
 
 def take_set(name: str, family: str, benchmark: str, held_out: str, before: str | None) -> Taken:
-    """Return references of a set, chosen before any log is read.
+    """Choose reference models from a set, before any log is read.
 
     Parameters
     ----------
     family : str
         Family of the judged models.
     benchmark, held_out : str
-        Names of the set's benchmarks in this import; "" for their own names.
+        The names that the set's two benchmarks get in this import; "" keeps the name in the set.
     before : str or None
-        As in `choose`.
+        The release date before which reference models must be; see `choose`.
 
     Returns
     -------
@@ -176,8 +181,9 @@ def _chosen(
 
 
 def _counted(run_dir: Path, manifest: Manifest) -> list[SetModel]:
-    """Return the answers to the benchmark by model, with several trials of an item as one. Held-out
-    answers are left out, so that the choice of references cannot depend on them.
+    """Return each model's accuracy and counts on the benchmark, with several trials of an item
+    counted as one. Held-out answers are left out, so that the choice of references cannot depend on
+    held-out answers.
     """
     joined, benchmark = Joined(), str(manifest.analysis["benchmark"])
     outcomes = read_own(run_dir, Wanted(key=ITEM_ID)).outcomes
@@ -189,24 +195,26 @@ def _counted(run_dir: Path, manifest: Manifest) -> list[SetModel]:
 
 
 def facts_of(path: Path | None, models: Iterable[str]) -> dict[str, Record]:
-    """Return what a csv states of each model.
+    """Return the facts that a csv file states about each model.
 
     Parameters
     ----------
     path : Path or None
-        The csv, or the name of a shipped one; None for no facts.
+        The csv file, or the name of a csv file that the program ships. None means that no facts are
+        known.
     models : iterable of str
         Models of the run.
 
     Returns
     -------
     dict
-        {model: {"released": date, "family": name}}; {model: {}} if the csv lacks it.
+        {model: {"released": date, "family": name}}. A model that the csv lacks has an empty
+        mapping.
 
     Raises
     ------
     ConfigError
-        If the csv does not exist, lacks a column, or names a model that the run lacks.
+        If the csv does not exist or lacks a column, or if it names a model that the run lacks.
     """
     facts: dict[str, Record] = {name: {} for name in models}
     if path is None:
@@ -215,7 +223,8 @@ def facts_of(path: Path | None, models: Iterable[str]) -> dict[str, Record]:
     if not file.is_file():
         known = ", ".join(sorted(csv.stem for csv in FACTS.glob("*.csv")))
         raise ConfigError(
-            f"--facts {path} is not here.{nearest(path)} Expected a csv file, or what is shipped: {known}."
+            f"--facts {path} does not exist.{nearest(path)} Expected a csv file, or what is "
+            f"shipped: {known}."
         )
     rows = [row for _, row in rows_of(file, ".csv")]
     if not rows or not set(_COLUMNS) <= set(rows[0]):
@@ -224,14 +233,14 @@ def facts_of(path: Path | None, models: Iterable[str]) -> dict[str, Record]:
         model = row["model"]
         if model not in facts:
             raise ConfigError(
-                f"{path} names {model}, which is no model of the run: {', '.join(facts)}."
+                f"{path} names {model}, which is not a model of the run: {', '.join(facts)}."
             )
         facts[model] = {"released": row["released"] or None, "family": row["family"] or None}
     return facts
 
 
 def read_own(path: Path, wanted: Wanted) -> Log:
-    """Return the answers of a finished run of this program.
+    """Read a finished run of this program as a log.
 
     Parameters
     ----------
@@ -243,23 +252,25 @@ def read_own(path: Path, wanted: Wanted) -> Log:
     Raises
     ------
     ConfigError
-        If the run is not finished, lacks answers, or asked no published question.
+        If the run is not finished, lacks answers, or has no question that was asked as published.
     """
     manifest = Manifest.load(path)
     if manifest.status != "finished":
         raise ConfigError(
-            f"The run {path} is {manifest.status}. Expected a finished one: type its command again."
+            f"The run {path} is {manifest.status}. Expected a finished run: type its command again."
         )
     check_logs_passed(path, manifest)
     schema = audit_of(path).schema
     for rows in cell_rows(path, count_rows(path, schema)):
         if not rows.complete:
             raise ConfigError(
-                f"The run {path} is {rows.watermark}. Expected a whole one: type its command again."
+                f"The run {path} is {rows.watermark}. Expected a complete run: type its command "
+                "again."
             )
     if not any(setting["arm"] in AS_PUBLISHED for setting in manifest.settings):
         raise ConfigError(
-            f"The run {path} asked no item as published. Expected such as a sweep with arm direct."
+            f"The run {path} asked no item as published. Expected a run such as a sweep with arm "
+            "direct."
         )
     version = manifest.packages.get("benchmark-audit", "")
     return Log("benchmark-audit", version, _published(path, schema, wanted))

@@ -1,4 +1,6 @@
-"""A table of outcomes, one row a model and item: csv, jsonl, a JSON list, parquet."""
+"""Read a table of outcomes with one row for each model and item, as csv, jsonl, a JSON list or
+parquet.
+"""
 
 import json
 import re
@@ -53,15 +55,15 @@ FIELDS = (
     "date",
 )
 _SHORT = 12  # answers with fewer characters may be truth values
-# If every filled cell of `correct` says right, empty cells may mean wrong. The file is refused if
-# more are empty than this share of the filled ones and than this number.
+# If every filled cell of `correct` means right, empty cells may mean wrong. The file is refused if
+# the number of empty cells exceeds both this share of the filled cells and this number.
 _EMPTY_MAX, _EMPTY_MIN = (
     0.1,
     2,
 )
 _WRONG = {"wrong", "incorrect", "error", "errors", "mistake", "mistakes", "failed", "failure"}
 _NAME_PARTS = re.compile(r"[a-z]+")
-# Fields whose values are neither objects nor lists.
+# The values of these fields must be neither objects nor lists.
 _WORDS = ("model", "item", "benchmark", "epoch", "stratum")
 
 
@@ -77,7 +79,7 @@ def read_table(
     kind : str
         csv, jsonl, json or parquet.
     rows : callable or None
-        Returns the rows of a document that is no list of rows.
+        A function that returns the rows, for a document that is not a list of rows.
 
     Raises
     ------
@@ -109,10 +111,10 @@ class _Table:
     typing : Typing
         How answers and keys are read.
     no : bool
-        Whether "n" in `correct` is a no, and not a missing answer.
+        Whether "n" in the column `correct` means no, and not a missing answer.
     blank : bool
-        Whether rows without an answer are never right, so that they have no score, whatever
-        `correct` says.
+        Whether `correct` is never "right" in a row without an answer. Rows without an answer then
+        get no score, whatever the value of `correct` is.
     """
 
     columns: dict[str, str]
@@ -124,8 +126,9 @@ class _Table:
 def _outcomes(
     path: Path, rows: Callable[[], Records], wanted: Wanted, notes: list[str]
 ) -> Iterator[Imported]:
-    """Yield the outcomes, then note how many answers are neither clearly the key nor clearly
-    another."""
+    """Yield the outcomes. At the end add a note on how many answers are neither clearly the key nor
+    clearly another answer.
+    """
     table = _surveyed(path, rows, wanted)
     number = unclear = 0
     example = ""
@@ -155,10 +158,10 @@ def _outcomes(
 
 
 def _placed(read: Imported, cells: Mapping[str, Any], where: str, wanted: Wanted) -> Imported | str:
-    """Return an outcome with its date, or why its row is left out.
+    """Return an outcome with its date, or the reason why its row is left out.
 
-    In a table that is split, an outcome from the split's date on gets the held-out benchmark.
-    Raises DataError if the cell of a row that needs a date holds none.
+    If the table is split by date, outcomes from the split date on get the name of the held-out
+    benchmark. Raises DataError if a row needs a date and its cell holds no date.
     """
     named = cells.get("benchmark")
     if wanted.split and wanted.benchmark and named not in (None, "", wanted.benchmark):
@@ -180,7 +183,7 @@ def _placed(read: Imported, cells: Mapping[str, Any], where: str, wanted: Wanted
 
 
 def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table:
-    """Read all rows once: what the columns are is decided by all of them."""
+    """Read all rows once, since the meaning of the columns is decided from all rows."""
     names = _named(rows, wanted)
     if not names:
         return _Table({}, Typing(), no=False, blank=False)
@@ -202,7 +205,7 @@ def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table
     if wanted.split and not wanted.benchmark and len(benchmarks) > 1:
         raise ConfigError(
             f"{path} has the benchmarks {', '.join(sorted(benchmarks)[:6])}. Expected the name of "
-            f"the one to split. Example: --benchmark {shlex.quote(max(benchmarks))}"
+            f"the benchmark to split. Example: --benchmark {shlex.quote(max(benchmarks))}"
         )
     _check_no_key(path, marks.answers - {""}, marks.words, columns, wanted)
     typing = _typed(path, compared, columns, wanted)
@@ -210,8 +213,9 @@ def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table
 
 
 def _named(rows: Callable[[], Records], wanted: Wanted) -> dict[str, Any]:
-    """Return {column: a value of it} of all rows, with the dotted columns of --map that rows
-    have."""
+    """Map each column that occurs in any row to one of its values. Dotted columns in --map are
+    included if a row has them.
+    """
     names: dict[str, Any] = {}
     nested = [column for column in wanted.columns.values() if "." in column]
     for _, row in rows():
@@ -226,20 +230,22 @@ def _named(rows: Callable[[], Records], wanted: Wanted) -> dict[str, Any]:
 
 @dataclass
 class _Marks:
-    """Collect what the column `correct` of a table holds, beside its answers.
+    """Collect what the column `correct` of a table holds, and what the answers in the same rows
+    are.
 
     Attributes
     ----------
     words : set of str
-        Short marks, in lower case.
+        The short values of `correct` (marks), in lower case.
     answers : set of str
-        Short answers, "long" for longer ones.
+        The short answers. Longer answers are all represented by "long".
     marked, empty : int
-        Rows with a mark; rows without a mark, an answer and a count.
+        Number of rows with a mark, and number of rows that have neither a mark nor an answer nor a
+        count.
     answered : bool
-        Whether some row has an answer.
+        Whether any row has an answer.
     blank : bool
-        Whether no row without an answer is right.
+        Whether no row without an answer is marked as right.
     """
 
     words: set[str] = field(default_factory=set)
@@ -272,23 +278,26 @@ class _Marks:
             self.blank &= not (no_answer and outcome(mark, where)[0])
 
     def check_wrong_ones(self, path: Path) -> None:
-        """Check that wrong answers are marked too.
+        """Check that wrong answers are marked as well as right ones.
 
         Raises
         ------
         DataError
-            If right answers alone seem to be marked.
+            If only right answers seem to be marked.
         """
         many = self.empty > max(_EMPTY_MAX * self.marked, _EMPTY_MIN)
         if many and len(self.words) == 1 and outcome(min(self.words), str(path))[0]:
             raise DataError(
                 f"{path}: correct is {min(self.words)!r} in {self.marked} rows and empty in {self.empty}. Expected a "
-                "score in every answered row: an empty cell is no answer, and none is wrong. Example: 0."
+                "score in every answered row: an empty cell means no answer, and no row is marked "
+                "as wrong. Example: 0."
             )
 
 
 def _short_answer(value: Any) -> str:
-    """Return a short answer without its marks and in lower case, and "long" for a longer one."""
+    """Return a short answer in lower case and without quotes and the like; "long" for a longer
+    answer.
+    """
     answer = "" if value is None else str(value)
     if len(answer) >= _SHORT:
         return "long"
@@ -296,7 +305,9 @@ def _short_answer(value: Any) -> str:
 
 
 def _mark(value: Any) -> str | None:
-    """Return a cell of `correct` by the rule for answers."""
+    """Return a cell of `correct` as text, cleaned in the same way as answers; None for an empty
+    cell.
+    """
     cell = cell_of(value)
     return None if cell is None else undressed(cell)
 
@@ -309,11 +320,13 @@ def _typed(path: Path, cells: Columns, columns: dict[str, str], wanted: Wanted) 
 
 
 def _check_no_wrong(path: Path, columns: dict[str, str]) -> None:
-    """Raise ConfigError if the column of `correct` counts wrong answers by its name."""
+    """Raise ConfigError if the name of the column that is read as `correct` says that it marks
+    wrong answers.
+    """
     column = columns.get("correct", "")
     if _WRONG & set(_NAME_PARTS.findall(column.casefold())):
         raise ConfigError(
-            f"{path}: the score is the column {column!r}, which by its name says what is wrong. Expected 1 of a right "
+            f"{path}: the score is the column {column!r}, which by its name says what is wrong. Expected 1 for a right "
             "answer. Example: a column correct with 1 and 0 exchanged."
         )
 
@@ -321,22 +334,25 @@ def _check_no_wrong(path: Path, columns: dict[str, str]) -> None:
 def _check_no_key(
     path: Path, answers: set[str], marks: set[str], columns: dict[str, str], wanted: Wanted
 ) -> None:
-    """Raise DataError if `correct` may be the key: it holds the words, or the letter, that the
-    answers are among."""
+    """Raise DataError if the column `correct` may hold the key and not a score. This is so if its
+    values are of the same kind as the answers, such as letters or yes and no.
+    """
     if "correct" in wanted.columns or "gold" in columns or not answers or not marks:
         return
     lettered = marks == {"c"} and all(len(word) == 1 and word.isalpha() for word in answers)
     if lettered or same_truths(answers | marks):
         raise DataError(
             f"{path}: the answers are {' and '.join(sorted(answers)[:4])}, and correct is "
-            f"{' and '.join(sorted(marks))}. Expected a score, and correct may be the key. Example: --map gold=correct "
+            f"{' and '.join(sorted(marks))}. Expected a score, but correct may be the key. "
+            "Example: --map gold=correct "
             "if it is, --map correct=correct if it is the score."
         )
 
 
 def _is_no(path: Path, marks: set[str]) -> bool:
-    """Return whether "n" in `correct` is a no; Inspect writes C, I, P and, of no answer, N. Raises
-    DataError if nothing tells."""
+    """Return whether "n" in the column `correct` means no. Inspect writes C, I and P, and N for a
+    missing answer. Raises DataError if the other values do not show which meaning is right.
+    """
     yes, inspect = bool(marks & {"y", "t", "f"}), bool(marks & {"c", "i", "p"})
     if NO_ANSWER in marks and yes == inspect:
         others = "and both y and c or i" if yes else "and neither y nor c or i"
@@ -347,8 +363,9 @@ def _is_no(path: Path, marks: set[str]) -> bool:
 
 
 def _answer_and_key(cells: dict[str, Any], where: str, wanted: Wanted) -> tuple[str | None, str]:
-    """Return the cells of answer and key; of a reply, what its last box holds, if it has one.
-    Raises DataError if the key is empty."""
+    """Return the texts of answer and key. If the table has replies, the answer is the content of
+    the reply's last box, or else the whole reply. Raises DataError if the key is empty.
+    """
     gold = cell_of(cells.get("gold"), literal=wanted.gold_as in ("word", "text"))
     if gold is None or not gold.strip("# "):
         value = f"{where}: the key is empty ({cells.get('gold')!r:.40})"
@@ -398,8 +415,8 @@ def _target(cells: dict[str, Any]) -> str:
 
 
 def _word(cells: dict[str, Any], name: str, where: str) -> str:
-    """Return a field as text; "" if it is empty or missing. Raises DataError for an object or a
-    list.
+    """Return a field as text; "" if the field is empty or missing. Raises DataError if a field that
+    must be a text holds an object or a list.
     """
     value = cells.get(name)
     if name in _WORDS and isinstance(value, dict | list):
@@ -409,8 +426,9 @@ def _word(cells: dict[str, Any], name: str, where: str) -> str:
 
 
 def _failed(cells: dict[str, Any], where: str) -> str:
-    """Return what went wrong in a row: its error, or a reply that a client or a server wrote; "" if
-    nothing did."""
+    """Return the error in a row; "" if the row has no error. The error is the column `error`, or a
+    reply that is an error message of a client or server.
+    """
     error = _word(cells, "error", where)
     if error:
         return error[:200]
@@ -427,13 +445,15 @@ def _letter(word: str, n: int) -> int | None:
 
 
 def _columns(path: Path, row: dict[str, Any], wanted: Wanted) -> dict[str, str]:
-    """Return {field: column} of a table: the user's column, else the one that has the field's name."""
+    """Map each field to its column in a table: the column that the user named, or else the column
+    with the field's name.
+    """
     for name, column in wanted.columns.items():
         if name not in FIELDS:
             raise ConfigError(
                 f"--map {name}={column}: unknown field {name}; expected one of {', '.join(FIELDS)}."
             )
-        # The word 4 means four options in every row.
+        # a number such as 4 is not a column: it means four options in every row
         if column not in row and not (name == "options" and column.isdecimal()):
             raise ConfigError(f"{path} has no column {column!r}; found {listed(row)}.")
     named = {name: wanted.columns.get(name, name) for name in FIELDS}
@@ -471,7 +491,9 @@ def _right(
     *,
     failed: bool,
 ) -> tuple[int | None, int, str | None, int | None]:
-    """Return (k, n, the answer, the place of the key) of a row."""
+    """Return four values of a row: k and n (k of n trials are right), the answer, and the index of
+    the key.
+    """
     if "correct" in cells:
         gold = _letter(_word(cells, "gold", where), len(options))
         answer = None if cell_of(cells.get("answer")) is None else str(cells["answer"])
@@ -485,7 +507,7 @@ def _right(
     if failed:
         return None, 1, None, None
     cell, key = _answer_and_key(cells, where, wanted)
-    # The reply is read as in this program's own runs of free-form questions.
+    # The reply is read in the same way as in this program's own runs of free-form questions.
     if "reply" in cells and not table.typing.pairs:
         answer, same = read_against_key(_reply(cells, where), key.strip("# "), options)
         return None if same is None else int(same), 1, answer, None
@@ -495,20 +517,20 @@ def _right(
 
 
 def _options(value: Any, where: str) -> tuple[str, ...]:
-    """Return the texts of options, or letters if only their number is known. The number is enough
-    for the guessing rate.
+    """Return the texts of the options; letters if only the number of options is known. The number
+    is enough to compute the guessing rate.
     """
     if value is None or value == "":
         return ()
     word = str(value).strip()
     try:
-        # In a csv a list is written as text.
+        # In a csv file, a list is written as text
         options = value if isinstance(value, list) else json.loads(word or "[]")
     except (ValueError, RecursionError):
         options = None
     if isinstance(options, list):
         return texts_of(options, where)
-    # In a column with gaps elsewhere, 4 is read as 4.0.
+    # If other cells of a column are empty, the number 4 is read as 4.0.
     if (
         isinstance(options, int | float)
         and not isinstance(options, bool)

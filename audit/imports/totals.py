@@ -1,8 +1,9 @@
-"""Refuse what holds no outcome of an item: totals, samples without results, a judge's marks. Each
-says what to give.
+"""Refuse files without outcomes of single items: totals, samples without results, and a judge's
+marks. Each message states which file to give.
 
-As openai/simple-evals (simple_evals.py), lm-sys/FastChat (fastchat/llm_judge/common.py,
-gen_judgment.py), huggingface/lighteval, open-compass/opencompass and evalplus/evalplus write them.
+The formats are those of openai/simple-evals (simple_evals.py), lm-sys/FastChat
+(fastchat/llm_judge/common.py, gen_judgment.py), huggingface/lighteval, open-compass/opencompass and
+evalplus/evalplus.
 """
 
 from pathlib import Path
@@ -12,11 +13,14 @@ from audit.core.errors import ConfigError
 
 
 class NoOutcomesError(ConfigError):
-    """A file is known and holds no outcome of an item; in a folder it is left out."""
+    """Report that a file has a known format but no outcome of an item. In a folder of logs, such a
+    file is left out.
+    """
 
 
 _SOLUTION = {"task_id", "solution", "completion", "raw_solution", "completion_id", "_identifier"}
-# Fields of FastChat's marks, beside model and score, or model_1, model_2 and g1_winner.
+# FastChat's marks have these fields, in addition to model and score, or to model_1, model_2 and
+# g1_winner.
 _MARKED = {
     "question_id",
     "judge",
@@ -25,12 +29,12 @@ _REPLIES = {"question_id", "answer_id", "choices"}
 
 
 def refuse_numbers(path: Path, content: dict[str, Any]) -> None:
-    """Check that an object that is a whole file holds more than numbers.
+    """Check that a JSON object that is a whole file holds more than numbers.
 
     Raises
     ------
     NoOutcomesError
-        If it holds numbers alone.
+        If the object holds only numbers.
     """
     kinds = set(map(type, content.values()))
     if kinds and kinds <= {int, float}:
@@ -41,18 +45,19 @@ def refuse_numbers(path: Path, content: dict[str, Any]) -> None:
             advice = "With OpenCompass, run.py --dump-eval-details writes them. "
         names = ", ".join(list(content)[:4])
         raise NoOutcomesError(
-            f"{path} holds totals of {kind} alone ({names}): no item is in it. "
+            f"{path} holds totals of {kind} only ({names}) and no single items. "
             f"{advice}Example: a table with the columns model, item, correct."
         )
 
 
 def refuse_totals(path: Path, content: Any) -> None:
-    """Check that a document, or the first object of a file, is of no format without outcomes.
+    """Check that a document, or the first object of a file, does not have a format without
+    outcomes.
 
     Raises
     ------
     NoOutcomesError
-        If it is of such a format.
+        If the format has no outcomes of items.
     """
     reason = _reason(content) if isinstance(content, dict) and content else ""
     if reason:

@@ -1,12 +1,17 @@
-"""Type the columns `answer` and `gold` of a table as a whole, and compare their cells (pure).
+"""Find out what the cells in the columns `answer` and `gold` (key) of a table mean, and compare
+them (pure).
 
 A cell can be read as a letter, an option's number from 0 or from 1, an option's text, a number, a
-truth value or a word. A pair of readings is possible if the key's reads every key, and no cell
-excludes the answer's. Pairs that would give one row two scores are refused with the arguments that
-choose. A comparison has three results: an answer that is neither clearly the key nor clearly
-another answer is unparsed.
+truth value or a word. These are the kinds of readings. One kind is chosen for all answers and one
+for all keys, from all rows together. A pair of kinds is possible if the second can read every key,
+and no cell excludes the first for the answers. If possible pairs would give some row different
+scores, the table is refused. The message lists the arguments that choose a pair.
 
-Without options, the keys are taken to name every option once they are many (`ROWS_AN_OPTION`).
+A comparison has three results: right, wrong or unparsed. An answer is unparsed if it is neither
+clearly the key nor clearly another answer.
+
+If the rows list no options and have many keys (`ROWS_AN_OPTION`), it is assumed that the keys name
+every option.
 """
 
 import re
@@ -27,7 +32,8 @@ from audit.core.records import FinishReason
 from audit.imports.record import is_none
 from audit.scoring.letter import canonical, read_letter
 
-# Readings that name an option; truth is one if the options are yes and no.
+# Readings of these kinds name an option. A truth value names an option if the options are yes and
+# no.
 OPTION = (
     "letter",
     "from0",
@@ -36,35 +42,43 @@ OPTION = (
     "truth",
 )
 KINDS = (*OPTION, "number", "word")
-# (reading of the answers, reading of the keys).
+# These are the possible pairs: (kind for the answers, kind for the keys).
 PAIRS = (
     *product(OPTION, OPTION),
     ("number", "number"),
     ("word", "word"),
 )
 ROWS_AN_OPTION = (
-    # Keys per option from which an option that is never the key is no chance: (1 - 1/n)^8n < e^-8.
+    # With this many keys per option, every option is the key of some row. The probability that a
+    # given option is never the key is (1 - 1/n)^8n < e^-8.
     8
 )
 CODES_MAX = (
-    0.1  # largest share of words that may be letters or numbers; if more, they are names of options
+    # Largest share of the words that may be letters or numbers. If the share is larger, the words
+    # are taken for names of options.
+    0.1
 )
-# Smallest share of the answers that a reading must read, and of those that the best reading reads:
-# readings that come near the best one may be right, and contradict it.
+# A kind of reading must read at least this share of the answers, and at least this share of the
+# answers that the best kind reads. A kind that reads nearly as many answers as the best kind may be
+# the right one.
 USUAL_MIN = 0.5
-# Most distinct keys of a closed list, and fewest rows that each key has on average.
+# A closed list of keys has at most this many distinct keys, and on average at least this many rows
+# for each key.
 VOCABULARY_MAX, VOCABULARY_ROWS = (
     200,
     3,
 )
 USUAL_OPTIONS = 10
-_TOGETHER = 1 << 11  # distinct rows whose types are determined at once
-_NO_OPTION = "-1"  # what programs write as an option number if no option was chosen
-MAX_CELL = 2_000  # longest answer in characters; a longer one is compared unchanged
+_TOGETHER = 1 << 11  # number of distinct rows that are collected before they are read
+_NO_OPTION = "-1"  # programs write this as option number if no option was chosen
+# Largest number of characters of an answer that is interpreted; a longer answer is compared
+# unchanged.
+MAX_CELL = 2_000
 
 _TRUE, _FALSE = ("yes", "true", "y", "t", "1"), ("no", "false", "n", "f", "0")
 _TRUTH = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}
-# Kinds of an answer in a reply, which says more than an option's number.
+# In a reply, an answer can be of these kinds only, since a number in a reply rarely means an
+# option's number.
 _OF_REPLIES = ("letter", "text", "truth")
 _NOUN = r"(?:the )?(?:final |correct |best |right )?(?:answer|option|choice|letter)"
 _SAYS = re.compile(
@@ -74,21 +88,25 @@ _SAYS = re.compile(
 _BOX = re.compile(r"\\(?:boxed|text|textbf|mathrm|mathbf|fbox) ?\{([^{}]*)\}")
 _SHORT = re.compile(r"[(\[{<'_#]{0,3}([A-Za-z]|\d{1,3}(?:\.0+)?)[)\]}>'_.:]{0,3}", re.ASCII)
 _LETTERED = re.compile(r"\(?([A-Za-z])([).:])[ \n]?(\S.*)", re.DOTALL | re.ASCII)
-# In accounts, a number in brackets is below zero.
+# In accounting, a number in brackets is negative.
 _BRACKETED = re.compile(r"\((\d{1,30}(?:\.\d{1,30})?)\)", re.ASCII)
 _DIGIT, _FRAC = re.compile(r"\d"), re.compile(r"\\[dt]?frac")
 _PARTS = re.compile(r"\w+")
-# Letters of a unit, as 4 km is not 4 m.
+# This matches letters that may belong to a unit. A text with a unit is not a number, since 4 km is
+# not 4 m.
 _WORDS = re.compile(r"[^\W\d_eE]|(?<!\d)[eE]|[eE](?![+-]?\d)")
 _NUMERIC = re.compile(r"[^\w]{0,3}\d", re.ASCII)
 _LETTER_SET = re.compile(r"[a-j](?:[ ,;/&+|、，]{0,3}[a-j]){0,9}")  # such as "AC", and "A, C"
 _LETTERS_OF = re.compile(r"[^a-j]")
 _ASCII_LETTER = re.compile(r"[A-Za-z]")
 _MARKED = re.compile(r"^[(\[]?[a-z][.):\]]{1,2}\s*(?=\S)")  # the letter before a text: "b. paris"
-_MORE_WORDS = 3  # words by which a sentence about an option is longer than its text; a label is not
+# A sentence about an option has at least this many words more than the option's text; a label has
+# fewer.
+_MORE_WORDS = 3
 _INVISIBLE = dict.fromkeys((0xAD, *range(0x200B, 0x2010), 0x2060, 0xFEFF), None)
-# Cyrillic and Greek letters that look like Latin ones. They are never read as these: the third
-# Cyrillic letter is no B. Texts that differ by them alone are not told apart.
+# This maps Cyrillic and Greek letters to the Latin letters that look the same. It is used only to
+# recognise texts that look alike, never to read an option's letter, since the third Cyrillic letter
+# does not mean option B.
 _ALIKE = str.maketrans(
     "АВЕКМНОРСТУХІЈЅаеорсухіјѕΑΒΕΖΗΙΚΜΝΟΡΤΥΧο", "ABEKMHOPCTYXIJSaeopcyxijsABEZHIKMNOPTYXo"
 )
@@ -102,7 +120,7 @@ def cell_of(value: Any, *, literal: bool = False) -> str | None:
     value : Any
         The cell as the file has it.
     literal : bool
-        Whether a word for an empty cell, such as N/A, is a text of its own.
+        Whether to keep a word for an empty cell, such as N/A, as a text.
 
     Returns
     -------
@@ -128,7 +146,7 @@ def cell_of(value: Any, *, literal: bool = False) -> str | None:
 
 
 def same_truths(words: Set[str]) -> bool:
-    """Return whether all words belong to one pair of truth values, such as yes and no."""
+    """Return whether all words belong to the same pair of truth values, such as yes and no."""
     return any(words <= set(pair) for pair in zip(_TRUE, _FALSE, strict=True))
 
 
@@ -140,12 +158,12 @@ def _cell(value: str, literal: bool) -> str | None:
 
 @lru_cache(maxsize=1 << 11)
 def undressed(text: str) -> str:
-    """Return a text without what only marks it as an answer.
+    """Remove from a text everything that only marks it as an answer.
 
     Returns
     -------
     str
-        The text without boxes, "Answer:", quotes and the closing stop.
+        The text without boxes, "Answer:", quotes and the full stop at the end.
 
     Examples
     --------
@@ -153,7 +171,7 @@ def undressed(text: str) -> str:
     ('Paris', '18')
     """
     flat = canonical(text.translate(_INVISIBLE)).replace("\n", " ")
-    # Boxes may hold boxes.
+    # A box may contain another box, so this is repeated.
     before = ""
     while before != flat:
         before, flat = flat, _BOX.sub(r"\1", flat)
@@ -168,12 +186,13 @@ def _word(text: str) -> str:
 
 @lru_cache(maxsize=1 << 11)
 def numbers(text: str) -> frozenset[Fraction]:
-    """Return the numbers that a text alone can be.
+    """Return the numbers that a text can mean if it consists of a single number.
 
     Returns
     -------
     frozenset of Fraction
-        The numbers: two if a mark is either of thousands or of decimals, none for a sentence.
+        The possible numbers. There are two if a mark may separate thousands or decimals. A sentence
+        gives an empty set.
 
     Examples
     --------
@@ -200,14 +219,15 @@ def readings(text: str, options: tuple[str, ...], n: int) -> dict[str, Any]:
     text : str
         The cell.
     options : tuple of str
-        Texts of the row's options; () if they are not known.
+        Texts of the row's options; () if the options are not known.
     n : int
         Number of options.
 
     Returns
     -------
     dict
-        {kind: value}: the place of an option, numbers, a truth value, a word.
+        {kind: value}. Depending on the kind, the value is the index of an option, a set of numbers,
+        a truth value or a word.
 
     Examples
     --------
@@ -235,7 +255,7 @@ def readings(text: str, options: tuple[str, ...], n: int) -> dict[str, Any]:
 
 
 def _code(short: str, value: frozenset[Fraction]) -> dict[str, int]:
-    """Return the places that a letter alone or a whole number names."""
+    """Map kinds of readings to the option index that a single letter or number names."""
     if short.isalpha():
         return {"letter": LETTERS.index(short.upper())}
     whole = _whole(short, value)
@@ -243,11 +263,12 @@ def _code(short: str, value: frozenset[Fraction]) -> dict[str, int]:
 
 
 def _longer(text: str, base: str, options: tuple[str, ...], n: int) -> dict[str, int]:
-    """Return the places that an answer of several words names by a letter."""
+    """Map kinds of readings to the option index that a longer answer names by a letter."""
     texts = () if options == tuple(LETTERS[: len(options)]) else options
     letter = _longer_letter(text, base, texts, n)
     if letter is not None:
-        # An option whose text is its own letter is named by letter and text.
+        # If an option's text equals its letter (option A with the text "A"), the answer names it by
+        # letter and by text.
         same = letter < len(options) and options[letter].upper() == LETTERS[letter]
         return {"letter": letter, "text": letter} if same else {"letter": letter}
     lettered = _LETTERED.fullmatch(base)
@@ -258,15 +279,17 @@ def _longer(text: str, base: str, options: tuple[str, ...], n: int) -> dict[str,
 
 
 def _truth(truth: bool, options: tuple[str, ...]) -> bool | int:
-    """Return the place of the option with this truth value if the options are yes and no, else the
-    value."""
+    """Return the index of the option with this truth value if the options are yes and no. Otherwise
+    return the truth value.
+    """
     facts = [_TRUTH.get(word) for word in map(_word, options)]
     return facts.index(truth) if sorted(map(str, facts)) == ["False", "True"] else truth
 
 
 def _whole(digits: str, value: frozenset[Fraction]) -> int | None:
-    """Return the whole number that a cell is, such as 2, 2.0 or #2; None for what may be another,
-    such as 1.000."""
+    """Return the whole number that a cell means, such as 2, 2.0 or #2; None if the cell may mean
+    another number, such as 1.000.
+    """
     if digits.isdecimal():
         return int(digits)
     (number,) = value if len(value) == 1 else (Fraction(1, 2),)
@@ -274,7 +297,9 @@ def _whole(digits: str, value: frozenset[Fraction]) -> int | None:
 
 
 def _text_place(text: str, base: str, options: tuple[str, ...]) -> int | None:
-    """Return the place of the one option with this text, or this number."""
+    """Return the index of the only option with this text or this number; None if no option or
+    several options match.
+    """
     value, word = numbers(text), base.casefold()
     unlettered = own_letters(options)[1]
     places = []
@@ -287,11 +312,13 @@ def _text_place(text: str, base: str, options: tuple[str, ...]) -> int | None:
 
 
 def _longer_letter(text: str, base: str, options: tuple[str, ...], n: int) -> int | None:
-    """Return the letter of a longer answer ("B) Paris", "I choose B."); None if its text is another
-    option's."""
+    """Return the option index that a longer answer names by a letter ("B) Paris", "I choose B.");
+    None if the answer's text belongs to another option.
+    """
     for place, option in enumerate(options):
         if len(option) == 1 and LETTERS.find(option.upper()) not in (-1, place):
-            return None  # If the options are blood groups, B is a letter and a text.
+            # For example, if the options are blood groups, B may be an option's letter or text.
+            return None
     if lettered := _LETTERED.fullmatch(base):
         place = LETTERS.index(lettered[1].upper())
         if options:
@@ -304,18 +331,22 @@ def _longer_letter(text: str, base: str, options: tuple[str, ...], n: int) -> in
 
 
 def _skeleton(word: str) -> str:
-    """Return what is left of a word for the eye: Latin letters without accents, and digits."""
+    """Return the letters and digits of a word, with look-alike letters as Latin letters and without
+    accents. Words that look alike have equal skeletons.
+    """
     return "".join(filter(str.isalnum, _without_accents(word)))
 
 
 def _unlettered(word: str) -> str:
-    """Return the skeleton of a word without a letter of an option in front of it."""
+    """Return the skeleton of a word. If the word begins with an option's letter, such as "b.
+    paris", the letter is left out.
+    """
     lettered = _LETTERED.fullmatch(word)
     return _skeleton(lettered[3] if lettered else word)
 
 
 def _without_accents(word: str) -> str:
-    """Return a word in lower case, in Latin letters that carry no accents."""
+    """Return a word in lower case, with look-alike letters as Latin letters and without accents."""
     apart = unicodedata.normalize("NFKD", word.translate(_ALIKE)).casefold()
     return "".join(filterfalse(unicodedata.combining, apart))
 
@@ -337,8 +368,9 @@ def is_code(word: str) -> bool:
 
 
 def _letter_set(word: str) -> frozenset[str] | None:
-    """Return the letters of options that a word lists, each once; None if it lists something
-    else."""
+    """Return the option letters that a word lists, such as "A,C"; None if the word lists anything
+    else or a letter twice.
+    """
     letters = _ASCII_LETTER.findall(word)
     distinct = frozenset(letters)
     each_once = len(distinct) == len(letters)
@@ -347,8 +379,9 @@ def _letter_set(word: str) -> frozenset[str] | None:
 
 @lru_cache(maxsize=8)
 def _letter_sets(vocabulary: frozenset[str]) -> dict[str, frozenset[str]]:
-    """Return {key: its letters} of items with several right options: if every key lists letters in
-    their order."""
+    """Map each key to its set of letters, for items with several right options. Return {} unless
+    every key lists letters in alphabetical order.
+    """
     if len(vocabulary) < 3:
         return {}
     sets: dict[str, frozenset[str]] = {}
@@ -363,9 +396,9 @@ def _letter_sets(vocabulary: frozenset[str]) -> dict[str, frozenset[str]]:
 
 
 def _same_word(answer: str, key: str, vocabulary: frozenset[str]) -> bool | None:
-    """Return whether two words are one; None if they may be.
+    """Return whether an answer and a key are the same word; None if this is unclear.
 
-    `vocabulary` holds all keys if they form a closed list, else nothing.
+    `vocabulary` holds all keys if they form a closed list; otherwise it is empty.
     """
     if answer == key:
         return True
@@ -373,7 +406,8 @@ def _same_word(answer: str, key: str, vocabulary: frozenset[str]) -> bool | None
     if letters:
         return _same_letters(_letter_set(answer), letters.get(key))
     if is_code(answer) or is_code(key):
-        # The two may mean the same or not, such as 0.8 apples and 0,80, or B and Paris.
+        # Answer and key may differ in text but mean the same, such as "0.8 apples" and "0,80", or
+        # "B" and "Paris".
         return None
     may_be_one = _one_label if answer in vocabulary else _one_text
     return None if may_be_one(answer, key, vocabulary) else False
@@ -384,31 +418,39 @@ def _same_letters(answer: frozenset[str] | None, key: frozenset[str] | None) -> 
 
 
 def _one_label(answer: str, key: str, vocabulary: frozenset[str]) -> bool:
-    """Return whether two keys may be one option: with and without its letter, or in a sentence."""
+    """Return whether two keys may name the same option. For example, one key may have the option's
+    letter in front, or one key may be a sentence that contains the other key.
+    """
     more_words = abs(len(_PARTS.findall(answer)) - len(_PARTS.findall(key)))
     in_sentence = more_words >= _MORE_WORDS and _one_holds_the_other(answer, key)
     return in_sentence or not _labels(answer).isdisjoint(_labels(key))
 
 
 def _labels(word: str) -> set[str]:
-    """Return a word as it is and without a letter in front: "E. coli" may be the option E."""
+    """Return a set of the word itself and the word without a letter in front, since "E. coli" may
+    be option E or a name.
+    """
     plain = _without_accents(word)
     return {plain, _MARKED.sub("", plain)}
 
 
 def _one_text(answer: str, key: str, vocabulary: frozenset[str]) -> bool:
-    """Return whether an answer that is no key may be this key, or a sentence about any key."""
+    """Return whether an answer that is not a key may mean this key, or may be a sentence about any
+    key.
+    """
     plain = _skeleton(answer)
     names = filter(None, map(_unlettered, vocabulary))
     if any(name in plain for name in names):
         return True
     if sorted(_PARTS.findall(answer)) == sorted(_PARTS.findall(key)):
-        return True  # The words are the same in another order, such as "A,C" and "C,A".
+        return True  # the words are the same in another order, such as "A,C" and "C,A"
     return _one_holds_the_other(answer, key)
 
 
 def _one_holds_the_other(answer: str, key: str) -> bool:
-    """Return whether one of two words may stand in the other, with or without its letter."""
+    """Return whether one of two texts may contain the other, apart from an option's letter in
+    front.
+    """
     first, second = _unlettered(answer), _unlettered(key)
     if not (first and second):
         return _skeleton(answer) == _skeleton(key)
@@ -416,14 +458,15 @@ def _one_holds_the_other(answer: str, key: str) -> bool:
 
 
 def _rounded(answer: frozenset[Fraction], key: frozenset[Fraction]) -> bool:
-    """Return whether one may be the other in fewer decimals, of which it has two or more: 1/7 and
-    0.1429."""
+    """Return whether one number may be the other number rounded to two or more decimals, such as
+    0.1429 and 1/7.
+    """
     pairs = product(answer, key)
     return any(_rounds_to(first, second) or _rounds_to(second, first) for first, second in pairs)
 
 
 def _rounds_to(exact: Fraction, short: Fraction) -> bool:
-    """Return whether a number has 2 to 10 decimals, and another one rounds to it."""
+    """Return whether the short number has 2 to 10 decimals, and the exact number rounds to it."""
     for decimals in range(2, 11):
         if (short * 10**decimals).denominator == 1:
             fewer = (short * 10 ** (decimals - 1)).denominator == 1
@@ -438,7 +481,8 @@ def _same(
         if answer == key and len(key) == 1:
             return True
         return None if answer & key or _rounded(answer, key) else False
-    # One is a truth value, the other an option that is neither yes nor no.
+    # If the types differ, one value is a truth value and the other is the index of an option. They
+    # cannot be compared.
     if type(answer) is not type(key):
         return None
     return _same_word(answer, key, vocabulary) if kind == "word" else answer == key
@@ -446,19 +490,20 @@ def _same(
 
 @dataclass(frozen=True)
 class Typing:
-    """Hold how the columns can be read.
+    """Hold how the columns of answers and keys are read.
 
     Attributes
     ----------
     pairs : tuple
-        Possible pairs of readings, which agree on every row; the most usual pair is the first.
+        The possible pairs (kind for the answers, kind for the keys). They give every row the same
+        score. The pair that reads the most answers comes first.
     n : int
-        Number of options, for rows that list none.
+        Number of options, for rows that list no options.
     vocabulary : frozenset of str
-        All keys if they form a closed list, else nothing.
+        All keys if they form a closed list; otherwise empty.
     mixed : bool
-        Whether answers name options by letters and in longer words. A bare letter may then be an
-        option's text.
+        Whether some answers name an option by its letter in a longer text. A single letter in
+        another answer may then be an option's text.
     """
 
     pairs: tuple[tuple[str, str], ...] = ()
@@ -476,20 +521,20 @@ class Typing:
         answer, gold : str or None
             The cells; None if empty.
         options : sequence of str
-            Texts of the row's options; () if they are not known.
+            Texts of the row's options; () if the options are not known.
 
         Returns
         -------
         right : bool or None
             Whether the answer is right; None if it is unparsed.
         place, gold_place : int or None
-            Places of the answered option and of the key; None if unknown.
+            Indices of the answered option and of the right option (key); None if unknown.
         """
         texts, n = tuple(options), len(options)
         answers = {} if answer is None else readings(answer, texts, n or self.n)
         keys = {} if gold is None else readings(gold, texts, n or self.n)
         if "initial" in answers and len(keys.get("word", "")) == 1:
-            # Beside a key that is a letter, "B. Paris" is the option B, and nobody's initial.
+            # If the key is a letter, "B. Paris" means the option B, and "B." is not an initial.
             answers = answers | {"letter": answers["initial"]}
         if answer == _NO_OPTION and self._numbers_options():
             return None, None, None
@@ -504,8 +549,9 @@ class Typing:
     def _right(
         self, answers: dict[str, Any], keys: dict[str, Any], *, same_text: bool
     ) -> bool | None:
-        """Return whether an answer is its key by every pair of readings; None if pairs disagree, or
-        none reads both."""
+        """Return whether an answer equals its key by every pair of readings; None if pairs
+        disagree, or if no pair reads both.
+        """
         results = set()
         for first, second in self.pairs:
             if first in answers and second in keys:
@@ -514,17 +560,19 @@ class Typing:
         return results.pop() if len(results) == 1 else None
 
     def _numbers_options(self) -> bool:
-        """Return whether a reading of either column counts the options."""
+        """Return whether any pair reads answers or keys as numbers of options."""
         return not {"from0", "from1"}.isdisjoint(chain.from_iterable(self.pairs))
 
 
 def _two_options(kinds: dict[str, Any]) -> bool:
-    """Return whether an answer names one option by its letter, and another one by its text."""
+    """Return whether an answer names one option by its letter, and another option by its text."""
     return "letter" in kinds and "text" in kinds and kinds["letter"] != kinds["text"]
 
 
 def _place(values: dict[str, Any], kinds: Iterable[str]) -> int | None:
-    """Return the place of an option by all readings that name one; None if they name several."""
+    """Return the index of the option that all readings name; None if the readings name several
+    options or no option.
+    """
     places = set()
     for kind in kinds:
         if kind in OPTION and kind in values and not isinstance(values[kind], bool):
@@ -536,33 +584,34 @@ def _place(values: dict[str, Any], kinds: Iterable[str]) -> int | None:
 class _Column:
     """Count how the cells of one column can be read.
 
-    `reads` counts cells by kind. `only` counts cells that exactly one of from0 and from1 reads.
+    `reads` maps each kind to the number of cells that it can read. `only` counts the cells that can
+    be read as from0 but not from1, or the reverse.
     """
 
     cells: int = 0
     reads: Counter[str] = field(default_factory=Counter)
     only: Counter[str] = field(default_factory=Counter)
-    # Counts of letters and numbers: {kind: {place: cells}}.
+    # Counts of letters and option numbers: {kind: {index of the option: number of cells}}.
     places: defaultdict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     odd: dict[str, str] = field(default_factory=dict)  # the first cell that each kind does not read
-    codes: int = 0  # cells that may be numbers or letters of options
-    values: int = 0  # truth values of rows whose options are not yes and no
-    bits: int = 0  # cells that are 0 or 1
-    longer: int = 0  # cells that name an option in more words than its letter
+    codes: int = 0  # number of cells that may be numbers or letters of options
+    values: int = 0  # number of truth values in rows whose options are not yes and no
+    bits: int = 0  # number of cells that are 0 or 1
+    longer: int = 0  # number of cells that name an option by its letter within a longer text
     low: Fraction | None = None
     high: Fraction | None = None
 
     def add(self, text: str, kinds: dict[str, Any], times: int) -> None:
-        """Count a cell that so many rows hold.
+        """Count a cell that occurs in several rows.
 
         Parameters
         ----------
         text : str
             The cell.
         kinds : dict
-            Its `readings`.
+            The cell's readings, from the function `readings`.
         times : int
-            Number of rows that hold it.
+            Number of rows that contain the cell.
         """
         self.cells += times
         for kind in KINDS:
@@ -585,19 +634,21 @@ class _Column:
             self.high = number if self.high is None else max(self.high, number)
 
     def most(self) -> int:
-        """Return how many cells the best reading but `word`, which reads all, reads."""
+        """Return the number of cells that the best kind of reading can read. The kind `word` is
+        left out, since it reads all cells.
+        """
         return max(self.reads[kind] for kind in KINDS if kind != "word")
 
     def numbered(self) -> int:
-        """Return how many cells may number an option, from 0 or from 1."""
+        """Return the number of cells that may be an option's number, from 0 or from 1."""
         return self.reads["from0"] + self.only["from1"]
 
     def whole(self, value: int) -> int:
-        """Return how many cells are this small whole number."""
+        """Return the number of cells that equal a small whole number."""
         return self.places["from0"][value] or self.places["from1"][value - 1]
 
     def range(self) -> str:
-        """Return what the column holds, in words."""
+        """Describe in a few words the values that the column holds."""
         if self.low is not None and self.high is not None and 2 * self.reads["number"] > self.cells:
             return f"{float(self.low):g} to {float(self.high):g}"
         if letters := self.places["letter"]:
@@ -606,15 +657,16 @@ class _Column:
 
 
 class Columns:
-    """Collect the cells of `answer` and `gold`, then type both columns."""
+    """Collect the cells of the columns `answer` and `gold`, and decide how they are read."""
 
     def __init__(self) -> None:
         self.answers, self.keys = _Column(), _Column()
-        # Bits of PAIRS by which a row is right, and bits by which it is wrong.
+        # Each key is two bit masks over PAIRS: the pairs by which a row is right, and the pairs by
+        # which it is wrong.
         self.marks: Counter[tuple[int, int]] = Counter()
         self.words: set[str] = set()
-        self.counted = True  # whether the rows tell how many options there are
-        self.listed = False  # whether some rows tell the options' texts
+        self.counted = True  # whether every row lists its options
+        self.listed = False  # whether some rows list the texts of their options
         self._rows: Counter[tuple[str | None, str | None, tuple[str, ...]]] = Counter()
 
     def add(self, answer: str | None, gold: str | None, options: Sequence[str]) -> None:
@@ -625,7 +677,7 @@ class Columns:
         answer, gold : str or None
             The cells; None if empty.
         options : sequence of str
-            Texts of the row's options; () if they are not known.
+            Texts of the row's options; () if the options are not known.
         """
         self._rows[answer, gold, tuple(options)] += 1
         if len(self._rows) >= _TOGETHER:
@@ -648,19 +700,19 @@ class Columns:
         self._rows.clear()
 
     def typing(self, answer_as: str = "", gold_as: str = "", *, free: bool = False) -> Typing:
-        """Return the possible readings of both columns.
+        """Decide how both columns are read.
 
         Parameters
         ----------
         answer_as, gold_as : str
-            The user's choice of a reading; "" for none.
+            The kinds of readings that the user chose; "" if the user chose none.
         free : bool
-            Whether answers are replies, of which any share may be unreadable.
+            Whether the answers are a model's replies. Then any share of them may be unreadable.
 
         Returns
         -------
         Typing
-            The pairs of readings, which give every row one score.
+            The possible pairs of readings. All pairs give a row the same score.
 
         Raises
         ------
@@ -686,20 +738,25 @@ class Columns:
         return Typing(tuple(fits), n, vocabulary, mixed)
 
     def _usual(self, kind: str) -> bool:
-        """Return whether a reading reads a usual share of the answers."""
+        """Return whether a kind of reading can read the required share of the answers
+        (`USUAL_MIN`).
+        """
         return self.answers.reads[kind] >= USUAL_MIN * self.answers.cells
 
     def _closed(self) -> bool:
-        """Return whether the keys are of a closed list."""
+        """Return whether the keys form a closed list, with few distinct keys and several rows for
+        each key.
+        """
         return len(self.words) <= min(VOCABULARY_MAX, self.keys.cells // VOCABULARY_ROWS)
 
     def _options(self) -> int:
-        """Return how many options there are if the keys show it, else 26."""
+        """Return the number of options if the keys show it; otherwise 26."""
         for kind in ("letter", "from0", "from1"):
             places = self.keys.places[kind].keys()
             n = len(places)
             whole = self.keys.reads[kind] == self.keys.cells and places == set(range(n))
-            spare = kind == "from1"  # Keys from 1 could also count from 0 and never be 0.
+            # Keys from 1 on could also be numbers from 0 on of which 0 never occurs.
+            spare = kind == "from1"
             if n and whole and self.keys.cells >= ROWS_AN_OPTION * (n + spare):
                 return n
         return len(LETTERS)
@@ -736,10 +793,11 @@ class Columns:
         return self._based(self.answers, answer, n)
 
     def _truths(self) -> bool:
-        """Return whether the cells of both columns are truth values, in one form.
+        """Return whether both columns hold truth values written in the same way (both as words, or
+        both as 0 and 1).
 
-        RTE's published labels are 0 for True and 1 for False, so bits beside words may be labels.
-        Numbers such as 2 are no truth values.
+        If one column has 0 and 1 and the other has words, the numbers may be class labels: in RTE's
+        published labels, 0 stands for True. Numbers such as 2 are not truth values.
         """
         answers_are_bits = self.answers.bits == self.answers.cells
         keys_are_bits = self.keys.bits == self.keys.cells
@@ -747,16 +805,19 @@ class Columns:
         return answers_are_bits == keys_are_bits and numbers_are_bits
 
     def _values(self) -> bool:
-        """Return whether numbers of rows with options are values, and no numbers of these options.
+        """Return whether the numbers in rows with options are values, and not the numbers of
+        options.
 
-        The keys fit neither range, from 0 or from 1, and neither do most of the answers.
+        This is so if some keys and most answers are outside the range of option numbers, both from
+        0 and from 1.
         """
         most = USUAL_MIN * self.answers.reads["number"]
         return self.answers.numbered() < most and self.keys.numbered() < self.keys.cells
 
     def _lettered(self, pair: tuple[str, str]) -> bool:
-        """Return whether letters name options: the first of the alphabet, or the same in both
-        columns (not Y and N)."""
+        """Return whether letters name options. This is so if all are among the first letters of the
+        alphabet, or if both columns share letters. (Y and N do not name options.)
+        """
         answers, keys = self.answers.places[pair[0]], self.keys.places[pair[1]]
         last = 0
         for kind, letters in zip(pair, (answers, keys), strict=True):
@@ -767,14 +828,17 @@ class Columns:
         return pair == ("letter", "letter") and not answers.keys().isdisjoint(keys)
 
     def _based(self, column: _Column, kind: str, n: int) -> bool:
-        """Return whether no cell excludes that numbers count from where this reading does."""
+        """Return whether the column's numbers may count from 0 (kind from0) or from 1 (from1): no
+        cell excludes it.
+        """
         if kind == "from0":
             return not (column.only["from1"] if self.counted else column.whole(n))
         return kind != "from1" or not column.only["from0"]
 
     def _wordy(self) -> bool:
-        """Return whether both columns hold words, and no more than a few letters or numbers that
-        may be options."""
+        """Return whether both columns hold words, with only a few cells that may be letters or
+        numbers of options.
+        """
         if self._closed() and _letter_sets(frozenset(self.words)):
             return True
         if self.keys.cells in (self.keys.reads["number"], self.keys.reads["truth"]):
@@ -784,19 +848,21 @@ class Columns:
         return keys <= CODES_MAX and answers <= keys + CODES_MAX
 
     def _preferred(self, fits: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Return pairs without those that another one makes needless."""
+        """Return the pairs of readings without those that another pair makes unnecessary."""
         named = [pair for pair in fits if pair[0] in OPTION]
         if self.counted and named:
             return named
         fits = [pair for pair in fits if pair[0] != "word"] or fits
         same = self.answers.low == self.keys.low and self.answers.high == self.keys.high
-        # If keys name every option, another base has another range.
+        # If equal numbers occur in both columns, answers and keys count from the same base.
         if same and ("number", "number") in fits:
             fits = [pair for pair in fits if pair[0] == pair[1]]
         return fits
 
     def _scored(self, pair: tuple[str, str]) -> tuple[int, int]:
-        """Return (rows that a pair of readings calls right, rows that it calls wrong)."""
+        """Return the number of rows that are right by a pair of readings, and the number of rows
+        that are wrong.
+        """
         bit = 1 << PAIRS.index(pair)
         right = wrong = 0
         for (right_by, wrong_by), times in self.marks.items():
@@ -807,7 +873,7 @@ class Columns:
         return right, wrong
 
     def _contradict(self, pairs: list[tuple[str, str]]) -> bool:
-        """Return whether some row is right by one of these pairs, and wrong by another."""
+        """Return whether any row is right by one of these pairs and wrong by another pair."""
         bits = 0
         for pair in pairs:
             bits |= 1 << PAIRS.index(pair)
@@ -829,7 +895,9 @@ class Columns:
         )
 
     def _odd_key(self) -> str:
-        """Return a clause about a key that the usual reading does not read; "" if it reads all."""
+        """Return a clause for the message about a key that the most common kind of reading cannot
+        read; "" if there is no such key.
+        """
         for kind in ("letter", "number", "truth"):
             usual = self.keys.reads[kind] > self.keys.cells / 2
             if usual and kind in self.keys.odd:
@@ -842,8 +910,9 @@ class Columns:
 
 
 def _candidates(answer_as: str, gold_as: str, free: bool) -> list[tuple[str, str]]:
-    """Return the pairs of readings that the user's choice allows; of replies, those that name an
-    option."""
+    """Return the pairs of readings that the user's choice allows. For replies, only pairs whose
+    answers name an option are returned.
+    """
     pairs = []
     for answer, gold in PAIRS:
         chosen = answer_as in ("", answer) and gold_as in ("", gold)
@@ -854,8 +923,9 @@ def _candidates(answer_as: str, gold_as: str, free: bool) -> list[tuple[str, str
 
 @lru_cache(maxsize=1 << 11)
 def _marks(answer: str, gold: str, texts: tuple[str, ...], n: int) -> tuple[int, int]:
-    """Return (pairs by which the answer is right, pairs by which it is wrong), as bits in the order
-    of PAIRS."""
+    """Return two bit masks: the pairs of readings by which the answer is right, and those by which
+    it is wrong. The bits are in the order of PAIRS.
+    """
     answers, keys = readings(answer, texts, n), readings(gold, texts, n)
     right = wrong = 0
     for place, (first, second) in enumerate(PAIRS):

@@ -1,5 +1,6 @@
-"""Write joined outcomes as a run: the rows of a memory audit of the score alone, and its
-manifest."""
+"""Write joined outcomes as a run directory: the manifest, and the rows of a memory audit that
+measures only the score.
+"""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,7 +37,7 @@ _SETTING = {"arm": Arm.SCORE.value, "ordering": 0}
 _LETTER, _NUMBER = Reading.LETTER.value, Reading.NUMBER.value
 _STOP, _ERROR = FinishReason.STOP.value, FinishReason.ERROR.value
 _SHARD_ROWS = 16_384
-# Values of columns that only an engine fills; lists are empty, numbers 0.
+# Values of the columns that only an engine can fill. Lists are empty, and numbers are 0.
 _NO_VALUE = {
     pa.string(): "",
     pa.bool_(): False,
@@ -45,16 +46,16 @@ _NO_VALUE = {
 
 @dataclass(frozen=True)
 class RunFacts:
-    """State what a run reports.
+    """Hold the facts about an import that the manifest of its run states.
 
     Attributes
     ----------
     judged : sequence of str
-        Models under audit; the others are references.
+        Models under audit. All other models in the logs are references.
     files : sequence of mapping
         Name, sha256, tool and version of each log.
     options : mapping
-        How the logs were read, for the manifest.
+        Options with which the logs were read. The manifest states them.
     origin_facts : mapping
         Result of `check_origin` for the held-out items.
     checks : sequence of LogCheck
@@ -75,12 +76,12 @@ class RunFacts:
 
 
 def write_run(run_dir: Path, joined: Joined, facts: RunFacts) -> int:
-    """Write a run of the score alone.
+    """Write a run in which only the score was measured.
 
     Returns
     -------
     int
-        Number of its rows.
+        Number of rows of the run.
 
     Raises
     ------
@@ -91,7 +92,8 @@ def write_run(run_dir: Path, joined: Joined, facts: RunFacts) -> int:
 
     Notes
     -----
-    An interrupted run stays `running`, which no gate passes. The same command starts it again.
+    The status of an interrupted run stays `running`, and no gate passes a run with this status. The
+    same command starts the run again.
     """
     names = [facts.benchmark]
     if facts.held_out:
@@ -103,9 +105,9 @@ def write_run(run_dir: Path, joined: Joined, facts: RunFacts) -> int:
     models = joined.models
     total = len(models) * len(questions) * trials
     if total > MAX_ROWS:
-        size = f"{len(models)} models, {trials} trials an item: {total:,} rows"
+        size = f"{len(models)} models and {trials} trials of each item need {total:,} rows"
         raise DataError(
-            f"{size}, expected at most {MAX_ROWS:,}. Import fewer models, or counts k of n with a smaller n."
+            f"{size}. Expected at most {MAX_ROWS:,} rows. Import fewer models, or counts k of n with a smaller n."
         )
     audit_options = {"shard_items": 2, "orders": 0, "option_orders": 0}
     analysis = {
@@ -129,7 +131,7 @@ def write_run(run_dir: Path, joined: Joined, facts: RunFacts) -> int:
 
 
 def _trials(joined: Joined, names: Sequence[str]) -> int:
-    """Return the most trials of an item, which are the rows that each item needs."""
+    """Return the largest number of trials of any item. Every item gets this number of rows."""
     most = 0
     for (_, name), answers in joined.answers.items():
         for epochs in answers.values() if name in names else ():
@@ -155,11 +157,12 @@ def save(
     Parameters
     ----------
     audit_options, analysis : mapping
-        Facts of the audit, for the configuration and for its judgement.
+        Facts of the audit: `audit_options` are added to the configuration, and `analysis` to the
+        settings with which the run is judged.
     rows : callable
-        Yields the rows of a model.
+        Function from the name of a model to its rows.
     also : callable
-        Writes other files of the run.
+        Function that writes further files into the run directory.
     """
     ids: dict[str, list[str]] = {}
     for item in sorted(questions, key=attrgetter("id")):
@@ -213,7 +216,7 @@ def save(
 
 
 def _batches(rows: Iterator[Record]) -> Iterator[list[Record]]:
-    """Yield the rows of each shard."""
+    """Yield the rows in lists, one list for each shard."""
     batch = list(islice(rows, _SHARD_ROWS))
     while batch:
         yield batch
@@ -221,7 +224,7 @@ def _batches(rows: Iterator[Record]) -> Iterator[list[Record]]:
 
 
 def _partial(joined: Joined, benchmark: str) -> dict[str, str]:
-    """Return what unfinished logs hold of the benchmark, by model."""
+    """Map each model with an unfinished log to the part of the benchmark that this log holds."""
     return {model: lack for (model, name), lack in joined.partial.items() if name == benchmark}
 
 
@@ -238,7 +241,7 @@ def questions_of(joined: Joined, benchmark: str) -> list[Item]:
     Returns
     -------
     list of Item
-        The questions, each under the key of its item.
+        The questions. The id of a question is the key of its item.
     """
     questions = []
     for key, item in joined.items[benchmark].items():
@@ -250,7 +253,10 @@ def questions_of(joined: Joined, benchmark: str) -> list[Item]:
 def _rows(
     model: str, *, questions: Sequence[Item], joined: Joined, trials: int
 ) -> Iterator[Record]:
-    """Yield one row for each trial, right ones first. Trials that the log lacks count as not asked."""
+    """Yield one row for each trial, the right answers first.
+
+    A trial that the log lacks counts as not asked.
+    """
     revision = joined.revisions.get(model)
     for item in questions:
         epochs = joined.answers.get((model, item.benchmark), {}).get(item.id, [])
@@ -306,12 +312,13 @@ def row(
 
 
 def pooled(epochs: Sequence[Answered]) -> list[Answered]:
-    """Return the epochs of an item so that each weighs the same.
+    """Return the epochs of an item so that each epoch has the same weight.
 
     Returns
     -------
     list of Answered
-        The epochs. If they have different numbers of trials, one outcome has their mean share.
+        The epochs. If their numbers of trials differ, the parsed epochs are replaced by one outcome
+        with their mean share of right answers.
 
     Examples
     --------
@@ -334,7 +341,7 @@ def pooled(epochs: Sequence[Answered]) -> list[Answered]:
 
 
 def each_trial(epoch: Answered) -> list[Answered]:
-    """Return an outcome of k right trials of n as n outcomes.
+    """Split an outcome with k right trials out of n into n outcomes of one trial.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Define the checks (gates) of the data that several audits share, with one rule for each."""
+"""Define the checks (gates) that several audits share. Each gate checks the data by one rule."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,10 @@ from audit.shards.keys import RequestCounts
 from audit.statistics.chance import upper_limit
 from audit.statistics.paired import CellOutcomes, FloatArray, State
 
-# An accuracy of exactly 1 withholds the verdict if its probability, over all conditions, is lower.
+# An accuracy of exactly 1 withholds the verdict if its probability over all conditions is lower
+# than this value.
 IMPLAUSIBLE = 1e-3
-# At any threshold, agreement may be this number of standard errors below its expected value.
+# An agreement is accepted if it is at most this number of standard errors below its expected value.
 _MARGIN = 3.5
 _LIMIT_MIN = 1.5  # With a lower limit, more than one in ten wrong item orders would pass.
 READ_ADVICE = (
@@ -60,7 +61,7 @@ def log_checks(checks: Iterable[LogCheck]) -> tuple[Gate, ...]:
 def above_chance(
     shown: str, z: float, chance: float, limit: float, numbers: Mapping[str, float | None]
 ) -> Gate:
-    """Check that the accuracy is above guessing by `limit` standard errors.
+    """Check that the accuracy exceeds guessing by at least `limit` standard errors.
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ def above_chance(
     limit : float
         Smallest z that passes.
     numbers : mapping
-        Further numbers of the gate.
+        Further numbers that the gate reports, by name.
 
     Returns
     -------
@@ -121,7 +122,7 @@ def exact_values(
     advice: str,
     numbers: Mapping[str, float | None] | None = None,
 ) -> Gate:
-    """Check for values that are rare in real data: an accuracy of exactly 0 or 1.
+    """Check that no condition has an accuracy of exactly 0 or 1, which is rare in real data.
 
     Parameters
     ----------
@@ -130,24 +131,25 @@ def exact_values(
     everything : array
         Outcomes of all conditions.
     unmoved : str
-        Text of a further alarm, or "".
+        Text of a further alarm; "" if there is no further alarm.
     otherwise : str
         Sentence to use if no exact value occurs.
     advice : str
         Advice to give if a value is implausible.
     numbers : mapping or None
-        Further numbers of the gate.
+        Further numbers that the gate reports, by name.
 
     Returns
     -------
     Gate
-        Result of the check. Its number is the number of exact values.
+        Result of the check. Its number is the number of exact accuracies, plus 1 for a further
+        alarm.
 
     Notes
     -----
     A strong model is sometimes right on all of 50 questions. An accuracy of exactly 1 is therefore
     accepted if the overall accuracy makes it likely enough (a probability of 1 in 1,000 over all
-    conditions). The gate then mentions it, and does not withhold the verdict.
+    conditions). The gate then mentions this accuracy, but does not withhold the verdict.
     """
     pooled = float(np.nanmean(everything)) if np.any(~np.isnan(everything)) else float("nan")
     alarms: list[str] = []
@@ -254,14 +256,14 @@ def reached_model(
 
 @dataclass(frozen=True)
 class Agreement:
-    """Hold the agreement of two rows of outcomes.
+    """Hold the agreement between two rows of outcomes.
 
     Parameters
     ----------
     z : float
         Correlation of the rows, multiplied by sqrt(n - 1).
     expected : float
-        z that follows from the agreement within each side.
+        The z to expect for rows of the same items, computed from the agreement within each row.
     limit : float
         Smallest z that is accepted for rows of the same items in the same order.
     """
@@ -279,9 +281,9 @@ def agreement(x: FloatArray, y: FloatArray, correlation: float, z_min: float) ->
     x, y : (n,) array
         Outcomes of each side.
     correlation : float
-        Expected correlation.
+        Correlation to expect if both sides hold the same items in the same order.
     z_min : float
-        Largest value of the limit.
+        Upper bound on `Agreement.limit`.
 
     Returns
     -------

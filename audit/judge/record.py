@@ -1,4 +1,5 @@
-"""Judge the cells of an audit in one loop; a record holds the audit's own functions for each step.
+"""Judge the cells of every audit in one loop. A record (`Judge`) holds the functions of an audit
+for each step.
 
 cells -> evidence -> p-values corrected over the panel -> gates -> decision -> result
 """
@@ -45,7 +46,7 @@ class Case(Generic[Cell, Evidence, Panel]):
     settings : Settings
         Thresholds and seed.
     rng : Generator
-        Random numbers of the cell, continued after those that `measure` used.
+        Random generator of the cell, in the state in which `measure` left it.
     evidence : Evidence
         Result of the step `measure`.
     panel : Panel
@@ -69,17 +70,18 @@ class Judge(Generic[Cell, Evidence, Panel, Result]):
     Parameters
     ----------
     name : callable
-        Function from a cell to texts that name it. These texts and the seed determine the random
-        numbers of the cell.
+        Function from a cell to the texts that identify the cell. These texts and the seed determine
+        the random numbers of the cell.
     measure : callable
-        Function from (cell, settings, random generator) to all numbers of the cell.
+        Function from (cell, settings, random generator) to the evidence, which holds all statistics
+        of the cell.
     over_panel : callable
-        Function from the evidence of all cells to an entry for each cell. It applies Holm's
-        correction.
+        Function from the evidence of all cells to one entry for each cell, with p-values corrected
+        by Holm's procedure.
     gates : callable
         Function from a case to the results of its checks.
     result : callable
-        Function from a case to its decision, with all sentences.
+        Function from a case to the result of its cell: the decision with all sentences.
     shipped : str
         Name of the file in `audit/data` with the audit's error rates; "" if no rates were
         simulated.
@@ -133,7 +135,7 @@ def cell_rng(seed: int, *names: str) -> np.random.Generator:
     seed : int
         Seed of the run.
     *names : str
-        Texts that name the cell.
+        Texts that identify the cell.
 
     Returns
     -------

@@ -40,7 +40,8 @@ class Report(Generic[Verdict, Behind]):
     takes : tuple of str
         Options of `audit report` that this audit accepts.
     options : callable
-        Function from run directories and these options to the keyword arguments of `judge`.
+        Function from the run directories and the options in `takes` to the keyword arguments of
+        `judge`.
     """
 
     judge: Callable[..., tuple[Verdict, Behind]]
@@ -93,20 +94,22 @@ class Report(Generic[Verdict, Behind]):
         Raises
         ------
         ConfigError
-            If an option is one of another audit.
+            If an option belongs to another audit.
         """
         for name, value in typed.items():
             if value is not None and name not in self.takes:
                 option = f"--{name.replace('_', '-')}"
                 known = ", ".join(f"--{known.replace('_', '-')}" for known in self.takes)
-                raise ConfigError(f"Option {option} is not one of this audit. Expected {known}.")
+                raise ConfigError(
+                    f"Option {option} does not belong to this audit. Expected {known}."
+                )
         given = {name: typed.get(name) for name in self.takes}
         return self.build(run_dirs, out, **self.options(run_dirs, given))
 
     def verdict_of(self, run_dirs: Sequence[Path]) -> dict[str, Any]:
         """Return the content of verdict.json for some runs, without writing a file.
 
-        The options are those in the manifests of the runs.
+        The analysis options are read from the manifests of the runs.
         """
         options = self.options(run_dirs, dict.fromkeys(self.takes))
         verdict, _ = self.judge(list(map(Path, run_dirs)), **options)
@@ -167,7 +170,7 @@ def only(run_dirs: Sequence[Path], audit: str) -> Path:
     Raises
     ------
     DataError
-        If there is not exactly one run directory.
+        If the number of run directories is not 1.
     """
     if len(run_dirs) != 1:
         raise DataError(
@@ -189,7 +192,7 @@ def head_of(
     seen : sequence of Seen
         Rows that were counted in each run.
     rows : sequence of CellRows
-        Numbers of existing and of expected rows.
+        Number of existing rows and number of expected rows of each cell.
 
     Returns
     -------
@@ -234,7 +237,7 @@ def with_reservations(
     Returns
     -------
     Result
-        The result with these sentences added.
+        The result with a sentence for each reservation.
     """
     quoted = quote(sensitivity, audit, result.model, result.benchmark, design, judged)
     return replace(

@@ -18,8 +18,8 @@ from audit.judging.result import Status
 from audit.judging.together import Document, Entry, JointVerdict, SuiteRules, parse, parts_of
 from audit.judging.vocabulary import VerdictWord, subtitle
 
-# Order of decisions in a panel, the worst first. "No decision" is worse than "review": an approval
-# by a person must not let an audit pass that settled nothing.
+# Order of decisions in a panel, the worst first. "No decision" is worse than "review": a person's
+# approval must not let an audit pass that reached no conclusion.
 WORST_FIRST = (Decision.BLOCK, Decision.NO_DECISION, Decision.REVIEW, Decision.PASS)
 # Display of each decision on a page, with its meaning for a job that calls the gate.
 SHOWN: dict[Decision, VerdictWord] = {
@@ -53,9 +53,16 @@ SHOWN: dict[Decision, VerdictWord] = {
 class CellRuling:
     """Hold the ruling on one model and benchmark.
 
-    failed_gates: pairs (name of the gate, its detail). not_run: controls that were not run. plain:
-    the verdict in plain words. context: name of the context, if the benchmark has several;
-    otherwise "".
+    Attributes
+    ----------
+    not_run : tuple of str
+        Controls that were not run.
+    failed_gates : tuple of (str, str)
+        Name of each failed gate, with the sentence that states its result.
+    plain : str
+        The verdict in plain words.
+    context : str
+        Name of the context if the benchmark has several contexts; otherwise "".
     """
 
     audit: str
@@ -75,8 +82,10 @@ class CellRuling:
 
 @dataclass(frozen=True)
 class Changed:
-    """Hold a field that differs between a run and its seal; None for a side that lacks the
-    field."""
+    """Hold a field whose value differs between a run and its sealed plan.
+
+    If the run or the plan lacks the field, its value there is None.
+    """
 
     field: str
     sealed: Any
@@ -87,9 +96,16 @@ class Changed:
 class Seal:
     """Hold the seal of an audit, a plan that was signed before the run (`governance.sealed`).
 
-    signer: identity of the signer, or None if no signature was checked. sealed: time of sealing.
-    changed: fields in which the run differs from the plan. detects: the smallest effect that the
-    design detects, for each model and benchmark.
+    Attributes
+    ----------
+    signer : str or None
+        Identity of the signer; None if no signature was checked.
+    sealed : str
+        Time at which the plan was sealed.
+    changed : tuple of Changed
+        Fields in which the run differs from the plan.
+    detects : tuple of mapping
+        For each model and benchmark, the smallest effect that the design detects.
     """
 
     audit: str
@@ -103,8 +119,12 @@ class Seal:
 class Try:
     """Hold an earlier run of the same audit, model and benchmark.
 
-    decision: decision of that run, or "" if it has no verdict. differs: fields of the configuration
-    that differ from this run's.
+    Attributes
+    ----------
+    decision : str
+        Decision on the earlier run; "" if this run has no verdict.
+    differs : tuple of str
+        Fields of the configuration in which the earlier run differs from the run under judgement.
     """
 
     run: str
@@ -114,7 +134,7 @@ class Try:
 
     @property
     def same_design(self) -> bool:
-        """Return whether the two runs differ in nothing but the drawn questions."""
+        """Return whether the two runs differ at most in the questions that were drawn."""
         return set(self.differs) <= {"questions"}
 
 
@@ -127,7 +147,7 @@ class Ruling:
     run : str
         Name of the run.
     decision, exit_code
-        Final decision and its exit code, in which people's decisions are included.
+        Final decision, which takes people's decisions into account, and its exit code.
     verdict_decision : Decision
         Decision by the verdict alone.
     problem : str
@@ -139,8 +159,8 @@ class Ruling:
     together : tuple of str
         Joint statements of several audits.
     rules : tuple of str
-        Sentences on the rules that were applied: the decision by the source's thresholds of a
-        suite, which thresholds decide, and thresholds that differ from the shipped ones.
+        Sentences on the applied rules. They state the decision by the thresholds of a suite's
+        source, which thresholds decide, and which thresholds differ from the shipped thresholds.
     scope : str
         Forms of contamination that a pass of several audits covers.
     decided : tuple of str
@@ -148,7 +168,7 @@ class Ruling:
     overridden : bool
         True if the run passes because of a person's decision.
     own_thresholds : tuple of str
-        Sentences on thresholds that differ from the shipped ones.
+        Sentences on thresholds that differ from the shipped thresholds.
     seals : tuple of Seal
         Sealed plan of each sealed run.
     tries : tuple of Try
@@ -178,7 +198,7 @@ def words() -> dict[str, VerdictWord]:
     Returns
     -------
     dict
-        {code of the verdict in verdict.json: its display words}.
+        Mapping from the code of a verdict in verdict.json to its display words.
     """
     by_verdict: dict[str, VerdictWord] = {}
     for name in every_audit():
@@ -197,7 +217,7 @@ def words_of(audit: str) -> Mapping[str, VerdictWord]:
     Returns
     -------
     mapping
-        {code of the verdict in verdict.json: its display words}.
+        Mapping from the code of a verdict in verdict.json to its display words.
     """
     verdicts: Mapping[str, VerdictWord] = part_of(audit, "vocabulary").VERDICTS
     return verdicts
@@ -335,8 +355,10 @@ def _json(path: Path) -> Any:
 
 
 def _renamed(plain: Any) -> Any:
-    """Return the JSON value with present names in every cell, and with a grade if a cell has
-    none."""
+    """Return the JSON value with the present names in every cell.
+
+    A cell without a grade gets the grade of its verdict.
+    """
     if not isinstance(plain, dict):
         return plain
     if isinstance(plain.get("audits"), dict):
@@ -382,7 +404,8 @@ def rule(document: Document, run: str = "") -> Ruling:
     Returns
     -------
     Ruling
-        Decision of the worst cell; "no decision" if rows are missing or an audit measured nothing.
+        The ruling. Its decision is that of the worst cell, or "no decision" if rows are missing or
+        an audit measured nothing.
     """
     parts = parts_of(document)
     joint, suite = (
@@ -428,7 +451,7 @@ def rule(document: Document, run: str = "") -> Ruling:
 
 
 def shipped_alone(ruling: Ruling) -> Ruling:
-    """Return a ruling that is valid only if the shipped thresholds were used.
+    """Return the ruling if the shipped thresholds were used, otherwise a failed ruling.
 
     Parameters
     ----------
@@ -438,7 +461,7 @@ def shipped_alone(ruling: Ruling) -> Ruling:
     Returns
     -------
     Ruling
-        The ruling itself; a failed ruling if other thresholds were used.
+        The given ruling, or a failed ruling if other thresholds were used.
     """
     if ruling.problem or not ruling.own_thresholds:
         return ruling
@@ -451,9 +474,9 @@ def shipped_alone(ruling: Ruling) -> Ruling:
 
 
 def _thresholds(parts: Iterable[tuple[str, AuditVerdict[Any]]]) -> Iterator[str]:
-    """Yield a sentence for each audit whose thresholds differ from the shipped ones.
+    """Yield a sentence for each audit whose thresholds differ from the shipped thresholds.
 
-    With large enough thresholds, any model would pass.
+    The sentence is needed because any model would pass if the thresholds were large enough.
     """
     for audit, part in parts:
         if audit not in AUDITS:
@@ -480,11 +503,10 @@ def _suite_rule(suite: SuiteRules | None) -> Iterator[str]:
 def _scoped(
     worst: Decision, joint: Iterable[Entry], suite: SuiteRules | None
 ) -> tuple[Decision, tuple[str, ...], str]:
-    """Return the decision, the problem of a pass with unexamined forms, and the forms that it
-    covers.
+    """Return the decision, the problems, and the forms of contamination that a pass covers.
 
-    Forms are forms of contamination. A pass of the worst cell becomes "no decision" if a form that
-    the suite requires was not examined.
+    A pass of the worst cell becomes "no decision", with a problem, if a form that the suite
+    requires was not examined.
     """
     if worst != Decision.PASS:
         return worst, (), ""
@@ -510,7 +532,8 @@ def gated(cell: CellRuling, suite: SuiteRules | None) -> CellRuling:
     Returns
     -------
     CellRuling
-        The cell; if `gate` of the suite is "source", with the decision of the source's thresholds.
+        The cell. If `gate` of the suite is "source", its decision is that of the source's
+        thresholds.
 
     Notes
     -----
@@ -532,7 +555,7 @@ def gated(cell: CellRuling, suite: SuiteRules | None) -> CellRuling:
 
 
 def failed(run: str, problem: str) -> Ruling:
-    """Return the ruling on a run without a verdict; people's decisions cannot make it a pass.
+    """Return the ruling on a run without a verdict. People's decisions cannot turn it into a pass.
 
     Parameters
     ----------

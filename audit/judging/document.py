@@ -1,7 +1,9 @@
-"""Define verdict.json of one audit as a typed model; `together` defines that of several audits.
+"""Define the verdict.json of one audit as a typed model.
 
-Every reader (gate, pages, registry, export, terminal) uses this model. Keys that are not fields are
-figures of one audit. An audit declares those that other modules read in a subclass of `Cell`.
+The module `together` defines the verdict.json of several audits. Every reader (gate, pages,
+registry, export, terminal) uses this model. Keys that are not fields of the model hold figures of
+one audit. If other modules read such a figure, the audit declares it as a field in a subclass of
+`Cell`.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ class Coded(Section):
     """Hold a reason or a piece of advice: the code of its sentence, and the numbers in the
     sentence.
 
-    Shares and differences are 0-1.
+    Shares and differences are on the scale 0-1, not in per cent.
     """
 
     code: str
@@ -65,19 +67,24 @@ class Without(Section):
 
 
 class WithoutMemory(Section):
-    """Hold the score without memory as a sentence, and as an estimate if one was computed."""
+    """Hold the score without memory as a sentence, and as an estimate if it was computed."""
 
     sentence: str
     estimate: Without | None
 
 
 class Cell(Section):
-    """Hold one model on one benchmark, or on one context of it. Fields with a default exist only in
-    some audits.
+    """Hold one model on one benchmark, or on one context of a benchmark. Fields with a default
+    exist only in some audits.
 
-    watermark: a note such as "incomplete, 512 of 1,000 answers"; empty if no row is missing.
-    sensitivity: the sensitivity of the audit, as a sentence. n_questions, n_fresh: number of
-    published and of held-out items that were asked.
+    Attributes
+    ----------
+    watermark : str
+        A note such as "incomplete, 512 of 1,000 answers"; empty if no row is missing.
+    sensitivity : str or None
+        The sensitivity of the audit, as a sentence.
+    n_questions, n_fresh : int
+        Numbers of published items and of held-out items that were asked.
     """
 
     model: str
@@ -103,8 +110,10 @@ class Cell(Section):
 
     @property
     def archetype(self) -> str | None:
-        """Return the kind of item on which the words of the verdict depend; None if they depend on
-        none."""
+        """Return the kind of item on which the display words of the verdict depend.
+
+        The value is None if the words do not depend on a kind of item.
+        """
         return None
 
     @property
@@ -119,7 +128,7 @@ class Cell(Section):
 
     @property
     def sound(self) -> bool:
-        """Return whether every check passed that could withhold the verdict."""
+        """Return whether all checks passed that can withhold the verdict."""
         return not any(gate.status == "fail" and gate.withholds for gate in self.gates)
 
 
@@ -139,8 +148,9 @@ class Run(Section):
 
     @property
     def held(self) -> list[dict[str, Any]]:
-        """Return the answers in the format in which `shards.complete.contents` lists those of a
-        run."""
+        """Return the entry of each model and benchmark, in the format of
+        `shards.complete.contents`.
+        """
         return [answered.model_dump() for answered in self.models]
 
 
@@ -155,10 +165,16 @@ OfAudit = TypeVar("OfAudit", bound=Cell)
 
 
 class AuditVerdict(Section, Generic[OfAudit]):
-    """Hold verdict.json of one audit: its head, and one cell for each judged model and benchmark.
+    """Hold the verdict.json of one audit: its first fields, and a cell for each judged model and
+    benchmark.
 
-    thresholds: value of each threshold in `conf/verdict`, by name. rows: row counts of every model
-    and benchmark that the runs asked for, including those without any row.
+    Attributes
+    ----------
+    thresholds : dict
+        Value of each threshold in `conf/verdict`, by name.
+    rows : tuple of CellRows
+        Row counts of every model and benchmark that the runs asked for, including combinations
+        without any row.
     """
 
     kind: str = Field(alias="schema")

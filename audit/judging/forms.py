@@ -18,8 +18,8 @@ import scipy
 from audit.judging.document import Cell
 from audit.judging.ladder import FINDINGS, Grade
 
-# Audits in the order of the letters in a key of the table; validity makes no statement about
-# memory.
+# A key of the table has one letter for each of these audits, in this order. The validity audit is
+# left out, since it makes no statement about memory.
 AUDITS = (
     "sweep",
     "perturb",
@@ -27,7 +27,7 @@ AUDITS = (
 )
 FORMS = ("answers", "wording", "text")
 DOSES = (0.15, 0.5)  # shares of the published items that were learnt
-LETTERS = {  # letter in a key of the table for the outcome of one audit
+LETTERS = {  # letter for the outcome of one audit in a key of the table
     Grade.FOUND_STRONG: "F",
     Grade.FOUND_SUGGESTIVE: "S",
     Grade.CAUSE_UNKNOWN: "R",
@@ -36,8 +36,9 @@ LETTERS = {  # letter in a key of the table for the outcome of one audit
     Grade.UNDECIDED: "O",
     Grade.CLEARED: "C",
 }
-LIKELY = 0.8  # the conventional power (Cohen 1988)
-# Largest distance at which a design is near. It corresponds to about three times as many questions.
+LIKELY = 0.8  # smallest power with which a form counts as examined (Cohen 1988)
+# Largest distance at which a simulated design counts as near the run. It corresponds to about three
+# times as many questions.
 NEAR = 1.1
 _SLACK = 1.1  # A design may have up to 1.1 times the run's items, since runs leave out a few items.
 _PLUS = {"references": 1}
@@ -99,8 +100,12 @@ class Share:
 class Passed:
     """Hold a form that an audit excludes at a dose (a share of the published items).
 
-    found: share of simulated models with this form in which the audit finds it. passes: share of
-    simulated models with this form that pass all audits.
+    Attributes
+    ----------
+    found : Rate
+        Share of the simulated models with this form in which the audit finds it.
+    passes : Rate
+        Share of the simulated models with this form that pass all audits.
     """
 
     form: str
@@ -114,9 +119,14 @@ class Passed:
 class SuiteError:
     """Hold error rates of all audits together, in the nearest design that was simulated.
 
-    any_finding: for each world, share of clean models in which any audit finds something.
-    clean_passes: share of clean models that pass. passes: for each form and dose, share of
-    contaminated models that pass.
+    Attributes
+    ----------
+    any_finding : mapping
+        For each simulated world, the share of clean models in which any audit has a finding.
+    clean_passes : Rate
+        Share of clean models that pass.
+    passes : mapping
+        For each form and dose, the share of contaminated models that pass.
     """
 
     design: Mapping[str, Any]
@@ -130,8 +140,16 @@ class SuiteError:
 class Scope:
     """Hold the forms of contamination that a pass covers, and those that it does not cover.
 
-    found: forms that an audit found. error: error rates of all audits, or None if no simulated
-    design is near.
+    Attributes
+    ----------
+    passed : tuple of Passed
+        Forms that a pass covers, with their doses.
+    found : tuple of str
+        Forms that an audit found.
+    not_examined : tuple of str
+        Forms that a pass does not cover.
+    error : SuiteError or None
+        Error rates of all audits together; None if no simulated design is near.
     """
 
     passed: tuple[Passed, ...]
@@ -144,8 +162,14 @@ class Scope:
 class Judged:
     """Hold one audit of a model and benchmark.
 
-    cell: cell of the audit's verdict. sees: kinds of contamination that the audit detects
-    (`instrument.KINDS`). thresholds: thresholds of the audit's run.
+    Attributes
+    ----------
+    cell : Cell
+        Cell of the audit's verdict.
+    sees : frozenset of str
+        Kinds of contamination that the audit detects (`instrument.KINDS`).
+    thresholds : mapping
+        Thresholds of the audit's run.
     """
 
     audit: str
@@ -185,7 +209,7 @@ def world_of(form: str, dose: float) -> str:
 def any_found(counts: Mapping[str, int], audits: Sequence[str]) -> Share:
     """Return the share of simulated models in which at least one of the audits has a finding.
 
-    Strong and suggestive findings both count.
+    Strong and suggestive findings are both counted.
 
     Parameters
     ----------
@@ -247,8 +271,8 @@ def nearest(table: Mapping[str, Any] | None, judged: Sequence[Judged]) -> Mappin
 
     Notes
     -----
-    The distance is the sum of |log| of the ratios of three sizes: items, held-out items and 1 +
-    references.
+    The distance is the sum of |log(design / run)| over three sizes: the number of items, the number
+    of held-out items, and 1 + the number of references.
     """
     if table is None:
         return None
@@ -290,7 +314,7 @@ def _sizes(judged: Sequence[Judged]) -> dict[str, int]:
 
 
 def scope(judged: Sequence[Judged], table: Mapping[str, Any] | None) -> Scope | None:
-    """Return which forms of contamination all audits of one model and benchmark exclude together.
+    """Return which forms of contamination the audits of one model and benchmark exclude together.
 
     Parameters
     ----------
@@ -336,8 +360,10 @@ def scope(judged: Sequence[Judged], table: Mapping[str, Any] | None) -> Scope | 
 def _passed(
     form: str, audits: Sequence[str], judged: Sequence[Judged], entry: Mapping[str, Any]
 ) -> list[Passed]:
-    """Return an entry for each dose at which a clearing audit has enough sensitivity, smallest
-    first."""
+    """Return an entry for each dose at which an audit that clears the model has enough sensitivity.
+
+    The smallest dose comes first.
+    """
     passed = []
     for dose in DOSES:
         counts = entry["counts"][world_of(form, dose)]

@@ -1,8 +1,8 @@
 """Define what each audit can detect, and combine the statements of several audits.
 
 Each audit is an instrument that makes statements only about the kinds of effect that it can detect.
-A finding stands even if an instrument that is blind to it finds nothing. No instrument clears a
-model of an effect that it cannot detect. The module does no I/O.
+A finding remains valid even if an instrument that cannot detect its kind of effect finds nothing.
+No instrument clears a model of an effect that it cannot detect. The module does no I/O.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +20,11 @@ from audit.judging.vocabulary import VerdictWord
 class Indicator:
     """Hold a figure with its 95 % interval, all 0-1; a number that was not computed is None.
 
-    against: names of the reference models with which the figure was computed. With other references
-    it is a different figure.
+    Attributes
+    ----------
+    against : tuple of str
+        Names of the reference models with which the figure was computed. Figures with different
+        references are not comparable.
     """
 
     name: str
@@ -31,13 +34,14 @@ class Indicator:
     against: tuple[str, ...] = ()
 
 
-# Effects on which a score may rest, besides ability. No instrument detects all of them.
+# Effects other than ability that may contribute to a score. No instrument detects all of these
+# effects.
 KINDS: Mapping[str, str] = {
-    "noise": "a score that rises when the question is damaged, by more than repeating it whole explains",
+    "noise": "a score that rises when the question is damaged, by more than a repeated intact question explains",
     "wording": "memory of the published wording",
     "answers": "questions that were learnt with their answers",
     "text": "items that were read as published text",
-    "format": "answers that follow how a question is put more than what it asks",
+    "format": "answers that depend on the form of a question more than on its content",
     "attribute": "answers that react to an attribute that should make no difference",
 }
 
@@ -54,7 +58,7 @@ TITLES: Mapping[str, str] = {
 class Seen(StrEnum):
     """Hold the statement of an instrument on one kind of effect.
 
-    Of several statements, the first in the order of this enum counts.
+    If several instruments make a statement, the statement that comes first in this enum counts.
     """
 
     SEEN = "seen"
@@ -63,7 +67,7 @@ class Seen(StrEnum):
     NOT_SEEN = "not seen"
     COULD_NOT_TELL = "could not tell"
     BLIND = "blind"
-    NOT_RUN = "not run"  # No audit that looks for this was run.
+    NOT_RUN = "not run"  # No audit that looks for this kind of effect was run.
 
 
 _SEEN = {
@@ -79,10 +83,15 @@ _SEEN = {
 
 @dataclass(frozen=True)
 class Measured:
-    """Hold the figure on which a finding rests.
+    """Hold the figure on which a finding is based.
 
-    estimate, low, high: 0-1, or None if not computed. false_alarms: share of clean models with a
-    finding by this procedure, in the nearest calibrated design; None if no design is near.
+    Attributes
+    ----------
+    estimate, low, high : float or None
+        The figure and its 95 % interval, 0-1; None if not computed.
+    false_alarms : float or None
+        Share of clean models in which this procedure has a finding, in the nearest calibrated
+        design; None if no design is near.
     """
 
     what: str
@@ -114,8 +123,8 @@ class Measured:
         Returns
         -------
         bool
-            False if the grade is that of a significant contrast although this interval includes 0.
-            The verdict then rests on another figure.
+            False if the grade requires a significant contrast, but the interval of this figure
+            includes 0. The verdict is then based on another figure.
 
         Examples
         --------
@@ -132,11 +141,22 @@ class Measured:
 class Instrument:
     """Hold an audit as a row of the table of instruments.
 
-    sees: the KINDS that the audit detects. cell: type of its cells of verdict.json. measured:
-    function from a cell to its main figure. tracked: function from a cell to the figures that a
-    registry follows over versions of a model. of_cell: function from a cell to the kinds detected
-    there, if they depend on the cell. by_kind: function from (cell, alpha) to the grade of each
-    kind, if a finding does not apply to all kinds alike.
+    Attributes
+    ----------
+    sees : frozenset of str
+        The kinds of effect (`KINDS`) that the audit detects.
+    measured : callable
+        Function from a cell to its main figure.
+    tracked : callable
+        Function from a cell to the figures that a registry follows over versions of a model.
+    of_cell : callable or None
+        Function from a cell to the kinds of effect that are detected in this cell, if they depend
+        on the cell.
+    by_kind : callable or None
+        Function from (cell, alpha) to the grade of each kind, if a finding does not apply to all
+        kinds alike.
+    cell : type
+        Type of the audit's cells in verdict.json.
     """
 
     audit: str
@@ -153,9 +173,14 @@ class Instrument:
 class Finding:
     """Hold the statement of one instrument on a model and benchmark.
 
-    kinds: statement on each kind that the instrument detects. sensitivity: its sensitivity in
-    words, or "not measured". context: context of the cell, if a benchmark has several; otherwise
-    "".
+    Attributes
+    ----------
+    sensitivity : str
+        The sensitivity of the instrument as a phrase, or "not measured".
+    context : str
+        Context of the cell if a benchmark has several contexts; otherwise "".
+    kinds : mapping of str to Seen
+        Statement on each kind of effect that the instrument detects.
     """
 
     audit: str
@@ -225,8 +250,8 @@ def looked_for(findings: Sequence[Finding]) -> dict[str, tuple[Seen, ...]]:
     Returns
     -------
     dict of tuple of Seen
-        For each kind, the statement of each instrument, followed by their combination. The
-        combination is NOT_RUN if every instrument is blind to the kind.
+        For each kind of effect, the statement of each instrument, followed by the combination of
+        all statements. The combination is NOT_RUN if every instrument is blind to the kind.
     """
     table = {}
     for kind in KINDS:
@@ -251,7 +276,7 @@ _LINES = {
 
 
 def synthesis(findings: Sequence[Finding]) -> tuple[str, ...]:
-    """Return sentences that combine the statements on one model and benchmark.
+    """Return sentences that combine the statements of all instruments on one model and benchmark.
 
     Parameters
     ----------

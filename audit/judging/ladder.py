@@ -1,12 +1,14 @@
 """Grade the contrasts of a cell by the ladder of grades that all audits share.
 
-| grade | when | decision, exit code | |---|---|---| | `check_failed` | a check of the measurement
-failed; it is named | no decision, 5 | | `not_identified` | these data cannot answer the question;
-what is missing is named | no decision, 5 | | `found_strong` | a contrast is significant, and all
-its guards exclude another cause | block, 3 | | `found_suggestive` | a contrast is significant, but
-a stated cause gives the same data | review, 4 | | `cause_unknown` | a contrast is significant, and
-another cause is not excluded | review, 4 | | `cleared` | every bounded contrast excludes the
-smallest effect that matters | pass, 0 | | `undecided` | no other grade applies | no decision, 5 |
+| grade | condition | decision, exit code |
+|---|---|---|
+| `check_failed` | a check of the measurement failed; the check is named | no decision, 5 |
+| `not_identified` | the data cannot answer the question; missing data are named | no decision, 5 |
+| `found_strong` | a contrast is significant; all its guards exclude another cause | block, 3 |
+| `found_suggestive` | a contrast is significant; a stated cause gives the same data | review, 4 |
+| `cause_unknown` | a contrast is significant; another cause is not excluded | review, 4 |
+| `cleared` | every bounded contrast excludes the smallest effect that matters | pass, 0 |
+| `undecided` | no other grade applies | no decision, 5 |
 
 The module does no I/O.
 """
@@ -125,7 +127,7 @@ class Bound:
     excluded : bool
         True if the smallest effect that matters lies above the one-sided 95 % upper limit.
     room : bool
-        True if an effect of this size is possible at all at a score like this one.
+        True if the score leaves room for an effect of this size.
     """
 
     excluded: bool
@@ -191,7 +193,7 @@ class Graded:
     grade : Grade
         The grade.
     by : tuple of str
-        Names of the contrasts on which the grade rests.
+        Names of the contrasts that determine the grade.
     codes : tuple of str
         Codes of failed checks, of missing data, or of open guards.
     """

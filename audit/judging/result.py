@@ -18,7 +18,7 @@ SIGNIFICANT_DIGITS = (
     6  # Significant digits of every float in verdict.json, so that equal shards give equal bytes.
 )
 
-MAX_ITEMS = 50  # largest number of ids listed for a gate; `item_count` is their full number
+MAX_ITEMS = 50  # largest number of ids that a gate lists; `item_count` counts all ids
 
 
 class Status(StrEnum):
@@ -33,11 +33,24 @@ class Status(StrEnum):
 class Gate:
     """Hold the result of one check (gate) of whether a measurement can support a verdict.
 
-    number is compared with threshold. source: where the threshold comes from. detail: the result in
-    one sentence. advice: what to do after a failure. withholds: True if a failure withholds the
-    verdict; otherwise the failure is only reported. items: ids of the questions that caused the
-    result (the first MAX_ITEMS, sorted); item_count: their full number. numbers: further figures of
-    the gate, by name.
+    Attributes
+    ----------
+    number, threshold : float or None
+        The measured number and the threshold with which it is compared.
+    source : str
+        The source of the threshold.
+    detail : str
+        The result in one sentence.
+    advice : str
+        What to do after a failure.
+    withholds : bool
+        True if a failure withholds the verdict; otherwise the failure is only reported.
+    items : tuple of str
+        Ids of the questions that caused the result (the first MAX_ITEMS, sorted).
+    item_count : int
+        Number of all questions that caused the result.
+    numbers : dict
+        Further figures of the gate, by name.
     """
 
     name: str
@@ -132,9 +145,14 @@ def json_ready(value: Any) -> Any:
 class Reason:
     """Hold a reason or a piece of advice, stored as a code with numbers.
 
-    code: key of its sentence in an audit's texts. numbers: the numbers in the sentence by name;
-    shares and differences are 0-1. said: the whole sentence, if a gate has already written it;
-    otherwise "".
+    Attributes
+    ----------
+    code : str
+        Key of the sentence in an audit's texts.
+    numbers : mapping
+        The numbers in the sentence, by name. Shares and differences are on the scale 0-1.
+    said : str
+        The whole sentence if a gate has already written it; otherwise "".
     """
 
     code: str
@@ -181,7 +199,6 @@ def sentence(reason: Reason, texts: Texts) -> str:
     Returns
     -------
     str
-        The sentence.
         The sentence.
 
     Raises
@@ -279,7 +296,10 @@ def sizes(questions: int, needed: int | None) -> dict[str, float | None]:
 class Rule:
     """Hold the definition of a gate: its name, its threshold, and the source of the threshold.
 
-    always_items: True if the ids of questions are kept even if the gate passed.
+    Attributes
+    ----------
+    always_items : bool
+        True if the ids of questions are kept even if the gate passed.
     """
 
     name: str
@@ -318,7 +338,7 @@ class Rule:
         Returns
         -------
         Gate
-            The result. If the gate passed, the advice is dropped, and so are the items unless
+            The result. If the gate passed, the result has no advice, and it has items only if
             `always_items` is True.
         """
         shown = () if passed and not self.always_items else tuple(sorted(items))
@@ -349,7 +369,7 @@ class Rule:
         Returns
         -------
         Gate
-            A result with neither pass nor fail.
+            A result that is neither a pass nor a failure.
         """
         status = Status.NOT_APPLICABLE
         return Gate(

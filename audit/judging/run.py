@@ -1,5 +1,6 @@
-"""Define what the verdicts of all audits share: the head of verdict.json and of each of its
-cells."""
+"""Define the fields that the verdicts of all audits share, in verdict.json and in each of its
+cells.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,16 +35,16 @@ class Decided(Generic[Word]):
         Parameters
         ----------
         verdict : Word
-            The audit's verdict for it.
+            The audit's verdict on such a measurement.
         failed : sequence of Gate
             The failed gates.
         words : mapping
-            Words by gate.
+            Display words of each gate, by its name.
 
         Returns
         -------
         Decided
-            Its reasons and advice are those of the gates.
+            The decision, with the reasons and the advice of the failed gates.
         """
         graded = grade((), [gate.name for gate in failed])
         return cls(verdict, graded.grade, gate_reasons(failed, words), advice_of(failed))
@@ -53,10 +54,18 @@ class Decided(Generic[Word]):
 class CellResult:
     """Hold the result of one cell (one model on one benchmark).
 
-    texts: the audit's sentences by code. decision: the audit's own `Decided`. calibration: nearest
-    calibrated design, or None if there is none. sensitivity: measured sensitivity of the audit, as
-    a sentence. watermark: note such as "incomplete, 512 of 1,000 answers" if answers are missing;
-    otherwise "".
+    Attributes
+    ----------
+    texts : mapping
+        The audit's sentences by code.
+    decision : Decided
+        The verdict with its reasons, in the audit's subclass of `Decided`.
+    calibration : Calibration or None
+        Nearest calibrated design; None if no calibration exists.
+    sensitivity : str or None
+        Measured sensitivity of the audit, as a sentence.
+    watermark : str
+        A note such as "incomplete, 512 of 1,000 answers" if answers are missing; otherwise "".
     """
 
     texts: ClassVar[Texts] = {}
@@ -96,9 +105,17 @@ class CellResult:
 class JudgedRun(Generic[Cell, Result]):
     """Hold all judged cells of a run, or of several runs that are merged into one panel.
 
-    The record has no times and no paths. runs: models of each run. rows: row counts of every model
-    and benchmark that the runs asked for, including those without any row. cells, results: measured
-    cells and their results, in the same order.
+    The record contains no times and no paths.
+
+    Attributes
+    ----------
+    runs : tuple of dict
+        Models of each run.
+    rows : tuple of CellRows
+        Row counts of every model and benchmark that the runs asked for, including combinations
+        without any row.
+    cells, results : tuple
+        Measured cells and their results, in the same order.
     """
 
     audit: ClassVar[str]
@@ -114,7 +131,7 @@ class JudgedRun(Generic[Cell, Result]):
 
     @property
     def marks(self) -> dict[tuple[str, str], str]:
-        """Return the watermark of each (model, benchmark)."""
+        """Map each pair (model, benchmark) to its watermark."""
         return {(r.model, r.benchmark): r.watermark for r in self.rows}
 
     def mark(self, cell: Cell, result: Result) -> str:

@@ -23,7 +23,8 @@ def nearest_design(
     table : mapping or None
         A shipped calibration table.
     distance : callable
-        Function from a design to its distance from the run; infinite if the two cannot be compared.
+        Function from a design to its distance from the run; infinite if the design and the run
+        cannot be compared.
     near : float
         Largest distance at which error rates are quoted.
     sentence : callable
@@ -31,7 +32,7 @@ def nearest_design(
     none_near : str
         Sentence to use if no design is within `near`.
     thresholds : mapping or None
-        Thresholds of the run. Those that differ from the table's are named in the sentence.
+        Thresholds of the run. The sentence names the thresholds that differ from the table's.
 
     Returns
     -------
@@ -64,11 +65,11 @@ def apart(one: float, other: float, least: float = 1) -> float:
     one, other : float
         The two sizes.
     least : float
-        Smallest size; a smaller one is replaced by it.
+        Lower bound, which replaces any smaller size.
 
     Returns
     -------
     float
-        |log(one / other)|.
+        The distance |log(one / other)|.
     """
     return abs(log(max(one, least) / max(other, least)))

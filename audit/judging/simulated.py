@@ -1,6 +1,7 @@
 """Calibrate any audit: simulate models of known truth, and count wrong and right verdicts.
 
-The function `procedures` in an audit's module `calibrate` returns its `Procedure` records.
+The function `procedures` in an audit's module `calibrate` returns the `Procedure` records of the
+audit.
 """
 
 import argparse
@@ -33,7 +34,7 @@ Stream = tuple[tuple[int, ...], int]
 
 
 class Case(NamedTuple):
-    """Hold a design in a world, with the random streams of its simulated models."""
+    """Hold one design in one simulated world, with the random streams of its models."""
 
     design: Any
     name: str  # name of the world
@@ -62,7 +63,7 @@ class Procedure:
     section : str
         Key of the section in the table.
     head : mapping
-        Further keys of the table, beside its sections.
+        Further keys of the table, in addition to the sections.
     """
 
     cases: Sequence[Case]
@@ -128,7 +129,7 @@ def _models(task: tuple[Callable[..., Any], Any, Any, tuple[int, ...], int]) -> 
 def calibrate(
     procedure: Procedure, run: Callable[..., Any] = map
 ) -> Iterator[tuple[list[Entry], bool]]:
-    """Yield the entries of each design, updated after each of its worlds.
+    """Yield the table entries of each design, after each of its simulated worlds.
 
     Parameters
     ----------
@@ -169,13 +170,15 @@ def _merge(entries: list[Entry], part: Entry) -> None:
 
 
 def rate(name: str, values: NDArray[np.float64]) -> dict[str, float | None]:
-    """Return {name: mean over simulated models, name_se: its standard error}.
+    """Return the mean of a count over simulated models, and the standard error of this mean.
+
+    The keys are `name` and `name` followed by "_se".
 
     Notes
     -----
-    Models are independent, but the counts within a model are not. The error is therefore computed
-    from the spread over models. For a rate of exactly 0 or 1, one more model with the other outcome
-    is added to compute the error.
+    Models are independent, but the counts within a model are not. The standard error is therefore
+    computed from the spread over models. For a rate of exactly 0 or 1, one more model with the
+    other outcome is added to compute the standard error.
     """
     n, mean = values.size, float(values.mean())
     spread = (
@@ -220,8 +223,8 @@ def by_world(names: Sequence[str]) -> Callable[[Case, Sequence[Sequence[Any]]], 
     Returns
     -------
     callable
-        Function for `Procedure.entries`. Its rates are named by world and count, such as
-        "clean_found". WORLD_simulations is the number of simulated models.
+        Function for `Procedure.entries`. The name of a rate consists of the world and the count,
+        such as "clean_found". WORLD_simulations is the number of simulated models.
     """
 
     def entries(case: Case, streams: Sequence[Sequence[Any]]) -> list[Entry]:
@@ -350,7 +353,7 @@ def run_calibration(audit: Any, options: argparse.Namespace, **own: Any) -> int:
     options : argparse.Namespace
         Options as defined by `add_arguments`.
     **own
-        Arguments of `procedures` that replace the shipped ones.
+        Arguments of `procedures` that replace the shipped designs and worlds.
 
     Returns
     -------

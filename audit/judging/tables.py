@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"-[0-9.]+(e[+-]?[0-9]+)?")
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Return a csv document in which no text is run as a formula by a spreadsheet.
+    """Return a csv document with texts that no spreadsheet runs as formulas.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def columns(rows: Iterable[Any], *names: str, plain: Callable[[Any], Any] | None
     *names : str
         Columns. "name" is a column with the attribute of this name. "name=path" is a column with
         the value at a path of attributes and keys separated by dots. The field is empty if the path
-        leads nowhere.
+        does not exist.
     plain : callable, optional
         Function from a value to the text that is written.
 
@@ -111,7 +111,8 @@ def safe(text: str) -> str:
     Returns
     -------
     str
-        The text; if it could be a formula, with an apostrophe before it. Numbers are not changed.
+        The text. If a spreadsheet could run it as a formula, it begins with an apostrophe. Numbers
+        are not changed.
 
     Examples
     --------

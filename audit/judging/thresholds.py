@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from audit.core.errors import ConfigError, check_known
 
-_LARGEST = 1_000_000  # A threshold is never larger, and the square of this number is finite.
+_LARGEST = 1_000_000  # Largest allowed threshold. Its square is finite.
 _EARLIER = {"brittle_drop_min": "fall_noted"}  # names of thresholds in runs of earlier versions
 
 
@@ -22,7 +22,7 @@ class Limits:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            # A threshold that is a word is checked by its audit.
+            # If a threshold is a text, its audit checks it.
             if isinstance(field.default, str):
                 continue
             number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -72,7 +72,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Thresholds(Limits):
-    """Hold thresholds of an audit that looks for an effect of some size."""
+    """Hold the thresholds of an audit that tests for an effect of at least a given size."""
 
     power: float = 0.8
     effect_of_interest: float = 0.05

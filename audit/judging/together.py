@@ -19,11 +19,12 @@ from audit.judging.ladder import Decision
 
 
 class Entry(Section):
-    """Hold the statements on one model and benchmark: one of each instrument, and their
-    combination.
+    """Hold the statement of each instrument on one model and benchmark, and their combination.
 
-    forms: forms of contamination that a pass covers; None if no audit makes a statement about
-    memory.
+    Attributes
+    ----------
+    forms : Scope or None
+        Forms of contamination that a pass covers; None if no audit makes a statement about memory.
     """
 
     model: str
@@ -34,8 +35,10 @@ class Entry(Section):
 
 
 class SourceRuling(Section):
-    """Hold the decision by the source's thresholds on one cell, which is reported beside our
-    verdict."""
+    """Hold the decision on one cell by the thresholds of a suite's source.
+
+    The decision is reported next to our verdict.
+    """
 
     audit: str
     model: str
@@ -46,8 +49,14 @@ class SourceRuling(Section):
 class CheckedModel(Section):
     """Hold the audited model of a suite.
 
-    stated: version that the operator of the endpoint states. found: version that the runs found.
-    claimed: True if the version is known only from the operator's statement.
+    Attributes
+    ----------
+    stated : str or None
+        Version that the operator of the endpoint states.
+    found : str or None
+        Version that the runs found.
+    claimed : bool
+        True if the version is known only from the operator's statement.
     """
 
     name: str
@@ -57,10 +66,16 @@ class CheckedModel(Section):
 
 
 class SuiteRules(Section):
-    """Hold the rules of a suite, with which its verdicts were judged.
+    """Hold the rules of a suite by which its verdicts were judged.
 
-    gate: whose thresholds decide, "ours" or "source". forms_required: required dose of each form of
-    contamination. source: decisions by the source's thresholds.
+    Attributes
+    ----------
+    gate : {"ours", "source"}
+        Whose thresholds decide: ours, or those of the suite's source.
+    forms_required : dict
+        Required dose of each form of contamination.
+    source : tuple of SourceRuling
+        Decisions by the thresholds of the suite's source.
     """
 
     audit_suite_id: str
@@ -74,7 +89,7 @@ class SuiteRules(Section):
 
 
 class JointVerdict(Section):
-    """Hold verdict.json of several audits; `audits` has the verdict of each by its name."""
+    """Hold the verdict.json of several audits; `audits` maps the name of each audit to its verdict."""
 
     kind: str = Field(alias="schema")
     schema_version: str

@@ -14,12 +14,12 @@ from audit.judging.result import Gate, Reason
 Word = TypeVar("Word", bound=StrEnum)
 
 COMPLETE_IT = (
-    "Type the run's command again if it has ended: it runs what is missing. Where unparsed answers stopped it, add "
-    "canary=false. Then build the report again."
+    "If the run has ended, type its command again, which runs the missing rows. If unparsed answers "
+    "stopped the run, add canary=false. Then build the report again."
 )
 
 
-# Tone in page.css and colour in charts (Okabe & Ito) of each grade.
+# CSS class in page.css and colour in charts (Okabe & Ito) of each grade.
 _SHOWN = {
     Grade.FOUND_STRONG: ("bad", "#d55e00"),
     Grade.FOUND_SUGGESTIVE: ("warn", "#e69f00"),
@@ -35,9 +35,18 @@ _SHOWN = {
 class VerdictWord:
     """Hold the display words of a verdict.
 
-    name: display name. glyph, marker: symbol in texts and in charts. means: meaning of the verdict
-    in one or two sentences. where: display words for each kind of item, if the meaning depends on
-    it. plain: a few plain words that stand beside the name.
+    Attributes
+    ----------
+    name : str
+        Display name.
+    glyph, marker : str
+        Symbol in texts, and symbol in charts.
+    means : str
+        Meaning of the verdict in one or two sentences.
+    where : mapping
+        Display words for each kind of item, if the meaning depends on the kind of item.
+    plain : str
+        A few plain words that are shown next to the name.
     """
 
     name: str
@@ -50,7 +59,7 @@ class VerdictWord:
 
     @property
     def tone(self) -> str:
-        """Return the tone of the verdict's grade in page.css."""
+        """Return the CSS class in page.css that colours the verdict's grade."""
         return _SHOWN[self.grade][0]
 
     @property
@@ -110,11 +119,11 @@ def verdict_of(
     Parameters
     ----------
     words : mapping
-        Words by verdict.
+        Display words by verdict.
     grade : Grade
         The grade of the ladder.
     archetype : str or None
-        The kind of item; None if words depend on no kind.
+        The kind of item; None if the words do not depend on a kind of item.
 
     Returns
     -------
@@ -175,7 +184,7 @@ def sizes_of(cell: Cell) -> tuple[float | None, float | None]:
 def subtitle(words: Mapping[Any, VerdictWord], cell: Cell) -> str:
     """Return the verdict in a few plain words.
 
-    If there were too few questions, the words state how many were asked and are needed.
+    If there were too few questions, the words state the number asked and the number needed.
 
     Parameters
     ----------
@@ -204,8 +213,14 @@ def subtitle(words: Mapping[Any, VerdictWord], cell: Cell) -> str:
 class GateWord:
     """Hold the display words of a gate.
 
-    title: subject of a line that ends with pass or fail. because: meaning of a failure, as part of
-    a headline. reads: what the gate reads, if an audit states it.
+    Attributes
+    ----------
+    title : str
+        Subject of a line that ends with "pass" or "fail".
+    because : str
+        Meaning of a failure, as part of a headline.
+    reads : str
+        The data that the gate checks, if an audit states them.
     """
 
     title: str
@@ -213,7 +228,7 @@ class GateWord:
     reads: str = ""
 
 
-LOG_GATES: dict[str, GateWord] = {  # gates of every audit of imported logs
+LOG_GATES: dict[str, GateWord] = {  # the gates that every audit of imported logs has
     "log_finished": GateWord("Logs finished", "a log is not finished"),
     "chance_known": GateWord(
         "Number of options known", "the number of options is unknown, so chance is unknown"
@@ -235,7 +250,7 @@ ANSWER_GATES: dict[str, GateWord] = {  # gates of audits that compare answers
     "exact_values": GateWord("Plausible values", "some figures are suspiciously exact"),
     "enough_data": GateWord("Enough questions", "there are too few questions"),
 }
-ANSWER_LABELS = {  # display names of the thresholds of these gates
+ANSWER_LABELS = {  # display names of the thresholds of ANSWER_GATES
     "above_chance_standard_errors": "Score above guessing: standard errors needed",
     "answered_share_min": "Readable answers: smallest share",
     "noise_floor_alpha": "Repeated runs agree: level of the test",

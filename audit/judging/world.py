@@ -3,9 +3,9 @@ varies.
 
 An audit draws the simulated answers to its questions from a `World`. The facts about ability,
 memory and unparsed answers apply to every kind of question. Every other fact concerns one kind of
-question, and an audit that does not ask questions of this kind cannot see the fact. A new audit
-reads the facts of the first kind. It extends `World` if its questions need other facts. The module
-does no I/O.
+question, and an audit that does not ask questions of this kind cannot detect the fact. A new audit
+uses the facts that apply to every kind of question. It extends `World` if its questions need
+further facts. The module does no I/O.
 """
 
 from dataclasses import dataclass, fields
@@ -48,14 +48,14 @@ class World:
     accuracy : float, optional
         Accuracy of the tested model without memory; the design's accuracy by default.
     others : tuple of float, optional
-        Lowest and highest accuracy of the references, which are evenly spaced between them. By
-        default they lie around the tested model's accuracy.
+        Lowest and highest accuracy of the references. Their accuracies are evenly spaced between
+        these two values. By default they lie around the tested model's accuracy.
     abler : float
         Logits by which every reference of a suite is more able than the tested model.
     answers, wording, text : float
         Share of the published items of which the tested model remembers the answer under any
         wording, the answer under the published wording, or the text. The items of a smaller share
-        are among those of a larger one.
+        are a subset of the items of a larger share.
     group : int
         Number of neighbouring items in a group. The items of a group are remembered together.
     unparsed : float
@@ -65,18 +65,18 @@ class World:
         is wrong and not parsed, or right and not parsed.
 
     gain, gain_one_r : float
-        Points that the noisy arm gains at every r, or at r=1 only. A negative gain applies to the
-        reference too.
+        Points that the noisy arm gains at every number r of routers, or only at r=1. A negative
+        gain applies to the reference too.
     clean_loss : float
         Points that the clean baseline and the ensemble control lose, but not the noisy arm.
     lossy_alone : bool
         True if only a single clean message causes this loss, and several messages compensate for
         it.
     repetition : float
-        Points gained by more than one message, whether messages are whole or damaged.
+        Points gained if there is more than one message, whether the messages are intact or damaged.
     shock, noisy_shock : float
-        Standard deviation of a shift common to all questions of one run, and that of noisy runs if
-        it differs.
+        Standard deviation of a shift that is common to all questions of one run, and the standard
+        deviation in noisy runs if it differs.
     repeats : float
         Share of questions whose answer is the same in every run of the unchanged question
         (temperature 0 and faithful relays).
@@ -97,12 +97,12 @@ class World:
     harder_alone : float
         Further points that variants cost the tested model.
     uneven, uneven_references : float
-        Standard deviation between models of the cost of variants, and that between references if it
-        differs.
+        Standard deviation, between models, of the points that variants cost, and the standard
+        deviation between references if it differs.
     touchy : float
-        Further points that variants cost one model in eight.
+        Further points that variants cost one in eight models.
     family : str
-        First part of the references' names; that of the tested model is "model".
+        First part of the references' names. The first part of the tested model's name is "model".
     logit : bool
         True if abilities and costs are in log-odds.
     specific : float
@@ -131,7 +131,7 @@ class World:
     fresh_touchy : float
         Further points that the held-out set costs one reference.
     tau : float
-        Standard deviation between models, in points, of their difference between the two sets.
+        Standard deviation, between models, of the difference in points between the two sets.
     spread, fresh_spread : float
         Standard deviation of item difficulties, in logits, for published and for held-out items.
     guess, fresh_guess : float
@@ -145,19 +145,19 @@ class World:
     knowing : int
         Number of references that know the same published answers.
     hidden : float
-        Share of the tested model's answers on each set that is not parsed. Above 0 these are
-        answers that support a gap, below 0 answers that contradict it.
+        Share of the tested model's answers on each set that is not parsed. If the number is above
+        0, the unparsed answers would support a gap. If it is below 0, they would contradict a gap.
 
     popular : float
-        How much likelier a published text is than a held-out one, in standard deviations.
+        How much likelier a published text is than a held-out text, in standard deviations.
     uses, uses_range : float
-        Factor by which the tested model's likelihoods depend on the text, and half the range of
-        this factor between references.
+        Factor by which the tested model's likelihoods are multiplied, and half the range of this
+        factor over the references.
     even : bool
         True if likelihoods have the same spread over texts for every model.
     sequenced, felt : float
-        How much likelier the published order is, in standard deviations, and the tested model's
-        factor on it.
+        How much likelier the published order is to every model, in standard deviations, and the
+        factor of this effect for the tested model.
     file : float
         How much likelier every text and order is, in standard deviations, because the tested model
         has read the whole file.

@@ -1,6 +1,6 @@
 """Test whether a model has read the items of a benchmark.
 
-The evidence is the likelihood of their order and of their text, and the score on held-out items.
+The evidence is the likelihood of the items' order and text, and the score on held-out items.
 
 items      texts that are sent to the model
 audit      the record of this audit that the run uses
@@ -10,6 +10,6 @@ evidence   all statistics of one cell (one model on one benchmark)
 gates      checks of the measurement
 decide     the verdict, from evidence and gates
 texts      the sentences of the report, by code
-analyse    judge cells, correct over the panel, quote the nearest calibrated design
+analyse    judge cells, correct p-values over the panel, quote the nearest calibrated design
 calibrate  judge simulated models of known truth by the same tests
 """

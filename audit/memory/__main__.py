@@ -1,8 +1,8 @@
 """Run or resume a memory audit: `python -m audit.memory model=... benchmark=...`.
 
 The exit code is 0 if the run finished, whatever the verdict, and 1 if it did not finish or a model
-failed. With gate=true it is also 3 (memory of the text seen, gap to held-out items) or 4 (withheld,
-underpowered); see `audit gate`.
+failed. With gate=true, the exit code can also be 3 (memory of the text seen, gap to held-out items)
+or 4 (withheld, underpowered); see `audit gate`.
 """
 
 from audit.config.command_line import start

@@ -26,7 +26,7 @@ from audit.memory.without import score_without
 
 
 def _result(case: Case[MemoryCell, Evidence, Evidence]) -> MemoryResult:
-    """Return the verdict on one cell, with its score without memory."""
+    """Return the verdict on one cell, with the estimate of its score without memory."""
     cell, evidence, gates, limits = case.cell, case.panel, case.gates, case.settings.thresholds
     if no_likelihoods(cell):  # Without likelihoods, only the gap can be measured.
         evidence = replace(evidence, indicators=(evidence.indicator(Name.GAP),))
@@ -63,7 +63,7 @@ JUDGE = Judge(
     result=_result,
     shipped="calibration_memory.json",
 )
-# The cells to judge must have passed `gates.readable`.
+# Call `gates.readable` on the cells before they are judged.
 analyse = partial(judge_cells, JUDGE)
 
 
@@ -88,14 +88,14 @@ class RunVerdict(JudgedRun[MemoryCell, MemoryResult]):
         Parameters
         ----------
         cell : MemoryCell
-            The cell, which names both sets.
+            The cell, which holds the names of the benchmark and of the held-out items.
         result : MemoryResult
             Not used.
 
         Returns
         -------
         str
-            The note of the first incomplete set; empty if both are complete.
+            The note on the first incomplete set; empty if both sets are complete.
         """
         mark = self.marks.get((cell.model, cell.benchmark), "")
         if mark or cell.fresh is None:
@@ -174,11 +174,11 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
     }
 
 
-# Largest distance of a design whose rates are quoted. A design with twice the items and half the
-# held-out items has the distance 1.4.
+# Error rates are quoted only from a design within this distance of the run. A design with twice the
+# items and half the held-out items of the run has the distance 1.4.
 NEAR = 1.5
-# In these worlds no model has memory, but the sets or the models differ. The highest rate of these
-# worlds is quoted.
+# In these simulated worlds no model has memory, but the sets or the models differ. The highest rate
+# of findings in these worlds is quoted.
 DIFFER = (
     "abler",
     "weaker",
@@ -209,26 +209,29 @@ def nearest(
         The design of the run: n, fresh (held-out items, 0 for none), references, accuracy on the
         published items, and score_alone.
     limits : mapping, optional
-        The thresholds of the run. The sentence names those that differ from the table's.
+        The thresholds of the run. The sentence names the thresholds that differ from the table's.
 
     Returns
     -------
     Calibration or None
-        The design, without rates if its distance exceeds NEAR; None without a table.
+        The nearest design. It has no rates if its distance exceeds NEAR. None without a table.
 
     Notes
     -----
-    The distance is |log n| + |log fresh| + |log(1 + R)| + |log-odds of accuracy|, each for the
-    ratio or difference between run and design. Designs are compared only if they agree on
+    The distance is |log n| + |log fresh| + |log(1 + R)| + |log-odds of accuracy|, where R is the
+    number of references. Each term is computed from the ratio between run and design (for the
+    log-odds: from the difference). A design is compared with the run only if both agree on
     score_alone and on whether there are held-out items. A run with held-out items but no reference
-    is compared with a design that has neither.
+    is compared with a design that has neither held-out items nor references.
     """
     n, fresh, references = itemgetter("n", "fresh", "references")(run)
     if not fresh or not references:
         fresh = references = 0
 
     def distance(design: Mapping[str, Any]) -> float:
-        """Return the distance of a calibrated design from the run; infinite if it is another kind."""
+        """Return the distance of a calibrated design from the run; infinite for another kind of
+        design.
+        """
         if bool(design["fresh"]) != bool(fresh) or design["score_alone"] != run["score_alone"]:
             return inf
         if fresh and np.isnan(run["accuracy"]):

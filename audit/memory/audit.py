@@ -1,8 +1,8 @@
 """Build the requests of a memory audit: questions to answer, and texts whose likelihood is
 measured.
 
-An item may lack an order, because its options have a natural order, it has too few orders, or it
-has no neighbour. The row then states this, and nothing is sent or scored.
+An item lacks an order if its options have a natural order, if it has too few possible orders, or if
+it has no neighbour. The row of the item then states the reason, and no request is sent or scored.
 """
 
 import zlib
@@ -39,7 +39,8 @@ class Orders:
     Attributes
     ----------
     run_dir : str
-        The run directory with questions.arrow, or that file. The shards are computed from it.
+        Path of the run directory that contains questions.arrow, or of questions.arrow. The shards
+        are computed from this file.
     seed, shard_items, orders, option_orders : int
         Options of the run.
     """
@@ -66,8 +67,8 @@ def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list
     Returns
     -------
     list of Presentation
-        One presentation for each level. If the item has no such order, the presentation has an
-        error.
+        One presentation for each level. If the item has no order with the number of the level, the
+        presentation has an error.
     """
     return [_present(work, item, part.arm, level) for level in part.levels]
 
@@ -100,7 +101,9 @@ def _present(work: Work, item: Item, arm: str, level: int) -> Presentation:
 
 
 def item_orders(item: Item, state: Orders) -> list[tuple[int, ...]]:
-    """Return the other orders of an item's wrong options. They are the same for every model.
+    """Return the orders of an item's wrong options other than the published order.
+
+    These orders are the same for every model.
 
     Parameters
     ----------
@@ -118,7 +121,7 @@ def item_orders(item: Item, state: Orders) -> list[tuple[int, ...]]:
 
 
 def shard_orders(shard: Sequence[Item], state: Orders) -> list[tuple[int, ...]]:
-    """Return the orders of a shard. They are the same for every model.
+    """Return the orders of a shard, which are the same for every model.
 
     Parameters
     ----------
@@ -144,8 +147,8 @@ def _rng(state: Orders, purpose: str, item: Item) -> np.random.Generator:
 
 @lru_cache(maxsize=2)
 def _positions(state: Orders) -> dict[tuple[str, str], tuple[int, tuple[Item, ...], int]]:
-    """Return for each item, by benchmark and id, the number of its shard, the shard, and the place
-    in it.
+    """Map the benchmark and id of each item to the number of its shard, the shard, and the item's
+    place in the shard.
     """
     positions = {}
     for number, shard in enumerate(shards_of(list(QuestionFile(state.run_dir)), state.shard_items)):
@@ -161,7 +164,7 @@ def _given(item: Item, pieces: tuple[str, ...], shard: int | None = None) -> Pre
 
 
 def _not_asked(item: Item, shard: int | None = None) -> Presentation:
-    """Return a presentation that is not sent, because the item has no such order."""
+    """Return a presentation that is not sent, because the item lacks the requested order."""
     return Presentation(
         "", item.options, item.gold, {"asked": False, "shard": shard, "pieces": ()}, NOT_ASKED
     )
@@ -213,7 +216,7 @@ def reply_columns(setting: Setting, reply: Generation) -> dict[str, object]:
     Returns
     -------
     dict
-        Token columns; empty sequences for other arms.
+        The token columns; empty sequences for arms other than `published`.
     """
     tokens = reply.tokens if setting.arm == Arm.PUBLISHED else None
     columns = {}

@@ -2,7 +2,7 @@
 
     audit calibrate audit=memory --out audit/data/calibration_memory.json --force
 
-The command writes the table that ships, in some minutes.
+The command writes the calibration table that ships with the package. It takes some minutes.
 
 `audit.memory.worlds` simulates the models, and the tests of the real verdict judge them. Two errors
 are counted: a finding for a model without memory, and a clearance
@@ -45,7 +45,7 @@ from audit.memory.worlds import CLEAN, WITH_MEMORY, WORLDS, MemoryDesign, simula
 # for the six indicators of one model, but not for the 72 of a panel.
 RESAMPLES = 199
 SIMULATIONS = 300  # simulated models of each world without memory
-_OF_MEMORY = 2  # For worlds with memory, the number of simulations is divided by this.
+_OF_MEMORY = 2  # For worlds with memory, the number of simulations is divided by this number.
 
 HOSTILE = (
     "clean",
@@ -101,7 +101,7 @@ SHIPPED: Mapping[MemoryDesign, Sequence[str]] = {
     MemoryDesign(3000, 3000, 8): HOSTILE,
 }
 OUTCOMES = ("", "_text", "_gap", "_unknown", "_cleared", "_panel", "_cleared_panel", "_cleared_10")
-_WIDE = 0.10  # Clearances are also counted for this larger smallest effect that matters.
+_WIDE = 0.10  # Clearances are also counted with this value as the smallest effect that matters.
 
 
 def judge(design: MemoryDesign, world: World, rng: np.random.Generator) -> tuple[bool, ...]:
@@ -119,9 +119,9 @@ def judge(design: MemoryDesign, world: World, rng: np.random.Generator) -> tuple
     Returns
     -------
     tuple of bool
-        In the order of OUTCOMES: any finding; memory of the text; a gap; a gap of unknown cause;
-        cleared; any finding in a panel; cleared in a panel; cleared if 10 points is the smallest
-        effect that matters.
+        Whether the model has each of OUTCOMES, in this order: any finding; memory of the text; a
+        gap; a gap of unknown cause; cleared; any finding in a panel; cleared in a panel; cleared if
+        10 points is the smallest effect that matters.
     """
     limits = MemoryThresholds()
     if design.references:
@@ -216,8 +216,8 @@ def in_panel(evidence: Evidence) -> Evidence:
     Returns
     -------
     Evidence
-        The p-values are corrected by Bonferroni's method, the largest correction that Holm's method
-        can make.
+        The evidence with p-values corrected by Bonferroni's method. This is the largest correction
+        that Holm's method can make.
     """
 
     pvalues, unguarded = [], []
@@ -228,7 +228,7 @@ def in_panel(evidence: Evidence) -> Evidence:
 
 
 def _bonferroni(pvalues: Sequence[float | None]) -> list[float | None]:
-    """Return p-values multiplied by their number in a panel, at most 1. None stays None."""
+    """Return p-values times the number of p-values in a panel, at most 1. None stays None."""
     tests = PANEL * sum(p is not None for p in pvalues)
     return [None if p is None else min(tests * p, 1.0) for p in pvalues]
 
@@ -310,8 +310,8 @@ def tables(entries: Entries) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        Findings without memory, unknown causes, findings with memory, and clearances at 5 and at 10
-        points.
+        Tables of findings without memory, of unknown causes, of findings with memory, and of
+        clearances if the smallest effect that matters is 5 or 10 points.
     """
     return (
         markdown(entries),

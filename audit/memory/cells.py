@@ -1,5 +1,6 @@
-"""Read the shards of a run into MemoryCells, which hold judged models and references on both sets
-of items.
+"""Read the shards of a run into MemoryCells.
+
+A cell holds the results of a judged model and of its references on both sets of items.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def load_memory(
     Raises
     ------
     DataError
-        If the run has no questions of a set.
+        If the run has no questions of the benchmark or of the held-out items.
     """
     questions = list(QuestionFile(run_dir))
     rows = _read(run_dir)
@@ -158,7 +159,7 @@ def load_memory(
 def _items_of_set(
     name: str, questions: Sequence[Item], own: Orders
 ) -> tuple[ItemSet, list[Item], list[int]]:
-    """Return the item set of one name, its items, and the numbers of its shards in the run."""
+    """Return the item set of one benchmark, its items, and the numbers of its shards in the run."""
     items = [q for q in questions if q.benchmark == name]
     shards = {}
     if own.orders:  # Imported answers have no orders.
@@ -185,16 +186,17 @@ def score_cells(
     items : mapping
         Items by set, the benchmark first, then the held-out items.
     answers : mapping
-        The score of each trial by item, by (model, set): 0-1, or None if it could not be read.
+        For each (model, set), a mapping from item to the scores of its trials: 0-1, or None for a
+        trial that could not be parsed.
     references : mapping
         Names of the references by judged model.
     seed : int
-        Seed of the comparison of the sets' words.
+        Seed of the classifier that separates the two sets by their words.
 
     Returns
     -------
     tuple of MemoryCell
-        One for each judged model.
+        One cell for each judged model.
     """
     own = Orders("", seed=seed, shard_items=2, orders=0, option_orders=0)
     name, fresh = items
@@ -251,7 +253,7 @@ def _of_runs(
 def _kind(
     published: tuple[ItemSet, list[Item], Any], fresh: tuple[ItemSet, list[Item], Any], seed: int
 ) -> Auc | None:
-    """Return how well words alone separate the two sets; None if a set has no texts."""
+    """Return the AUC with which words alone separate the two sets; None if a set has no texts."""
     published_texts, fresh_texts = (
         list(map(item_text, published[1])),
         list(map(item_text, fresh[1])),
@@ -274,7 +276,9 @@ def _read(run_dir: Path) -> dict[tuple[str, str], _Rows]:
 def _renamed(
     imported_rows: Mapping[tuple[str, str], _Rows], items: Mapping[ItemKey, ItemKey]
 ) -> dict[tuple[str, str], _Rows]:
-    """Return imported answers under the ids of this run. An item counts once, whatever its trials."""
+    """Return imported answers under the item ids of this run. Each item counts once, however many
+    trials it has.
+    """
     renamed: dict[tuple[str, str], _Rows] = {}
     for (model, name), rows in imported_rows.items():
         for id_ in rows.asked:
@@ -376,8 +380,9 @@ def _orders_sent(
     order.
 
     A request is named by its item, or by the first item of its shard (`first`). A shard is sent as
-    one request for each item, with the items before it. Two orders are equal only if all these
-    requests are equal: single requests may coincide, such as that of an item that is first in both.
+    one request for each item, which also contains the items before it. Two orders are equal only if
+    all their requests are equal. A single request may coincide, such as the request of an item that
+    comes first in both orders.
     """
     published, others = {}, {}
     for key, levels in requests.items():
@@ -424,8 +429,9 @@ def neighbours(shards: Sequence[Sequence[Item]], own: Orders) -> dict[str, Float
     Returns
     -------
     dict of array (S, K + 1)
-        The published order is first. words: mean share of words that neighbours have in common
-        (Jaccard). length: minus the mean difference of their lengths.
+        An array for each measure, with the published order in the first column. "words" is the mean
+        share of words that neighbours have in common (Jaccard). "length" is minus the mean
+        difference between the lengths of neighbours.
 
     Notes
     -----

@@ -48,8 +48,8 @@ def from_hydra(cfg: DictConfig) -> MemoryConfig:
     Returns
     -------
     MemoryConfig
-        The options, with the reference models among the models. If a model is an endpoint, no
-        orders are asked, because an endpoint returns no likelihoods.
+        The options, with the reference models among the models. If a model is an endpoint, no other
+        orders are sent, because an endpoint returns no likelihoods.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def score_alone(config: MemoryConfig) -> bool:
 
 
 def design_of(config: MemoryConfig) -> Design:
-    """Return the design of the options.
+    """Return the design that the options describe.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def design_of(config: MemoryConfig) -> Design:
     Returns
     -------
     Design
-        Its arms and levels.
+        The arms of the audit and their levels.
     """
     return make_design(
         config.shard_items, config.orders, config.option_orders, whole=sample_size(config) is None

@@ -22,7 +22,8 @@ from audit.statistics.unparsed import DECIDE_AT, tipping_point
 # If one of these gates fails, the indicators that need held-out items are not judged.
 TAKEN_AWAY = ("fresh_matched", "fresh_drawn", "same_kind", "above_guessing")
 _TEXT = (Name.ITEM, Name.HALF, Name.WRONG)
-# The advice that excludes another cause, by the code of the cause. The default is larger references.
+# The code of the advice that helps to exclude another cause, by the code of this cause. The default
+# advice is to use larger references.
 _EXCLUDES = {
     "no_reference": "add_references",
     "one_family": "other_families",
@@ -33,7 +34,7 @@ _EXCLUDES = {
     "unparsed": "mend_unparsed",
     "undated": "state_dates",
 }
-# This advice is completed with the numbers of the doubt.
+# The sentences of this advice need the numbers of the doubt.
 _DETAILED = ("other_families", "state_dates")
 
 
@@ -50,7 +51,7 @@ def significant(indicators: Sequence[Indicator], alpha: float) -> tuple[Indicato
     Returns
     -------
     tuple of Indicator
-        Those whose guards hold too.
+        The indicators that are significant even with their guards.
     """
     return tuple(indicator for indicator in indicators if indicator.seen(alpha))
 
@@ -68,7 +69,7 @@ def unexplained(indicators: Sequence[Indicator], alpha: float) -> tuple[Indicato
     Returns
     -------
     tuple of Indicator
-        Those that are significant without their guards only.
+        The indicators that are significant only without their guards.
     """
     return tuple(indicator for indicator in indicators if indicator.open(alpha))
 
@@ -86,8 +87,8 @@ def finding(indicators: Sequence[Indicator], alpha: float) -> V | None:
     Returns
     -------
     MemoryVerdict or None
-        Memory of the text if an indicator of the text is significant, otherwise a gap if the score
-        is.
+        Memory of the text if an indicator of the text is significant, otherwise a gap if the
+        indicator of the score is significant. None without a significant indicator.
     """
     names = _names(significant(indicators, alpha))
     if set(names) - {Name.GAP}:
@@ -100,7 +101,8 @@ def _names(indicators: Sequence[Indicator]) -> list[Name]:
     return [indicator.name for indicator in indicators]
 
 
-# The advice if an indicator lacks something. The default is to ask more items.
+# The code of the advice, by the code of what an indicator lacks. The default advice is to ask more
+# items.
 _LACKS = {
     "needs_both": "add_held_out",
     "needs_held_out": "add_held_out_alone",
@@ -133,11 +135,11 @@ def decide(evidence: Evidence, gates: Sequence[Gate], limits: MemoryThresholds) 
     Notes
     -----
     Each indicator is a contrast with guards against causes other than memory. Only the gap to
-    held-out items has a bound. It clears memory of answers if its one-sided 95 % upper limit is at
-    most the smallest effect that matters, whether or not the text was examined. If a cell has a
-    finding that the panel's correction removes, the cell is not cleared, nor if the gap is below
-    zero by more than chance. If the held-out items do not match the benchmark's and there is no
-    other finding, the verdict is withheld.
+    held-out items has a bound. If the one-sided 95 % upper limit of the gap is at most the smallest
+    effect that matters, memory of answers is excluded. This does not depend on whether the text was
+    examined. A cell is not cleared if the panel's correction removes a finding of the cell, or if
+    the gap is below zero by more than chance. If the held-out items do not match the benchmark's
+    and there is no other finding, the verdict is withheld.
     """
     indicators, alpha = evidence.indicators, limits.alpha
     blocking = failed(gates)
@@ -228,7 +230,7 @@ def _unfit(gates: Sequence[Gate]) -> tuple[Gate, ...]:
 
 
 def _to_identify(indicators: Sequence[Indicator], limits: MemoryThresholds) -> tuple[Reason, ...]:
-    """Return the advice with which the data could answer the question, beginning with the gap."""
+    """Return the advice on data that could answer the question. Advice on the gap comes first."""
     ordered = sorted(indicators, key=lambda indicator: indicator.name != Name.GAP)
     codes = []
     for indicator in ordered:
@@ -298,7 +300,7 @@ def tipping(evidence: Evidence, verdict: V, limits: MemoryThresholds) -> float |
 
 
 def _statement(indicator: Indicator, alpha: float) -> Reason:
-    """Return what one indicator shows, with its numbers."""
+    """Return the statement on one indicator, as a code with numbers."""
     if indicator.open(alpha):
         code, p, adjusted = "stands_out", indicator.unguarded, indicator.unguarded_adjusted
     elif indicator.pvalue is None:

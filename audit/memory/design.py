@@ -74,7 +74,7 @@ class MemoryThresholds(Thresholds):
     answered_share_min : float
         Least share of rows that are answered or have a likelihood.
     noop_share_max : float
-        Largest share of other orders that were sent as the published order.
+        Largest share of other orders whose request equals the request for the published order.
     matched_alpha : float
         Level of the test that the references find both sets equally hard.
     matched_share_min : float
@@ -88,7 +88,7 @@ class MemoryThresholds(Thresholds):
     references_min : int
         Least number of references for a comparison between models.
     shards_min, items_min : int
-        Least number of shards, and of items, for a test.
+        Least number of shards, and least number of items, with which a test is made.
     """
 
     noop_share_max: float = 0.2

@@ -41,8 +41,8 @@ PRIOR = PRIORS["held_out"]
 _NOTHING = np.zeros(2)
 # The normal quantile of a one-sided 95 % limit, divided by that of a two-sided 95 % limit.
 ONE_SIDED = 1.6449 / 1.96
-# Least number of permutations in the test of matched items. They are cheap, and Holm's correction
-# needs small p-values.
+# Least number of permutations in the test of matched items. Permutations are cheap here, and Holm's
+# correction needs small p-values.
 _DRAWS = 1999
 # A reference is used only if its score exceeds chance by this number of standard errors. The
 # answers of a model that guesses do not show how hard the items are.
@@ -51,7 +51,7 @@ _STANDARD_ERRORS = 2.0
 # to zero than the best reference's by more than this share.
 _MORE_LIKELY = 0.05
 # The references do not bracket the tested model if its accuracy on held-out items exceeds the best
-# reference's by more than this.
+# reference's by more than this difference (0-1).
 _ABLER = 0.10
 # Two sets count as equally easy to guess if their chances of a right guess differ by at most this.
 _ALIKE = 0.01
@@ -85,7 +85,7 @@ class Indicator:
     adjusted : float or None
         The p-value after Holm's correction over the panel.
     estimate, low, high : float or None
-        By how much the published items exceed the comparison, in `unit`, with a 95 % interval.
+        The effect in `unit` with its 95 % interval: the published items minus the comparison.
     unit : str
         Unit of the estimate.
     why : Reason or None
@@ -161,7 +161,8 @@ class Indicator:
 
 @dataclass(frozen=True)
 class Ordered:
-    """Hold the order tests of the tested model, of each reference, and of their difference.
+    """Hold the order tests of the tested model, of each reference, and of the difference between
+    them.
 
     A meaningful order can be likelier to any model. Its gain is therefore also compared with that
     of the references.
@@ -173,14 +174,14 @@ class Ordered:
     beyond : OrderTest or None
         Test of the gain beyond the references' mean; None without references.
     spread : SetDifference or None
-        The same mean gain, with an error that includes how much the references differ. None with
-        fewer than two references.
+        Test of the gain beyond the references' mean, with a standard error that includes how much
+        the references differ. None with fewer than two references.
     own_spread : SetDifference or None
-        As `spread`, with each model's gains in units of the standard deviation of its likelihoods
-        over the other orders.
+        The same test as `spread`, but with each model's gains divided by the standard deviation of
+        its likelihoods over the other orders.
     twice : SetDifference or None
-        Test of the gain beyond twice the references' mean, in the same unit. A larger model may
-        gain twice as much from a meaningful order.
+        Test of the gain beyond twice the references' mean, in the unit of `own_spread`. A larger
+        model may gain twice as much from a meaningful order.
     references : tuple of OrderTest
         Test of each reference.
     outside : Reason or None
@@ -208,7 +209,7 @@ class Ordered:
         Notes
         -----
         The largest p-value is an intersection-union test: the content of a published order can make
-        it likelier to any model, so both gains must be significant.
+        this order likelier to any model, so both gains must be significant.
         """
         if self.beyond is None:
             return self.own.pvalue
@@ -249,11 +250,12 @@ class Ordered:
 
 @dataclass(frozen=True)
 class Text:
-    """Hold how much likelier published text is than held-out text, beyond the references, on two
-    scales.
+    """Hold how much likelier published texts are than held-out texts, compared with the references.
 
-    Both scales must be significant. If a model finds any text likelier than its references do, the
-    difference in nats grows, but not the difference in units of the model's own spread.
+    The difference is measured on two scales.
+
+    It must be significant on both scales. If a model finds any text likelier than its references
+    do, the difference in nats grows, but not the difference in units of the model's own spread.
 
     Attributes
     ----------
@@ -268,7 +270,7 @@ class Text:
 
     @property
     def pvalue(self) -> float:
-        """Return the larger of the two p-values."""
+        """Return the larger of the p-values on the two scales."""
         return max(self.nats.pvalue, self.own_spread.pvalue)
 
 
@@ -277,7 +279,7 @@ class ImputedGap:
     """Hold the gap to held-out items with unparsed answers imputed at one odds ratio.
 
     The p-value and the lower limit come from the imputation that makes the gap small. The upper
-    limits come from the imputation that makes it large (`fresh_gap.unparsed_held`).
+    limits come from the imputation that makes the gap large (`fresh_gap.unparsed_held`).
 
     Attributes
     ----------
@@ -307,7 +309,8 @@ class ReferenceGap:
     model : str
         Name of the reference.
     difference, low, high : float
-        The difference of the gaps with its 95 % interval, accuracy 0-1.
+        The gap of the reference minus the gap of the other references, with its 95 % interval
+        (accuracy 0-1).
     pvalue : float
         Two-sided p-value.
     """
@@ -335,8 +338,9 @@ class Evidence:
     completion : dict
         Difference in likelihood for each text; empty without references or held-out items.
     aucs : dict
-        For each token score, the AUC of published against held-out items: of the tested model, and
-        of its excess over the references' mean. No verdict depends on them.
+        For each token score, two AUCs that separate published from held-out items: by the tested
+        model's score, and by its score minus the references' mean. No verdict depends on these
+        AUCs.
     gap : FreshGap or None
         The gap to held-out items in points, over parsed answers.
     abilities : tuple of RaschGap
@@ -349,22 +353,24 @@ class Evidence:
         The gap with unparsed answers imputed, for each odds ratio; empty if all answers were
         parsed.
     kind : Auc or None
-        How well words alone separate the two sets of items.
+        AUC of a classifier that separates the two sets of items by words alone.
     apart : tuple of ReferenceGap
         The gap of each reference against the other references.
     alike : float or None
-        Probability that independently drawn sets agree as well in the references' answers
-        (`fresh_gap.agreement`). None without references.
+        Probability that the references' answers to two independently drawn sets agree at least as
+        well as those to these sets (`fresh_gap.agreement`). None without references.
     outside : Reason or None
-        How the tested model exceeds all references on held-out items; None if they bracket it.
+        How the tested model exceeds all references on held-out items; None if the references
+        bracket the tested model.
     lucky : tuple of float
         Lowest and highest gap that another rate of lucky answers on held-out items would cause,
         against the references' mean (`by_guessing`).
     unbracketed : tuple of float
-        The same against the nearest reference; zeros if the model lies within their range.
+        As `lucky`, but against the nearest reference. Both values are 0 if the model's score lies
+        within the range of the references.
     same_chance : float or None
         The p-value of the gap after the held-out scores are adjusted to the benchmark's chance of a
-        right guess (`as_guessed`). None if both sets have that chance.
+        right guess (`as_guessed`). None if this chance is the same on both sets.
     """
 
     order: Ordered | None
@@ -387,7 +393,7 @@ class Evidence:
     same_chance: float | None = None
 
     def indicator(self, name: Name) -> Indicator:
-        """Return the indicator of a name.
+        """Return the indicator with a given name.
 
         Parameters
         ----------
@@ -397,7 +403,7 @@ class Evidence:
         Returns
         -------
         Indicator
-            An indicator without numbers if this one was not measured.
+            The indicator. If it was not measured, it has no numbers.
         """
         for indicator in self.indicators:
             if indicator.name == name:
@@ -429,8 +435,8 @@ class Evidence:
         Parameters
         ----------
         gamma : float
-            Odds ratio at which unparsed answers are imputed. If none were imputed at this ratio,
-            the numbers are those of the parsed answers.
+            Odds ratio at which unparsed answers are imputed. If no answers were imputed at this
+            ratio, the result is that of the parsed answers.
 
         Returns
         -------
@@ -448,7 +454,8 @@ class Evidence:
     def favours_held_out(self) -> bool:
         """Return whether the gap is below zero by more than chance (95 %) on every scale.
 
-        The held-out items then suit this model, or it has learnt them, and a gap may be hidden.
+        If so, the held-out items suit this model better, or the model has learnt the held-out
+        items. Either can hide a gap.
         """
         return self.limits()[2] < 0
 
@@ -584,7 +591,9 @@ def selected(alike: float | None, limits: MemoryThresholds) -> bool:
 
 
 def of_another_kind(kind: Auc | None, limits: MemoryThresholds) -> bool:
-    """Return whether words alone separate the two sets of items, so that more than memory differs.
+    """Return whether words alone separate the two sets of items.
+
+    If they do, the sets differ in more than memory.
 
     Parameters
     ----------
@@ -772,7 +781,7 @@ def score_pairs(models: Sequence[tuple[ModelSet, ModelSet]]) -> list[Sets]:
 
 
 def _completions(cell: MemoryCell) -> dict[Name, Text]:
-    """Return how much likelier each text is beyond the references, by indicator."""
+    """Map each indicator to the comparison of its text's likelihood with the references."""
     completion: dict[Name, Text] = {}
     if not cell.references or cell.fresh is None:
         return completion
@@ -823,11 +832,12 @@ def _lucky(
 
 
 def _outside(cell: MemoryCell) -> Reason | None:
-    """Return how the tested model exceeds all references on the held-out items; None if it does
-    not.
+    """Return how the tested model exceeds all references on the held-out items; None if it does not
+    exceed them.
 
-    A larger model may gain more from a meaningful order or a popular text. It may be larger if it
-    finds any text likelier, or answers more held-out items, than every reference.
+    A larger model may gain more from a meaningful order or a popular text. The tested model may be
+    larger than its references if it finds any text likelier, or answers more held-out items, than
+    every reference.
     """
     if not cell.references:
         return None
@@ -850,7 +860,7 @@ def _ordered(
     outside: Reason | None,
     describe: bool,
 ) -> Ordered | None:
-    """Return the order tests of one set of units; None if there is no other order."""
+    """Return the order tests of shards or items; None if only the published order was sent."""
     if own.shape[1] < 2 or np.isnan(own[:, 0]).all():
         return None
     alone = order_test(own, rng=rng, n_resamples=n_resamples)
@@ -870,19 +880,20 @@ def _ordered(
 
 
 def _beyond(own: FloatArray, references: Sequence[FloatArray]) -> SetDifference:
-    """Test over units whether the mean gain exceeds the references' mean gain."""
+    """Test over shards or items whether the mean gain exceeds the references' mean gain."""
     return set_difference((own, _NOTHING), [(r, _NOTHING) for r in references])
 
 
 def _gains(x: FloatArray) -> FloatArray:
-    """Return (units,) the log-likelihood of the published order minus the mean of the others; NaN
-    if either is missing.
+    """Return each unit's log-likelihood of the published order minus the mean over other orders.
+
+    The value is NaN if the published order or all other orders are missing.
     """
     return x[:, 0] - np.ma.masked_invalid(x[:, 1:]).mean(axis=1).filled(np.nan)
 
 
 def _in_own_unit(x: FloatArray) -> FloatArray:
-    """Return (units,) gains divided by the model's own standard deviation between the other orders."""
+    """Return each unit's gain divided by the model's standard deviation over the other orders."""
     others = np.ma.masked_invalid(x[:, 1:])
     free = np.maximum(others.count(axis=1) - 1, 0).sum()
     squares = float(np.sum(others.anom(axis=1).filled(0.0) ** 2))
@@ -910,8 +921,8 @@ def likelihoods(
     Returns
     -------
     list of Sets
-        Nats a byte of both sets. If the lengths of the texts are known, their effect is removed by
-        regression (`beside`).
+        For each model, the log-likelihoods on both sets in nats a byte. If the lengths of the texts
+        are known, the effect of length is removed by regression (`beside`).
     """
     sides: list[Sets] = []
     for a, b in _on_both_sets(models):
@@ -934,7 +945,7 @@ def text_of(cell: MemoryCell, text: str) -> Text | None:
     Returns
     -------
     Text or None
-        None if a set has fewer than two items with this text.
+        The comparison; None if a set has fewer than two items with this text.
     """
     sides, clusters = likelihoods(cell, (cell.tested, *cell.references), text), _clusters(cell)
     try:
@@ -1023,7 +1034,9 @@ def _gap(
 def _apart(
     references: Sequence[tuple[ModelSet, ModelSet]], clusters: tuple[IntArray, IntArray]
 ) -> tuple[ReferenceGap, ...]:
-    """Return each reference's gap against the other references; empty with fewer than three."""
+    """Return each reference's gap against the other references; empty with fewer than three
+    references.
+    """
     if len(references) < 3:
         return ()
     gaps, sets = [], score_pairs(references)
@@ -1121,8 +1134,8 @@ def family_doubt(
     Returns
     -------
     Reason or None
-        None if there is no such doubt. Its numbers are the family, whether all families are stated,
-        and if not, two references whose families can be stated.
+        The doubt. Its numbers are the family, whether all families are stated and, if not, two
+        references whose families can be stated. None if there is no such doubt.
 
     Notes
     -----
@@ -1194,7 +1207,7 @@ def _read_by_all(orders: Sequence[FloatArray]) -> int:
     """Return the number of units for which every model has a likelihood of the published order and
     of another order.
 
-    Without such units, the gain beyond the references cannot be measured. It may still exist.
+    Without such units, a gain beyond the references cannot be measured, although it may exist.
     """
     known = ~np.isnan(np.sum(orders, axis=0))
     return int(np.sum(known[:, 0] & known[:, 1:].any(axis=1)))
@@ -1218,8 +1231,8 @@ def _completion(cell: MemoryCell, e: Evidence, name: Name, limits: MemoryThresho
         scale * nats.low,
         scale * nats.high,
         "bits a byte",
-        # Without an effect in units of its own spread, the difference in nats only shows that any
-        # text is likelier to this model.
+        # Without an effect in units of the model's own spread, the difference in nats only shows
+        # that any text is likelier to this model.
         unguarded=nats.pvalue if text.own_spread.pvalue <= limits.alpha else None,
         doubt=e.outside or because("own_scale"),
     )
@@ -1259,14 +1272,16 @@ def _gap_indicator(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> I
 
 
 def _few(difference: SetDifference, limits: MemoryThresholds) -> Reason | None:
-    """Return the reason that a set has too few items; None if both have enough."""
+    """Return the reason that a set has too few items; None if both sets have enough items."""
     if min(difference.n, difference.m) >= limits.items_min:
         return None
     return because("few_items", items=difference.n, held_out=difference.m, least=limits.items_min)
 
 
 def _no_comparison(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> Reason | None:
-    """Return why the published and held-out items cannot be compared; None if they can."""
+    """Return why the published and held-out items cannot be compared; None if a comparison is
+    possible.
+    """
     references = len(cell.references)
     if cell.fresh is None:
         return because("needs_held_out" if references else "needs_both")

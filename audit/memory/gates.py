@@ -1,9 +1,10 @@
 """Check the measurement of a memory audit. Each gate is a function of one cell and its evidence.
 
-If a gate with `withholds` fails, the verdict is withheld. Other gates only prevent that some
-indicators are judged (see `decide`): `fresh_*`, `same_kind`, `order_exchangeable` and, if
-likelihoods were measured, `above_guessing`. A share fails only if it is significantly below its
-limit. A reference with too few readable answers is left out (`readable`).
+If a gate with `withholds` fails, the verdict is withheld. The failure of another gate only prevents
+some indicators from being judged (see `decide`). These other gates are `fresh_*`, `same_kind`,
+`order_exchangeable` and, if likelihoods were measured, `above_guessing`. A gate on a share fails
+only if the share is significantly below its limit. A reference with too few readable answers is
+left out (`readable`).
 """
 
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ from audit.memory.record import ItemSet, MemoryCell, ModelSet, Reads
 from audit.memory.texts import TEXTS
 from audit.statistics.between_models import repeats
 
-FREE_ANSWER = 0.05  # assumed rate of right guesses without options
+FREE_ANSWER = 0.05  # assumed probability of a right guess on a question without options
 # The gates on readable rows, each with its arms, what is read, and the advice after a failure.
 _READ = {
     "likelihoods_read": (
@@ -102,8 +103,8 @@ def above_guessing(cell: MemoryCell, *, withholds: bool) -> Gate:
     Returns
     -------
     Gate
-        Its number is the accuracy on the set where the model exceeds guessing most. Its threshold
-        is chance plus two standard errors on this set.
+        The result of the check. Its number is the accuracy on the set where the model exceeds
+        guessing most. Its threshold is chance plus two standard errors on this set.
     """
     sets = []
     for answers, items in _sides(cell, cell.tested):
@@ -147,7 +148,7 @@ def same_guessing(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds
     Returns
     -------
     Gate
-        Its number is the difference in the chance of a right guess (0-1).
+        The result of the check. Its number is the difference in the chance of a right guess (0-1).
     """
     published, held_out = cell.chance
     rule = Rule(
@@ -189,8 +190,9 @@ def readable(cell: MemoryCell, limits: MemoryThresholds) -> MemoryCell:
     Returns
     -------
     MemoryCell
-        `dropped` states why references are left out. A repeat is the tested model or another
-        reference under a second name.
+        The cell without these references. Its `dropped` states why each reference is left out. A
+        reference repeats a model if it is the tested model, or another reference, under a second
+        name.
     """
     kept, dropped = [], []
     scores = []
@@ -236,7 +238,7 @@ def was_read(name: str, cell: MemoryCell, limits: MemoryThresholds, *, withholds
     Returns
     -------
     Gate
-        Its number is the lowest share over all sets and arms.
+        The result of the check. Its number is the lowest share over all sets and arms.
     """
     (arms, statement, advice), limit = _READ[name], limits.answered_share_min
     rule = Rule(name, limit, "li2026, gate G1 (at least 0.95); conf/verdict: answered_share_min")
@@ -283,8 +285,8 @@ def orders_reach_model(cell: MemoryCell, limits: MemoryThresholds) -> Gate:
     Returns
     -------
     Gate
-        Its number is the share of orders whose request repeats that of the published or another
-        order.
+        The result of the check. Its number is the share of orders whose request repeats that of the
+        published or another order.
     """
     requests = []
     for answers in cell.tested:
@@ -316,9 +318,9 @@ def fresh_matched(evidence: Evidence, limits: MemoryThresholds) -> Gate:
     Returns
     -------
     Gate
-        Passes if enough items of the benchmark have a held-out item of equal difficulty and, if the
-        sets are not equally hard for the references, all scales agree on the gap. Its number is the
-        p-value of the references' gap.
+        The result of the check. It passes if enough items of the benchmark have a held-out item of
+        equal difficulty and, if the sets are not equally hard for the references, all scales agree
+        on the gap. Its number is the p-value of the references' gap.
     """
     source = "ours; the references' own gap and the scales; conf/verdict: matched_alpha, matched_share_min"
     rule = Rule("fresh_matched", limits.matched_alpha, source)
@@ -357,8 +359,8 @@ def fresh_matched(evidence: Evidence, limits: MemoryThresholds) -> Gate:
 def fresh_drawn(evidence: Evidence, limits: MemoryThresholds) -> Gate:
     """Check that the held-out items were not chosen by the references' answers.
 
-    If they were, they would be harder or easier for the tested model alone, since scores regress to
-    the mean.
+    Items that were chosen in this way would be harder or easier for the tested model alone, since
+    scores regress to the mean.
 
     Parameters
     ----------
@@ -370,7 +372,8 @@ def fresh_drawn(evidence: Evidence, limits: MemoryThresholds) -> Gate:
     Returns
     -------
     Gate
-        Its number is the share of independently drawn sets that agree as well or better.
+        The result of the check. Its number is the share of independently drawn sets that agree as
+        well or better.
     """
     source = "ours; lower tail of chi-squared over numbers of right references; conf/verdict: drawn_alpha"
     rule = Rule("fresh_drawn", limits.drawn_alpha, source)
@@ -404,7 +407,8 @@ def order_exchangeable(
     Returns
     -------
     Gate
-        Its number is the smallest p-value, with Bonferroni's correction over the measures.
+        The result of the check. Its number is the smallest p-value, with Bonferroni's correction
+        over the measures.
     """
     source = "Oren et al. 2023 assume that items are exchangeable; conf/verdict: exchangeable_alpha"
     rule = Rule("order_exchangeable", limits.exchangeable_alpha, source)
@@ -447,7 +451,7 @@ def same_kind(evidence: Evidence, limits: MemoryThresholds) -> Gate:
     Returns
     -------
     Gate
-        Its number is the AUC.
+        The result of the check. Its number is the AUC.
     """
     source = "ours; cross-validated naive Bayes over words; conf/verdict: kind_auc_max"
     rule = Rule("same_kind", limits.kind_auc_max, source)
@@ -489,7 +493,7 @@ def _sides(
 def _rows(
     cell: MemoryCell, pair: tuple[ModelSet, ModelSet | None], arms: Sequence[Arm]
 ) -> list[tuple[str, Arm, Reads]]:
-    """Return (set, arm, rows) of one model, for each arm that has rows."""
+    """Return (set, arm, numbers of rows) for each arm in which the model has rows."""
     rows = []
     for answers, items in _sides(cell, pair):
         for arm in arms:

@@ -1,12 +1,12 @@
 """Build the texts whose likelihood is measured: items, shards of items, options in another order.
 
 An item is rendered as its stem and its lettered options. If a training set holds the item in
-another layout, such as a line of JSON, memory of it is detected less well.
+another layout, such as a line of JSON, memory of the item is detected less well.
 
 The author of a benchmark can draw the order of items and options at random, and record it (`audit
 publish`). The order tests assume that any order could have been published. If the order was drawn
-at random, this is true whatever the items contain. The tests are then exact without reference
-models (Oren et al. 2023, section 2).
+at random, this assumption holds whatever the items contain. The tests are then exact without
+reference models (Oren et al. 2023, section 2).
 """
 
 import hashlib
@@ -27,10 +27,11 @@ from audit.core.prompting import letters_of
 from audit.core.records import Item
 from audit.memory.record import TEXT_SCORES
 
-SEPARATOR = "\n\n"  # between the items of a shard
+SEPARATOR = "\n\n"  # text between the items of a shard
 # Positions of the pieces of an item. From OPTIONS on, letters and options alternate.
 FIRST_HALF, SECOND_HALF, OPTIONS = 0, 1, 2
-# Every order of up to this number of entries is listed. Orders of more entries are drawn.
+# All orders of a list of up to this many entries are enumerated. Orders of a longer list are drawn
+# at random.
 _ALL_ORDERS_UP_TO = 7
 _REFERS = re.compile(
     r"\b(all|none|both|neither|any|either) of (the )?(above|these|them)\b|\bboth\b.*\band\b|\bneither\b|"
@@ -142,7 +143,7 @@ def likelihoods_a_byte(
 
 
 def natural_order(options: Sequence[str]) -> bool:
-    """Return whether the options stand in an order that a model can expect without memory.
+    """Return whether a model can expect the order of the options without memory.
 
     Parameters
     ----------
@@ -152,8 +153,8 @@ def natural_order(options: Sequence[str]) -> bool:
     Returns
     -------
     bool
-        True if an option refers to others ("all of the above"), or if the options are sorted as
-        numbers or alphabetically, up or down.
+        True if an option refers to other options ("all of the above"), or if the options are sorted
+        as numbers or alphabetically, up or down.
 
     Examples
     --------
@@ -191,7 +192,7 @@ def option_orders(item: Item, k: int, rng: np.random.Generator) -> list[tuple[in
     -------
     list of tuple
         Positions of the options in each order; empty if the published order is natural. Natural
-        orders are left out, so that the published order could have been any of the returned ones.
+        orders are left out, so that any of the returned orders could have been the published order.
     """
     published = published_order(item)
     if len(published) < 3 or natural_order([item.options[i] for i in published]):
@@ -207,7 +208,7 @@ def option_orders(item: Item, k: int, rng: np.random.Generator) -> list[tuple[in
 def _sample(
     orders: list[tuple[int, ...]], k: int, rng: np.random.Generator
 ) -> list[tuple[int, ...]]:
-    """Return k of the orders at random, or all if there are fewer."""
+    """Return k orders chosen at random, or all orders if there are fewer than k."""
     return [orders[i] for i in sorted(rng.permutation(len(orders))[:k])]
 
 
@@ -346,8 +347,9 @@ def shard_pieces(shard: Sequence[Item], order: Sequence[int], place: int) -> tup
 
 
 def _middle(stem: str) -> int:
-    """Return the index at which the second half of the words begins; the length of a stem of one
-    word.
+    """Return the index at which the second half of the stem's words begins.
+
+    For a stem of one word, it is the length of the stem.
     """
     gaps = [m.start() for m in re.finditer(r"(?<=\S)\s+(?=\S)", stem)]
     return gaps[len(gaps) // 2] if gaps else len(stem)
@@ -436,7 +438,8 @@ def check_record(path: str, questions: Iterable[Item]) -> str:
     Raises
     ------
     ConfigError
-        If the file is no such record, or belongs to other items or to another order.
+        If the file is not a record of a published order, or belongs to other items or to another
+        order.
     """
     try:
         raw = read_bytes(Path(path), follow=True)

@@ -1,8 +1,8 @@
 """Judge every model of a panel against the other models, and rank the models with and without
 memory.
 
-The judge is that of the memory audit. Ranks count only the models that could be judged. This module
-does no I/O.
+The models are judged by the code of the memory audit. Ranks count only the models that could be
+judged. This module does no I/O.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ NAMED_MAX = 3  # largest number of models that the sentence names
 _NOT_JUDGED = (Grade.CHECK_FAILED, Grade.NOT_IDENTIFIED)
 _FOUND = (Grade.FOUND_STRONG, Grade.FOUND_SUGGESTIVE)
 # `describe` adds statistics on which no verdict depends. Their cost grows with the square of the
-# number of references, so a leaderboard goes without them.
+# number of references, so a leaderboard omits these statistics.
 _JUDGE = replace(
     JUDGE,
     measure=lambda cell, s, rng: measure(
@@ -65,8 +65,8 @@ class Row:
     is_reference : bool
         Whether other models were judged against this model.
     rank, rank_without : int or None
-        Rank by each score among the models that have both; 1 is the best, and equal scores share
-        the better rank.
+        Ranks by `score` and by `without`, among the models that have both scores. Rank 1 is the
+        best, and equal scores share the better rank.
     """
 
     model: str
@@ -91,7 +91,7 @@ class Row:
 
     @property
     def doubtful(self) -> bool:
-        """Return whether the gap stands out, but another cause than memory is not excluded."""
+        """Return whether the gap is significant, but a cause other than memory is not excluded."""
         return self.grade == Grade.CAUSE_UNKNOWN
 
     @property
@@ -155,7 +155,7 @@ class Leaderboard:
 
     @property
     def undecided(self) -> tuple[Row, ...]:
-        """Return the judged rows whose data neither show a gap nor exclude one."""
+        """Return the judged rows whose data neither show nor exclude a gap."""
         return tuple(row for row in self.judged if row.grade == Grade.UNDECIDED)
 
     @property
@@ -166,13 +166,14 @@ class Leaderboard:
         Returns
         -------
         tuple of Row
-            These references may hide memory of the models that were judged against them.
+            The rows of these models. Such a reference may hide memory of the models that were
+            judged against it.
         """
         return tuple(row for row in (*self.found, *self.doubtful) if row.is_reference)
 
     @property
     def blind_below(self) -> float | None:
-        """Return the size of a gap that stands out in half of the judged models.
+        """Return the size of a gap that would be detected in half of the judged models.
 
         Returns
         -------
@@ -258,7 +259,9 @@ def _row(cell: MemoryCell, result: MemoryResult, serving: set[str]) -> Row:
 
 
 def _why(result: MemoryResult) -> str:
-    """Return why a model has no score without memory: the failed checks, or what the data lack."""
+    """Return why the score without memory of a model is missing: the failed checks, or what the
+    data lack.
+    """
     reasons = result.reasons if result.grade in _NOT_JUDGED else ()
     return " ".join(reasons) or result.without.sentence
 
@@ -303,7 +306,8 @@ def sentence(board: Leaderboard) -> str:
     str
         How many models have a gap, and the scores of these models. If they are more than NAMED_MAX,
         the text names the model that loses most places without memory. If every model is a
-        reference of the others and most models have no decision, the text begins with that.
+        reference of every other model, and most models have no decision, the text begins with this
+        statement.
     """
     n, on = len(board.judged), board.benchmark
     if not n:
@@ -328,7 +332,10 @@ def sentence(board: Leaderboard) -> str:
 
 
 def _named(rows: Sequence[Row]) -> str:
-    """Return the scores of these models, or of the model that falls furthest if there are many."""
+    """Return the scores of these models as text.
+
+    If there are many models, the text has only the scores of the model that falls furthest.
+    """
     if len(rows) <= NAMED_MAX:
         return " ".join(_figures(row, row.model) for row in rows)
     row = max(rows, key=lambda candidate: (candidate.moved or 0, candidate.gap or (0.0,)))

@@ -78,7 +78,7 @@ def table(board: Leaderboard) -> str:
     Returns
     -------
     str
-        Scores are shares (0-1), and the gap is in points.
+        The csv text. Scores are shares (0-1), and the gap is in points.
     """
     return columns(
         list(map(_flat, board.rows)),
@@ -132,7 +132,7 @@ def document(board: Leaderboard, files: Sequence[Mapping[str, Any]]) -> dict[str
 
 
 def _flat(row: Row) -> dict[str, Any]:
-    """Return a row with intervals as separate fields."""
+    """Return a row with the limits of its intervals as separate fields."""
     low, high = (row.without.low, row.without.high) if row.without else (None, None)
     gap = row.gap or (None, None, None)
     return {

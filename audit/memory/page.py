@@ -47,7 +47,7 @@ _BITS = 1 / np.log(2)
 
 @dataclass(frozen=True)
 class PageItem:
-    """Hold one item of one judged model for the page. Numbers are None if nothing was read.
+    """Hold one item of one judged model for the page. A number is None if no value was read.
 
     Attributes
     ----------
@@ -58,16 +58,16 @@ class PageItem:
     score : float or None
         Share of right answers.
     texts : dict
-        How much likelier each text is to the model than to its references on average, in bits a
-        byte. Without references it is the log-likelihood.
+        For each text, its log-likelihood minus the mean of the references', in bits a byte. Without
+        references, the log-likelihood itself.
     tokens : dict
-        Log-likelihood scores over the tokens.
+        Scores computed from the log-likelihoods of the tokens, by name.
     first : float or None
-        Share of the tokens that the model finds likeliest.
+        Share of the item's tokens that the model ranked first.
     option_rank : str
         Rank of the published order of options among all orders that were sent.
     marks : tuple of str
-        Which set it belongs to, and whether the answer is correct, wrong or missing.
+        The set of the item, and whether its answer is correct, wrong or missing.
     """
 
     model: str
@@ -96,10 +96,10 @@ class Example:
     references : int
         Number of references.
     likelier : float or None
-        How much likelier the item is to the model than to its references, in bits a byte. Without
-        references it is the log-likelihood.
+        Log-likelihood of the item minus the mean of the references', in bits a byte. Without
+        references, the log-likelihood itself.
     chance, right : float or None, str
-        As in `Ranked`.
+        The attributes of `Ranked` with these names.
     named : bool
         Whether the item is listed as likely answered from memory.
     """
@@ -132,7 +132,8 @@ def examples_of(
     Returns
     -------
     list of Example
-        Up to EXAMPLES items: those with the strongest evidence, or else the first of `items`.
+        Up to EXAMPLES items: the items with the strongest evidence of memory, or the first of
+        `items` if `memory` lists no item.
     """
     chosen = []
     for cell, rows in zip(cells, memory, strict=True):
@@ -310,7 +311,9 @@ def _scores(verdict: RunVerdict) -> dict[str, Figure]:
 
 
 def _figures(cell: MemoryCell, result: MemoryResult) -> dict[str, Figure]:
-    """Return the figures of one cell: the gains of the published orders, and the likelihoods."""
+    """Return the figures of one cell: the gains of the published orders, and the texts'
+    likelihoods.
+    """
     figures: dict[str, Figure] = {}
     name, e = f"{cell.model}_{cell.benchmark}", result.evidence
     for kind, ordered in (("order_of_items", e.order), ("order_of_options", e.options)):
@@ -349,8 +352,9 @@ def _order_rows(cell: MemoryCell, ordered: Ordered) -> list[tuple[str, OrderTest
 
 
 def _text(cell: MemoryCell, side: int, name: str) -> FloatArray:
-    """Return (n,) bits a byte of one text of each item, minus the references' mean if there are
-    references.
+    """Return an array (n,) with each item's log-likelihood of one text, in bits a byte.
+
+    If there are references, their mean is subtracted.
     """
     bits = []
     for model in (cell.tested, *cell.references):
@@ -359,8 +363,8 @@ def _text(cell: MemoryCell, side: int, name: str) -> FloatArray:
 
 
 def _items(cell: MemoryCell, questions: dict[tuple[str, str], Item]) -> list[PageItem]:
-    """Return the items of the benchmark, then the held-out items, each set sorted by its likelihood
-    against the references.
+    """Return the items of the benchmark, then the held-out items, each set sorted by the items'
+    likelihood relative to the references.
     """
     page_items = []
     for side, items in enumerate((cell.published, cell.fresh)):
@@ -442,7 +446,7 @@ def scores(rows: Sequence[tuple[str, Limits, bool]], chance: float) -> Figure:
         colour = canvas.BLUE if without else canvas.VERMILLION
         axes.plot([x.low, x.high], [y, y], color=colour, linewidth=2)
         axes.plot([x.estimate], [y], "s" if without else "o", color=colour, markersize=8)
-        # The number is beside the line, since the name is above it.
+        # The number is placed beside the line, since the name is placed above the line.
         end, ha = (x.high, "left") if x.high < 0.85 else (x.low, "right")
         at = (6 if ha == "left" else -6, 0)
         axes.annotate(

@@ -91,7 +91,8 @@ def _all(sample: BenchmarkSample) -> Iterator[Item]:
     return (question for _, question in sample.benchmark.iter_located())
 
 
-# Least number of references for a finding on answers (docs/findings/memory_calibration.md).
+# Smallest number of references with which a finding based on answers is reported
+# (docs/findings/memory_calibration.md).
 REFERENCES_FOR_ANSWERS = 5
 
 
@@ -124,7 +125,7 @@ def describe(
     config : MemoryConfig
         The options.
     counts : sequence of CallCounts
-        The calls of each model on each benchmark.
+        Number of calls of each model on each benchmark.
 
     Returns
     -------
@@ -194,7 +195,7 @@ def cautions(resolved: ResolvedRun, config: MemoryConfig) -> list[str]:
     Returns
     -------
     list of str
-        No sentence if nothing is missing.
+        The sentences; empty if nothing is missing.
     """
     analysis, tested = resolved.analysis, judged(config)
     lines = []

@@ -25,7 +25,7 @@ class Reads:
     read : int
         Rows with a parsed answer or a likelihood.
     not_asked : int
-        Rows that were not sent because the item has no such order.
+        Rows that were not sent because the item lacks the order.
     """
 
     asked: int = 0
@@ -64,7 +64,7 @@ class ModelSet:
     tokens : mapping of str to (n,) array
         Log-likelihood scores of the whole item over its tokens, by name of `TOKEN_SCORES`.
     ranks : (n,) array
-        Share of the tokens of the item that the model finds likeliest.
+        For each item, the share of its tokens that the model ranked first.
     options : (n, K + 1) array
         Log-likelihood (nats) of the list of options in each order, the published order first.
     order : (S, K + 1) array
@@ -74,8 +74,8 @@ class ModelSet:
     requests : RequestCounts
         How many requests for other orders repeat the request for the published order.
     asked : (n,) array of bool or None
-        Whether the score of an item was requested; None if all were. A requested score that is NaN
-        is an unparsed or missing answer.
+        Whether the score of an item was requested; None if every score was requested. A requested
+        score that is NaN is an unparsed or missing answer.
     """
 
     model: str
@@ -96,7 +96,7 @@ class ModelSet:
         Returns
         -------
         (n,) array of bool
-            True for such an item.
+            True for each item with a missing or unparsed answer.
         """
         lost: BoolArray = np.isnan(self.score)
         return lost if self.asked is None else lost & self.asked
@@ -121,8 +121,8 @@ class ItemSet:
     n_options : (n,) array
         Number of options; 0 for a free answer.
     neighbours : mapping of str to (S, K + 1) array
-        How similar neighbouring items are in each order of each shard, by their words alone
-        (`cells.neighbours`). The rows are those of `ModelSet.order`.
+        Similarity of neighbouring items in each order of each shard, by their words alone
+        (`cells.neighbours`). The arrays have the same rows as `ModelSet.order`.
     log_length : (n,) array or None
         Logarithm of the length of the text in bytes.
     """
@@ -168,14 +168,14 @@ class MemoryCell:
     references : tuple of such pairs
         Results of each reference.
     kind : Auc or None
-        How well words alone separate the two sets.
+        AUC of a classifier that separates the two sets by words alone.
     dropped : tuple of Reason
         Why references were left out.
     recorded : bool
         Whether the published order was drawn at random and its record fits the items.
     undated : tuple of str
-        Options of the missing dates. Without them, the held-out items may be newer for this model
-        alone.
+        Options that would state the missing dates. Without these dates, the held-out items may be
+        newer for this model alone.
     families : mapping of str to str
         Families of the models, if they are known.
     log_checks : tuple of LogCheck

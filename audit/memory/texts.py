@@ -69,11 +69,11 @@ HOLDS_IF = (
     "family wrote them"
 )
 CONDITIONS = (
-    f"{HOLDS_IF[0].upper()}{HOLDS_IF[1:]}. If they suit this model better or worse than the "
-    "references, the number is wrong by that amount.",
+    f"{HOLDS_IF[0].upper()}{HOLDS_IF[1:]}. If the held-out items suit this model better or "
+    "worse than the references, the number is wrong by that amount.",
     "The references have not learnt the benchmark, or all have learnt it to the same extent. If "
-    "they score higher on it than on the held-out items, the number is an upper limit. Its "
-    "interval then also covers the score that results if their gap is not subtracted.",
+    "the references score higher on the benchmark than on the held-out items, the number is an "
+    "upper limit. Its interval then also covers the score without subtracting their gap.",
     "The two sets differ by the same number of points for every model, or by the same number of "
     "logits. The interval covers both cases.",
     "Training on items of the benchmark's kind counts as memory, except for the part that carries "
@@ -190,7 +190,7 @@ TEXTS: Texts = {
     "few_orders": "{items} items were asked with other orders of their options, and {least:g} are needed (items_min).",
     "few_orders_read": "Only {items} items have likelihoods of their orders from every model, and {least:g} "
     "are needed (items_min).",
-    "one_other_order": "One other order does not show how much orders differ. Ask two or more (orders=2, "
+    "one_other_order": "With only one other order, it is unknown how much orders differ. Ask two or more (orders=2, "
     "option_orders=2).",
     "few_with_text": "Fewer than two items of each set have a likelihood of this text.",
     "few_items": "Only {items} items of the benchmark and {held_out} held-out items have a value from every model, and "
@@ -232,12 +232,12 @@ TEXTS: Texts = {
     "memory.",
     "ability_scale": "On a scale of ability, which allows for guesses and for items of different "
     "difficulty, the gap may be chance.",
-    "unparsed": "The effect vanishes if unparsed answers count against it.",
+    "unparsed": "The effect vanishes if unparsed answers count against the effect.",
     "undated": "The dates do not exclude that the held-out items are newer only for this model. "
     "Newer items are harder.",
     "one_family": "All references are of one family ({family}), and this model is of another.",
     # Other reasons
-    "nothing_bounded": "These data set no limit to any form of memory.",
+    "nothing_bounded": "These data set no upper limit to any form of memory.",
     "no_room": "At a score without memory of {score:percent} no gap of {effect:points} is possible, so this run "
     "excludes nothing.",
     "found_alone": "The finding of this model alone does not survive the correction over the "

@@ -200,7 +200,7 @@ LABELS = {
 
 
 class Limits(Section):
-    """Hold the interval of a gap that another estimator than `did` gives."""
+    """Hold the interval of a gap from an estimator other than `did`."""
 
     low: float | None
     high: float | None
@@ -273,7 +273,7 @@ def tracked(cell: MemoryVerdictCell) -> tuple[Indicator, ...]:
 def _gap(cell: MemoryVerdictCell) -> tuple[float | None, float | None, float | None]:
     """Return the estimate and interval (-1 to 1) of the gap that the verdict uses.
 
-    If the verdict uses none, the gap in accuracy is returned.
+    If the verdict uses no gap, the gap in accuracy is returned.
     """
     for indicator in cell.indicators:
         if indicator.name != Name.GAP:
@@ -294,7 +294,8 @@ def _gap(cell: MemoryVerdictCell) -> tuple[float | None, float | None, float | N
 def by_kind(cell: MemoryVerdictCell, alpha: float) -> dict[str, Grade]:
     """Return the grade of each kind of memory.
 
-    The gap grades learnt answers, and the other indicators grade text.
+    The gap determines the grade of learnt answers, and the other indicators determine the grade of
+    the text.
 
     Parameters
     ----------
@@ -306,13 +307,13 @@ def by_kind(cell: MemoryVerdictCell, alpha: float) -> dict[str, Grade]:
     Returns
     -------
     dict
-        The grade of "answers" and of "text". It is empty if no indicator distinguishes them; the
-        verdict then holds for both.
+        The grade of "answers" and of "text". The dict is empty if no indicator distinguishes
+        answers from text; the verdict then holds for both.
 
     Notes
     -----
-    If the text was judged and does not stand out, it counts as not seen. If it was not judged, the
-    gap does not clear it. Only the verdict states that the data exclude a gap.
+    If the text was judged and does not stand out, it counts as not seen. If the text was not
+    judged, the gap cannot clear the text. Only the verdict states that the data exclude a gap.
     """
     known, cleared = cell.indicators, cell.grade is Grade.CLEARED
     if cell.grade not in DECIDED:

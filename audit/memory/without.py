@@ -1,6 +1,4 @@
-"""Estimate the score without memory of one cell, with what it needs, and list the items that were
-likely answered from memory.
-"""
+"""Estimate the score without memory of one cell, and list the items likely answered from memory."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,8 +33,8 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
     Returns
     -------
     ScoreWithout
-        The estimate. If held-out items, references or a passed check are missing, it names them
-        instead.
+        The estimate. If held-out items, references or a passed check are missing, the result names
+        what is missing.
     """
     published, held_out = cell.tested
     score = score_of(published.score, cell.published.cluster)
@@ -93,8 +91,9 @@ def _needs(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -> tuple
         "held_out": cell.fresh is None,
         "able_references" if evidence.left_out else "references": len(cell.references)
         == len(evidence.left_out),
-        # The interval depends on how much the references differ, and models of one family differ too
-        # little. In simulations, such intervals covered the score of only 48 to 68 % of models.
+        # The interval depends on how much the references differ, and models of one family differ
+        # too little. In simulations, such intervals covered the true score without memory of only
+        # 48 to 68 % of models.
         "other_families": bool(one_family(cell.model, cell.reference_names, cell.families)),
         "parsed": any(gate.name == "parseability" for gate in failed(gates)),
     }
@@ -123,7 +122,7 @@ class Ranked:
     right : str
         How many references answered the item right.
     text : float or None
-        How much likelier the text is than to the references (`FromMemory.text`).
+        How much likelier the text is to the model than to the references (`FromMemory.text`).
     pvalue, qvalue : float or None
         Evidence that the item was answered from memory (`FromMemory`).
     named : bool

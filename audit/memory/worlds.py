@@ -3,19 +3,19 @@
 Items have normally distributed difficulties in logits. The logit of a model on an item is its
 ability minus the difficulty, plus a part that belongs to this model and item alone (standard
 deviation `_OWN_ITEM`). If one set is harder for all models, models of different ability therefore
-lose different numbers of points and different shares. So no world meets the assumptions of the
-audit's tests exactly.
+lose different numbers of points and different shares of their score. So no simulated world meets
+the assumptions of the audit's tests exactly.
 
 The log-likelihood of a text, or of one order of a shard or of options, is a normal number. Most of
-it is shared by all models, and a part belongs to one model alone. The sum is multiplied by a factor
-of the model (`World.uses`).
+this number is shared by all models, and a part belongs to one model alone. The sum is multiplied by
+a factor of the model (`World.uses`).
 
 `CLEAN` and `WITH_MEMORY` list the worlds; `World` explains their facts. In the worlds `spread_*`
-and `guessed_*`, the held-out items are equally hard for the average reference. In `newer`, they are
-harder for the tested model alone, and the dates are not stated (the program refuses such items if
-they are). In `chosen_*`, they are chosen out of a pool by the references' answers. In `gap_5`,
-learnt answers raise the score by exactly the smallest effect that matters, so that clearing such a
-model is an error.
+and `guessed_*`, the held-out items are equally hard for the average reference. In `newer`, the
+held-out items are harder for the tested model alone, and the dates are not stated (with stated
+dates, the program would refuse such items). In `chosen_*`, the held-out items are chosen from a
+pool by the references' answers. In `gap_5`, learnt answers raise the score by exactly the smallest
+effect that matters, so that clearing such a model is an error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,8 @@ N_OPTIONS = 4
 ORDERS = 10
 OPTION_ORDERS = 5
 _OWN_TEXT = 0.3  # share of a likelihood's standard deviation that belongs to one model alone
-_OWN_ITEM = 0.7  # standard deviation, in logits, of what an item is harder for one model alone
+# standard deviation, in logits, of the part of an item's difficulty that concerns one model alone
+_OWN_ITEM = 0.7
 _OTHERS = (0.65, 0.75)  # lowest and highest accuracy of the references
 READ = 1.5  # standard deviations by which a text is likelier after the model has read it
 _POOL = 8  # size of the pool, as a multiple of the items that are chosen from it
@@ -190,9 +191,10 @@ def _scores(
 
 
 def _chosen(published: IntArray, pool: IntArray, m: int) -> IntArray:
-    """Return m places in a pool of held-out items, chosen by how many references are right.
+    """Return m positions in a pool of held-out items, chosen by the number of references that are
+    right.
 
-    Each number of right references gets the share that it has among the published items.
+    Each number of right references is as frequent in the chosen items as in the published items.
     """
     share = np.bincount(published, minlength=pool.max() + 1) / published.size
     quota = np.diff(np.rint(m * np.cumsum(share)), prepend=0).astype(int)
@@ -228,9 +230,10 @@ def side_of(
     sequenced : (models,) array or float
         By how much the published orders are likelier.
     read : (n,) array or float
-        By how much each text is likelier to the tested model because it has read it.
+        By how much each text is likelier to the tested model because this model has read the text.
     read_orders : float
-        By how much the orders of shards are likelier to the tested model because it has read them.
+        By how much the orders of shards are likelier to the tested model because this model has
+        read the orders.
     even : bool
         Whether the likelihoods of texts have the same spread for all models.
     shard_items : int

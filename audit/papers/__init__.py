@@ -14,14 +14,14 @@ ALPHA = 0.05  # significance level of every test
 
 
 def place(typed: Path | None, default: str, *, force: bool) -> Path:
-    """Return the folder to write.
+    """Return the folder to write into.
 
     Parameters
     ----------
     typed : Path or None
         The folder of --out.
     default : str
-        The folder without --out, which is always replaced.
+        The folder that is used without --out. Its content is always replaced.
     force : bool
         Whether a typed folder may hold an analysis.
 

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 N_ITEMS, N_EDITS = 200, 3
 N_SCORES = N_ITEMS * N_EDITS
 CROWS, BBQ, TRUTHFULQA = "CrowS-Pairs", "BBQ", "TruthfulQA"
-# Trivial baselines for G2 (note of Table 6). The note gives none for CrowS, whose cells stop at
-# step 1.
+# Trivial baselines for G2 (note of Table 6). The note gives no baseline for CrowS, whose cells stop
+# at step 1.
 BASELINES = {TRUTHFULQA: 1 / 4, BBQ: 1 / 3, "ToxiGen": 0.5, "XSTest": 0.5, CROWS: 0.5}
 # Accuracy of the best rule that never reads the question (audit.scoring.shortcuts), measured on the
 # published files.
@@ -144,7 +144,7 @@ class Li2026:
     g3, g1 : mapping of float to tuple
         Number of cells in each bucket (in the order of `ORDER`), by threshold of the gate.
     epsilon : mapping of float to tuple
-        Names of the cells whose denominator is replaced by the floor, by floor.
+        For each floor, the names of the cells whose denominator is replaced by this floor.
     with_table7 : tuple of int
         Number of cells in each bucket if G1 uses column C of Table 7.
     answer_only : tuple of PaperStatus

@@ -583,13 +583,13 @@ def read_settings(text: str, n: int, source: str = "table") -> tuple[list[Settin
         gain = _number(cells["gain"], "gain", where)
         if degrade > clean:
             raise DataError(
-                f"{where}: degrade is {degrade}, "
-                f"but only {clean} of {n} items were right when clean."
+                f"{where}: the column degrade states {degrade} items, "
+                f"but only {clean} of {n} items were answered right in the clean condition."
             )
         if improve > n - clean:
             raise DataError(
-                f"{where}: improve is {improve}, "
-                f"but only {n - clean} of {n} items were wrong when clean."
+                f"{where}: the column improve states {improve} items, "
+                f"but only {n - clean} of {n} items were answered wrongly in the clean condition."
             )
         if (model, routers) in seen:
             raise DataError(
@@ -659,7 +659,7 @@ def _read_csv(text: str, columns: Sequence[str], source: str) -> list[tuple[int,
         row = {column: cells[column] for column in columns}
         if None in row.values():
             raise DataError(
-                f"{source}, line {reader.line_num}: fewer cells than the header has. "
+                f"{source}, line {reader.line_num}: the row has fewer cells than the header. "
                 f"A row looks like: {EXAMPLE}"
             )
         rows.append((reader.line_num, {column: cell.strip() for column, cell in row.items()}))
@@ -701,8 +701,8 @@ def _items(cell: str, column: str, n: int, where: str) -> int:
     count = round(value * n)
     if abs(count / n - value) > _half_digit(cell) + 1e-9:
         raise DataError(
-            f"{where}: {column} is {cell}, which no number of {n} items gives. Expected --n with "
-            "the number of questions of the table."
+            f"{where}: {column} is {cell}, but no number of right answers out of {n} gives this "
+            "share. Expected --n with the number of questions behind the table."
         )
     return count
 

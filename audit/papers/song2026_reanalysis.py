@@ -80,7 +80,7 @@ class NoEffect:
     setting_rate : float
         Expected share of settings with gain > 0.
     model_rate : float
-        Share of models with at least one such setting.
+        Share of models with at least one setting with gain > 0.
     broad_rate : float
         Share of models with a gain > 0 in 7 of 9 settings, or in the same proportion of another
         number of settings.
@@ -272,8 +272,9 @@ class Reanalysis:
 
 
 def _reversal(panels: Sequence[Panel]) -> str:
-    """Return a sentence with the r from which on net improve is positive, with and without exact
-    cells.
+    """Return a sentence with the number of routers r from which on net improve is positive.
+
+    The sentence states r with and without the cells whose accuracy is exactly 0 or 1.
 
     The sentence is "" if both values of r are equal.
     """
@@ -289,8 +290,9 @@ def _reversal(panels: Sequence[Panel]) -> str:
 
 
 def _positive_from(routers: Sequence[RouterSummary]) -> int | None:
-    """Return the smallest r such that net improve is above zero from r on; None if there is
-    none."""
+    """Return the smallest r such that net improve is above zero from r on; None if no such r
+    exists.
+    """
     from_here = None
     for summary in sorted(routers, key=lambda summary: -summary.routers):
         if summary.net_improve <= 0:
@@ -377,12 +379,15 @@ def _discordance(rows: Sequence[SettingRow]) -> float:
 
 
 def is_exact(row: SettingRow) -> bool:
-    """Return True if an accuracy is exactly 0 or 1; this is probably due to unparsed output."""
+    """Return True if an accuracy is exactly 0 or 1. Such a value is probably due to unparsed
+    output.
+    """
     return not {row.noisy_accuracy, row.clean_accuracy}.isdisjoint((0.0, 1.0))
 
 
 def panels(rows: Sequence[SettingRow]) -> tuple[Panel, ...]:
-    """Test H2 and H3 on all settings and, if some accuracies are exact, also without these.
+    """Test H2 and H3 on all settings and, if some accuracies are exactly 0 or 1, also without these
+    settings.
 
     Parameters
     ----------
@@ -392,9 +397,9 @@ def panels(rows: Sequence[SettingRow]) -> tuple[Panel, ...]:
     Returns
     -------
     tuple of Panel
-        Results for all settings, for the settings that are not exact, and for the models without
-        any exact setting. A selection with fewer than two models or with a single number of routers
-        is left out.
+        Results for all settings, for the settings without exact accuracies, and for the models
+        without such a setting. A selection with fewer than two models or with a single number of
+        routers is left out.
     """
     odd_models = {row.model for row in rows if is_exact(row)}
     selections = {"all": list(rows)}
@@ -434,9 +439,9 @@ def heterogeneity(rows: Sequence[SettingRow]) -> Heterogeneity:
     Q = sum(w (g - mean)^2) over the K models, where g is a model's mean gain and w = 1 / se^2. Q is
     compared with chi-squared with K - 1 degrees of freedom. The gain of a setting has se^2 = (b + c
     - (b - c)^2 / n) / n^2. Items are not printed, so the correlation between a model's settings is
-    unknown. The standard error of its mean gain is therefore taken as the mean of the settings'
-    errors, which is the largest possible value. In this respect, the p-value is an upper bound. All
-    models answered the same items, and the shared part of their errors is not removed.
+    unknown. The standard error of a model's mean gain is therefore taken as the mean of the
+    settings' errors, which is the largest possible value. In this respect, the p-value is an upper
+    bound. All models answered the same items, and the shared part of their errors is not removed.
 
     References
     ----------
@@ -494,7 +499,7 @@ def trend(rows: Sequence[SettingRow]) -> Trend:
             falling.append(float(np.dot(degraded, weights)))
     if len(rising) < 2:
         raise DataError(
-            f"Number of models with two router counts is {len(rising)}. Expected two or more."
+            f"Number of models with two or more router counts is {len(rising)}. Expected two or more."
         )
     up, down = np.array(rising), np.array(falling)
     net = up - down

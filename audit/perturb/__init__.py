@@ -7,5 +7,5 @@ gates      checks of the measurement
 decide     the verdict, from evidence and gates
 texts      the sentences of the report, by code
 calibrate  judge simulated models of known truth (worlds) by the same tests
-analyse    judge cells, correct over the panel, quote the nearest calibrated design
+analyse    judge cells, correct p-values over the panel, quote the nearest calibrated design
 """

@@ -2,8 +2,8 @@
 variants=...`.
 
 The exit code is 0 if the run finished, whatever the verdict, and 1 if it did not finish or a model
-failed. With gate=true it is also 3 (drop beyond reference) or 4 (withheld, cause unknown or
-underpowered); see `audit gate`.
+failed. With gate=true, the exit code can also be 3 (drop beyond reference) or 4 (withheld, cause
+unknown or underpowered); see `audit gate`.
 """
 
 from __future__ import annotations

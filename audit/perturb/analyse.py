@@ -38,7 +38,7 @@ def _measure(
 
 
 def _result(case: Case[PerturbCell, Evidence | None, tuple[float | None, ...]]) -> PerturbResult:
-    """Return the verdict on one cell, with how far it depends on unparsed answers."""
+    """Return the verdict on one cell, and how far this verdict depends on unparsed answers."""
     cell, evidence, gates, limits = case.cell, case.evidence, case.gates, case.settings.thresholds
     found_p, beyond_p, plain_p = case.panel
     decision = decide(evidence, gates, limits, found_p, beyond_p)
@@ -129,7 +129,8 @@ def cell_dict(cell: PerturbCell, result: PerturbResult) -> dict[str, Any]:
     Returns
     -------
     dict
-        The fields of the cell in verdict.json. Only flagged and most conspicuous items are listed.
+        The fields of the cell in verdict.json. Of the items, only the flagged and the most
+        conspicuous are listed.
     """
     evidence = result.evidence
     tested = cell.tested
@@ -175,8 +176,8 @@ def library_facts(library: Library) -> dict[str, Any]:
     return {**about, "sha256": library.sha256, "candidates": library.counts}
 
 
-# Largest distance of a design whose rates are quoted. It is about the distance of a design with
-# half the items and another number of references.
+# Error rates are quoted only from a design within this distance of the run. The limit is about the
+# distance of a design with half the items and another number of references.
 NEAR = 1.0
 
 
@@ -196,18 +197,19 @@ def nearest(
         accuracy on the originals, unparsed (share of answers), replicates, and control (whether
         held-out items were asked).
     limits : mapping, optional
-        The thresholds of the run. The sentence names those that differ from the table's.
+        The thresholds of the run. The sentence names the thresholds that differ from the table's.
 
     Returns
     -------
     Calibration or None
-        The design, without rates if its distance exceeds NEAR; None without a table.
+        The nearest design. It has no rates if its distance exceeds NEAR. None without a table.
 
     Notes
     -----
     The distance is |log n| + |log N| / 2 + |log(1 + R)| + |log checked| / 4 + |log replicates| / 4
-    + 2 |accuracy|, each for the ratio or difference between run and design, where N counts variants
-    and R references. Ten times the share of unparsed answers above the simulated 4 % is added.
+    + 2 |accuracy|, where N is the number of variants and R the number of references. Each term is
+    computed from the ratio between run and design (for the accuracy: from the difference). If the
+    share of unparsed answers exceeds the simulated 4 %, ten times the excess is added.
     """
     n, variants, references, checked = itemgetter("n", "variants", "references", "checked")(run)
 

@@ -31,8 +31,8 @@ def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list
     Parameters
     ----------
     work : Work
-        The run context. `work.state` holds the path of the library of each benchmark, which every
-        process reads once.
+        The run context. `work.state` holds the path of the library of each benchmark. Every process
+        reads each library once.
     item : Item
         The question.
     part : Part
@@ -41,7 +41,7 @@ def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list
     Returns
     -------
     list of Presentation
-        One presentation for each level. If the variant is missing, it has an error.
+        One presentation for each level. If the variant is missing, its presentation has an error.
     """
     library, accepted = _opened(work.state[item.benchmark])
     presentations = []
@@ -65,8 +65,8 @@ def reworded(library: Library, item: Item, variant: Variant) -> Item:
     Returns
     -------
     Item
-        The reworded question. Its options are those that this run shows, unless the library
-        permutes them.
+        The reworded question. It has the options that this run shows, unless the library permutes
+        the options.
     """
     if library.header.options == "permute":
         return variant.reword(item)

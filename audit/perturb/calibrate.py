@@ -12,8 +12,8 @@ model whose true drop is the smallest effect that matters. Each model is judged 
 twelve models with Bonferroni's correction. A finding that survives this correction also survives
 Holm's.
 
-In each simulation a person has read `checked` variants, and the verdict knows only the broken
-variants among them. The gates look for faults that a simulation does not have, so only
+In each simulation a person has read `checked` variants. The verdict knows only which of these read
+variants are broken. The gates look for faults that a simulation does not have, so only
 `enough_data` is applied.
 """
 
@@ -90,8 +90,9 @@ WITH_CONTROL = (
     PerturbDesign(1000, 3, 5, control=300),
 )
 
-# The designs of the table that ships. `analyse.nearest` chooses among them. Those of EVERYWHERE are
-# simulated in every world, and the others in CORE with half as many models.
+# The designs of the table that ships. `analyse.nearest` chooses among these designs. The designs of
+# EVERYWHERE are simulated in every world. The other designs are simulated in the worlds of CORE,
+# with half as many models.
 EVERYWHERE = (*(PerturbDesign(1000, 3, r) for r in (3, 5, 8)), PerturbDesign(3000, 3, 8))
 SHIPPED = (
     *EVERYWHERE,
@@ -145,7 +146,7 @@ def judge(design: PerturbDesign, world: World, rng: np.random.Generator) -> tupl
     tests = statistics.tests
 
     def verdict(grounds: Grounds, factor: float = 1.0) -> V:
-        """Return the verdict if a panel multiplies the p-values by this factor."""
+        """Return the verdict if correction over a panel multiplies the p-values by this factor."""
         pvalues = []
         for p in (grounds.tests.found_p, grounds.tests.beyond_p):
             pvalues.append(None if p is None else min(factor * p, 1.0))
@@ -302,8 +303,8 @@ def markdown(entries: Entries) -> str:
     Returns
     -------
     str
-        The worlds of CORE as columns. The numbers are per cent of models with a drop beyond
-        reference, or with a drop of unknown cause if the design has no references.
+        A markdown table with the worlds of CORE as columns. The numbers are per cent of models with
+        a drop beyond reference, or with a drop of unknown cause if the design has no references.
     """
     head = [
         "n",
@@ -332,9 +333,9 @@ def worlds_markdown(entries: Entries) -> str:
     Returns
     -------
     str
-        Every world in the designs of EVERYWHERE. The numbers are per cent of models with a drop
-        beyond reference. In brackets are the per cent of strong findings, and of findings in a
-        panel of twelve.
+        A markdown table of every world in the designs of EVERYWHERE. The numbers are per cent of
+        models with a drop beyond reference. The percentages of strong findings, and of findings in
+        a panel of twelve, are in brackets.
     """
     complete = [entry for entry in entries if "logit_beyond" in entry["rates"]]
     head = ["world"]
@@ -363,8 +364,8 @@ def cleared_markdown(entries: Entries) -> str:
     Returns
     -------
     str
-        Per cent of models for which no drop is detected. For models with a drop, the rates in a
-        panel are added.
+        A markdown table with the percentage of models for which no drop is detected. For models
+        with a drop, the rates in a panel are added.
     """
     head, columns = ["n", "variants", "references", "runs of the original"], []
     for name in CLEARED:
@@ -390,8 +391,8 @@ def control_markdown(entries: Entries) -> str:
     Returns
     -------
     str
-        Per cent of models with a drop beyond reference by both controls, by the references alone,
-        and by the held-out items alone.
+        A markdown table with the percentage of models with a drop beyond reference by both
+        controls, by the references alone, and by the held-out items alone.
     """
     head = [
         "n",

@@ -83,5 +83,5 @@ def validate(config: PerturbConfig) -> None:
 
 
 def design_of(config: PerturbConfig) -> Design:
-    """Return the design of the options."""
+    """Return the design that the options describe."""
     return make_design(config.num_variants, config.original_replicates)

@@ -1,6 +1,6 @@
-"""Decide one cell from its evidence and gates: its grade, its verdict, reasons, and how robust they
-are.
+"""Decide one cell from its evidence and gates.
 
+The decision has a grade, a verdict and reasons, and states how robust the verdict is.
 `audit.judging.ladder` defines the grades.
 """
 
@@ -61,7 +61,7 @@ def standing(tests: Tests, alpha: float, found_p: float, beyond_p: float | None)
     alpha : float
         Level of the tests.
     found_p, beyond_p : float
-        As in `finding`, after the panel's correction.
+        The arguments of `finding`, after correction over the panel.
 
     Returns
     -------
@@ -118,15 +118,15 @@ def decide(
     A drop counts if the permutation test rejects, its 95 % interval excludes zero, and it is larger
     than broken variants could cause.
 
-    A drop is beyond reference under four conditions. The references bracket the tested model and
-    are not all of one other family. The drop is larger than theirs on all three scales. With ten
-    references or more, the model also lies below their curve. A model that is sensitive to wording
-    would not lose as much (`Tests.own_p`).
+    A drop is beyond reference under four conditions. First, the references bracket the tested model
+    and are not all of one other family. Second, the drop is larger than the references' drops on
+    all three scales. Third, with ten references or more, the model also lies below the curve of the
+    references. Fourth, a model that is sensitive to wording would not lose as much (`Tests.own_p`).
 
-    The finding is strong if the model loses more than any such model, or more than it loses on
-    reworded held-out items. Otherwise it is suggestive, since sensitivity on hard items has the
-    same pattern. Held-out items alone do not give this finding, since easier rewordings of the
-    held-out items have the same effect.
+    The finding is strong if the model loses more than any model that is sensitive to wording, or
+    more than it loses itself on reworded held-out items. Otherwise the finding is suggestive, since
+    sensitivity to wording on hard items has the same pattern. Held-out items without references do
+    not support this finding, since easier rewordings of the held-out items have the same effect.
 
     A model is cleared if its data exclude the smallest drop that matters (Schuirmann 1987). With
     references, the data must also exclude such a drop beyond that of the references, since easier
@@ -162,7 +162,7 @@ def decide(
 def _lost(
     verdict: V | None, tests: Tests, alpha: float, found_p: float, beyond_p: float | None
 ) -> str:
-    """Return the code of the finding that unparsed answers remove; "" if they remove none."""
+    """Return the code of the finding that unparsed answers remove; "" if no finding is removed."""
     remaining = verdict and standing(tests, alpha, found_p, beyond_p)
     if remaining == verdict:
         return ""
@@ -246,7 +246,7 @@ def strong(tests: Tests, alpha: float, beyond_p: float | None) -> bool:
     Returns
     -------
     bool
-        False if it was not tested.
+        False if a drop beyond reference was not tested.
     """
     if tests.strong_p is None or beyond_p is None:
         return False
@@ -524,7 +524,8 @@ def unparsed(
             return max(no_larger(cell, limits, gamma)[0].p_no_larger, beside) <= alpha
         try:
             imputed = adverse(cell, tests, limits, gamma, rng)
-        except DataError:  # With imputed answers, a reference is not above chance.
+        # The error means that with imputed answers, a reference is not above chance.
+        except DataError:
             return False
         return standing(replace(tests, adverse=imputed), alpha, *pvalues) == verdict
 

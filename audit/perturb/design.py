@@ -1,6 +1,7 @@
 """Define the arms of the perturbation audit, its design and its thresholds.
 
-The level of a setting is the number of the variant; 0 is the original. This module does no I/O.
+In a setting, `level` is the number of the variant, and 0 stands for the original. This module does
+no I/O.
 """
 
 from dataclasses import dataclass
@@ -21,15 +22,15 @@ class Arm(StrEnum):
 
 
 def make_design(num_variants: int, original_replicates: int) -> Design:
-    """Return the design: replicates of the original, which show how much runs differ, and the
-    variants.
+    """Return the design, which consists of replicates of the original and of the variants. The
+    replicates show how much the answers differ from run to run.
 
     Parameters
     ----------
     num_variants : int
-        Variants of each question.
+        Number of variants of each question.
     original_replicates : int
-        Runs of the original under different seeds.
+        Number of runs of the original, each with another seed.
 
     Returns
     -------
@@ -54,29 +55,31 @@ class PerturbThresholds(Thresholds):
     Attributes
     ----------
     above_chance_standard_errors : float
-        Standard errors by which the original accuracy must exceed guessing.
+        The accuracy with the original wording must exceed that of guessing by this number of
+        standard errors.
     answered_share_min : float
-        Least share of parsed answers.
+        Smallest allowed share of parsed answers (0-1).
     noop_share_max : float
-        Largest share of requests with a variant that repeat another request.
+        Largest allowed share of the requests for variants that equal another request (0-1).
     noise_floor_alpha : float
-        Level of the test that runs of the original agree.
+        Significance level of the test of whether runs of the original have the same accuracy.
     broken_share_max : float
-        Largest upper limit of the share of broken variants.
+        Largest allowed value of the upper limit of the share of broken variants (0-1).
     order_z_min, order_items_min : float, int
-        Standard errors and items of the check that ids belong to the same items in every arm
-        (`gates.order_of_items`).
+        Number of standard errors and smallest number of items for `gates.order_of_items`, which
+        checks that an id belongs to the same item in every arm.
     curve_references_min : int
         Least number of references for the test against ConStat's curve.
     units_min : int
         Least number of independent items for a verdict.
     bracket_margin : float
-        By how much the references may miss the tested model's accuracy on the reworded items.
+        On the reworded items, the accuracy of the tested model may lie outside the range of its
+        references' accuracies by this much (0-1).
     tau_prior : float
-        Scale of the prior of how much clean models differ in their loss from rewording; 0 for no
-        prior.
+        Scale of the prior for the differences between clean models in their loss from rewording. 0
+        means no prior.
     unparsed_gamma : float
-        Odds ratio at which unparsed answers are imputed against a finding.
+        Odds ratio that is used when unparsed answers are imputed against a finding.
     block_at : {"strong", "suggestive"}
         The weakest finding that blocks a gate.
     """
@@ -106,7 +109,7 @@ class PerturbThresholds(Thresholds):
 
     @property
     def prior(self) -> TauPrior | None:
-        """Return the prior of how much clean models differ in their loss from rewording.
+        """Return the prior for the differences between clean models in their loss from rewording.
 
         Returns
         -------

@@ -1,9 +1,10 @@
 """Measure the statistics on which the verdict on one cell (one model on one benchmark) depends.
 
 Analysis and calibration both call `run_tests`. Reworded held-out items are a control: they show
-what rewording costs this model without memory. The control can veto a `drop_beyond_reference`, but
-never create one. If the rewordings of the held-out items are easier than the benchmark's, the
-result looks like memory, and one model cannot separate the two.
+what rewording costs this model without memory. The control can prevent the verdict
+`drop_beyond_reference`, but never cause it. If the rewordings of the held-out items are easier than
+those of the benchmark, the result looks like memory. The answers of one model cannot show which of
+the two explanations is right.
 """
 
 from collections.abc import Sequence
@@ -70,8 +71,8 @@ from audit.statistics.wording_drop import (
     wording_flips,
 )
 
-# Least number of independent held-out items. Most items do not change under rewording, and a t-test
-# of fewer such items does not keep its level.
+# Smallest number of independent held-out items. Rewording changes the answers to few items, so with
+# fewer held-out items a t-test rejects too often.
 UNITS_MIN = 30
 
 
@@ -87,18 +88,19 @@ class FreshControl:
     n : int
         Number of items with answers to an original and a variant.
     original, variants, drop : float or None
-        Accuracy with the original and with the variants, and their difference; None without such
-        items.
+        Accuracy with the original, accuracy with the variants, and the difference of the two; None
+        if no item has answers to both.
     beyond : tuple of BeyondFresh
-        On three scales, the drop on the benchmark minus the drop that the held-out items and half a
-        drop more predict. Empty if the control is not used.
+        The drop on the benchmark minus the drop predicted from the held-out items plus one item
+        that drops by half, on three scales. Empty if the control is not used.
     references : SetDifference or None
         Drop on the benchmark minus drop on the held-out items, for the mean of the references that
-        answered both sets. It shows whether the rewordings of both sets are equally hard.
+        answered both sets of items. The difference shows whether the rewordings of the two sets are
+        equally hard.
     reference_models : int
         Number of these references.
     why : Reason or None
-        Why the control is not used; None if it is used.
+        The reason why the control is not used; None if it is used.
     """
 
     benchmark: str
@@ -123,8 +125,8 @@ class FreshControl:
         Returns
         -------
         float
-            The largest p-value over all scales (intersection-union test); 1 if the control is not
-            used.
+            The largest of the p-values on the three scales (intersection-union test); 1 if the
+            control is not used.
         """
         return max(b.pvalue for b in self.beyond) if self.asked else 1.0
 
@@ -141,13 +143,13 @@ def fresh_control(
     limits : PerturbThresholds
         The thresholds.
     as_read : FreshControl, optional
-        The control over parsed answers, if answers are imputed here. It decided whether the control
-        is used.
+        The control computed from parsed answers only, if `cell` has imputed answers. The imputed
+        control is used only if the parsed control was used.
 
     Returns
     -------
     FreshControl or None
-        None without held-out items.
+        The control; None without held-out items.
     """
     fresh = cell.control
     if fresh is None:
@@ -192,12 +194,13 @@ def _asked(cell: PerturbCell) -> Asked:
 
 
 def _and_half_a_drop(sides: Asked) -> Asked:
-    """Add one item, or one group of usual size, that is right as published and half right when
-    reworded.
+    """Add an item that is right as published and half right when reworded. If items are clustered,
+    add a cluster of such items, with the average number of items.
 
-    If few items drop, a small sample may miss them all, and its standard error is then zero: 45
-    % of clean models exceeded 30 such items. A whole drop more would halve the power of 100
-    held-out items.
+    If rewording affects few items, a small sample may contain no affected item, and its standard
+    error is then zero. Without the added item, 45 % of clean models exceeded the drop of 30
+    held-out items. An item that drops from right to wrong would halve the power of 100 held-out
+    items.
     """
     original, variants, chance, cluster = sides
     size = max(round(cluster.size / np.unique(cluster).size), 1)
@@ -212,8 +215,8 @@ def _and_half_a_drop(sides: Asked) -> Asked:
 def _references(
     cell: PerturbCell, fresh: PerturbCell, limits: PerturbThresholds
 ) -> tuple[SetDifference | None, int]:
-    """Return the references' mean drop on the benchmark minus that on the held-out items, and the
-    number of these references.
+    """Return the references' mean drop on the benchmark minus their mean drop on the held-out
+    items, and the number of references that answered both sets of items.
     """
     on_fresh = {w.model: w for w in usable_references(fresh, limits)[0]}
     benchmark_drops, fresh_drops = [], []
@@ -225,7 +228,7 @@ def _references(
         return None, 0
     benchmark_drop, fresh_drop = np.mean(benchmark_drops, axis=0), np.mean(fresh_drops, axis=0)
     if min(_units(benchmark_drop, cell.cluster), _units(fresh_drop, fresh.cluster)) < UNITS_MIN:
-        return None, 0  # The references have too few answered items in common.
+        return None, 0  # Too few items were answered by all references.
     difference = set_difference((benchmark_drop, fresh_drop), (), (cell.cluster, fresh.cluster))
     return difference, len(benchmark_drops)
 
@@ -236,14 +239,16 @@ def _units(values: FloatArray, cluster: IntArray) -> int:
 
 
 def _drop(wordings: Wordings) -> FloatArray:
-    """Return (n,) the accuracy with the original minus that with the variants, for each item."""
+    """Return, for each of the n items, the accuracy with the original minus the accuracy with the
+    variants.
+    """
     o, v = item_means(*wordings.pair)
     return o - v
 
 
-# A further test is used only if its standard error is at most this many times that of the
-# comparison with the references. A curve through references of equal ability is not informative,
-# and neither are a few held-out items.
+# The curve and the held-out items are used only if their standard error is at most this number
+# times the standard error of the comparison with the references. A curve through references of
+# equal ability is too imprecise, and so is a small number of held-out items.
 SE_MAX = 2.0
 
 
@@ -254,9 +259,10 @@ class Adverse:
     Attributes
     ----------
     found_p : float
-        As `Tests.found_p`.
+        `Tests.found_p` of the imputed answers.
     beyond_p, strong_p : float or None
-        As in `Tests`; None if no drop is beyond reference over parsed answers.
+        `Tests.beyond_p` and `Tests.strong_p` of the imputed answers; None if the parsed answers
+        show no drop beyond reference.
     """
 
     found_p: float
@@ -269,18 +275,18 @@ class Bracket:
     """Compare the accuracy of the tested model with the range of its references, on the reworded
     items.
 
-    A drop can be compared with that of models of another accuracy only on some scale, and no scale
-    is known to be right. If the references lie on both sides of the tested model, all scales nearly
-    agree.
+    Drops of models of different accuracy can be compared only on a chosen scale (points, shares or
+    log-odds), and the right scale is unknown. If some references are better than the tested model
+    and some are worse, all scales give nearly the same result.
 
     Attributes
     ----------
     own : float
         Accuracy of the tested model (0-1).
     lowest, highest : float
-        Lowest and highest accuracy of a reference.
+        Lowest and highest accuracy among the references (0-1).
     margin : float
-        By how much the range of the references may miss the tested model.
+        How far the tested model's accuracy may lie outside the range of the references (0-1).
     """
 
     own: float
@@ -290,7 +296,9 @@ class Bracket:
 
     @property
     def holds(self) -> bool:
-        """Return whether the references bracket the tested model."""
+        """Return whether the tested model's accuracy is within the range of the references, up to
+        the margin.
+        """
         return self.lowest <= self.own + self.margin and self.highest >= self.own - self.margin
 
 
@@ -309,30 +317,31 @@ class Tests:
     drop_se : float
         Standard error of the drop.
     beyond : tuple of BeyondReference
-        Drop minus that of the references, on three scales; empty without references.
+        The model's drop minus the drop of the references, on three scales; empty without
+        references.
     bracket : Bracket or None
-        Whether the references bracket the tested model.
+        Comparison of the tested model's accuracy with the range of the references' accuracies.
     family : str
-        Family of the references, if they are all of one family and the tested model of another;
-        else "".
+        Model family of the references, if all references are of one family and the tested model is
+        of another family; else "".
     prior : TauPrior or None
-        Prior of how much models differ; None if it was set to 0.
+        Prior for the differences between clean models; None if its scale was set to 0.
     curve : CurveResult or None
         Test against ConStat's curve, with ten references or more.
     references : tuple of str
-        Names of the references that are compared.
+        Names of the references with which the model is compared.
     left_out : tuple of Reason
-        Why other references are not compared.
+        The reason for each reference that is left out of the comparison.
     control : FreshControl or None
         Results on held-out items.
     adverse : Adverse or None
         The tests with unparsed answers imputed against the finding; None if all answers were
         parsed, or if there is no finding.
     fall : CommonFall or None
-        Test that sensitivity to wording does not explain on which items the model loses; None if
-        the answers cannot show it.
+        Test of whether sensitivity to wording explains on which items the model loses; None if the
+        answers do not allow this test.
     far : FarBeyond or None
-        Test that sensitivity to wording does not explain how much the model loses; None without
+        Test of whether sensitivity to wording explains how much the model loses; None without
         references or without a prior.
     """
 
@@ -359,8 +368,9 @@ class Tests:
         Returns
         -------
         float
-            The larger of two p-values: that of the permutation test, and that of a drop larger than
-            broken variants could cause (if their share is known).
+            The larger of two p-values. The first is that of the permutation test. The second tests
+            whether the drop is larger than broken variants could cause, and is left out if the
+            share of broken variants is unknown.
         """
         return max(self.exchange.pvalue, self.broken_p or 0.0)
 
@@ -371,7 +381,7 @@ class Tests:
         Returns
         -------
         bool
-            False if the references are all about equally good.
+            False if there is no curve, or if all references have about the same accuracy.
         """
         return self.curve is not None and bool(self.curve.delta_se <= SE_MAX * self.beyond[0].se)
 
@@ -382,10 +392,10 @@ class Tests:
         Returns
         -------
         float or None
-            The largest p-value of all tests, which all must reject (intersection-union), so that no
-            correction is needed. None if the references cannot be compared: there are none, they do
-            not bracket the tested model, they are all of one other family, or the share of broken
-            variants is unknown.
+            The largest of the p-values of all tests. Every test must reject (intersection-union),
+            so no correction is needed. None if the references cannot be compared with the model.
+            This is so without references, if the references do not bracket the tested model or are
+            all of one other family, or if the share of broken variants is unknown.
         """
         return max(self.reference_p, self.own_p) if self._comparable else None
 
@@ -397,8 +407,8 @@ class Tests:
         Returns
         -------
         float or None
-            As `beyond_p`, decided by the held-out items if they are used, and otherwise by the size
-            of the loss.
+            `beyond_p` with a stricter test against sensitivity to wording. The test uses the
+            held-out items if they are used, and otherwise only the size of the loss.
         """
         return max(self.reference_p, self._own_p(self.far)) if self._comparable else None
 
@@ -410,15 +420,16 @@ class Tests:
         Returns
         -------
         float or None
-            As `beyond_p`, with the differences among the references of this run.
+            `beyond_p`, with the differences between models estimated only from the references of
+            this run.
         """
         alone = self._reference_p([b.plain.pvalue for b in self.beyond])
         return max(alone, self._own_p(self.fall)) if self._comparable else None
 
     @property
     def reference_p(self) -> float:
-        """Return the p-value of a drop beyond the references alone, whether or not they can be
-        compared.
+        """Return the p-value of a drop beyond that of the references. Held-out items are not used,
+        and it is not checked whether the references can be compared with the model.
         """
         return self._reference_p([b.pvalue for b in self.beyond])
 
@@ -439,14 +450,16 @@ class Tests:
         Returns
         -------
         float
-            That of the held-out items if they are used. Otherwise the smaller one of two: on which
-            items the model loses, and how much it loses. A model that has learnt all items shows
-            nothing in the first.
+            The p-value of the held-out items if they are used. Otherwise the smaller of two
+            p-values: `fall` tests on which items the model loses, and `far` tests how much it
+            loses. If a model has learnt all items, `fall` shows nothing.
         """
         return self._own_p(self.fall, self.far)
 
     def _own_p(self, *tests: CommonFall | FarBeyond | None) -> float:
-        """Return the p-value of the held-out items, or else the smallest of these tests."""
+        """Return the p-value of the held-out items if they are used, or else the smallest p-value
+        of `tests`.
+        """
         if self.held_out is not None:
             return self.held_out.pvalue
         return min((test.pvalue for test in tests if test is not None), default=1.0)
@@ -457,7 +470,7 @@ class Tests:
         return self.control if self.control is not None and self.control.asked else None
 
     def _reference_p(self, beyond: list[float]) -> float:
-        """Return the largest p-value of the drop, of these comparisons, and of the curve if used."""
+        """Return the largest of `found_p`, the p-values `beyond`, and that of the curve if used."""
         curve = self.curve.pvalue if self.curve is not None and self.curve_counts else 0.0
         return max(self.found_p, *beyond, curve)
 
@@ -471,18 +484,21 @@ class Grounds:
     tests : Tests
         The p-values.
     drop : WordingDrop
-        The drop with its interval, and the largest drop that the data allow.
+        The drop with its interval, and the largest drop that is compatible with the data.
     equivalence : Equivalence
-        Test that the drop is smaller than one that matters. Like the largest drop, it allows for
-        unparsed answers imputed for a drop at the odds ratio `unparsed_gamma`.
+        Test of whether the drop is smaller than the smallest drop that matters. This test and the
+        largest drop also hold if unparsed answers are imputed in favour of a drop at the odds ratio
+        `unparsed_gamma`.
     largest_worst : float or None
-        The largest drop in the worst case of unparsed answers; None if all answers were parsed.
+        The largest drop if unparsed answers are imputed in the worst case; None if all answers were
+        parsed.
     detectable : float
         The smallest drop that this design detects, beyond what broken variants could cause; NaN if
         no answer varies.
     beside : float or None
-        p-value of "no drop that matters beyond that of the references". A clearance requires it
-        too, since easier rewordings hide memory. None without references.
+        p-value of the test that the drop exceeds that of the references by less than a drop that
+        matters. A model is cleared only if this test is significant too, since easier rewordings
+        hide memory. None without references.
     """
 
     tests: Tests
@@ -500,14 +516,14 @@ class Evidence(Grounds):
     Attributes
     ----------
     noise : RunNoise
-        How much runs of the original differ.
+        How much the answers differ between runs of the original.
     flips : float
         Probability that two wordings of an item disagree.
     article : ArticleResult
         Result by the rules of the source article.
     alarms : FalseAlarms or None
-        How often these rules are wrong on simulated clean models like this one; None if no such
-        model can be simulated.
+        How often the rules of the article are wrong on simulated clean models like this one; None
+        if no such model can be simulated.
     items : ItemLevel
         Results for each item.
     chance : float
@@ -532,8 +548,8 @@ def run_tests(
     rng: np.random.Generator,
     n_draws: int = N_CURVES,
 ) -> Tests:
-    """Run the tests of one cell, over parsed answers and with unparsed answers imputed against a
-    finding.
+    """Run the tests of one cell twice: over parsed answers, and with unparsed answers imputed
+    against a finding.
 
     Parameters
     ----------
@@ -717,7 +733,7 @@ def grounds(
     rng: np.random.Generator,
     n_resamples: int = N_RESAMPLES,
 ) -> Grounds:
-    """Measure the statistics that `decide` reads, given the tests of the cell.
+    """Measure the statistics that `decide` reads. The tests of the cell have been run before.
 
     Parameters
     ----------
@@ -748,7 +764,8 @@ def grounds(
 def no_larger(
     cell: PerturbCell, limits: PerturbThresholds, gamma: float
 ) -> tuple[Equivalence, float]:
-    """Test whether the data exclude a drop that matters, and find the largest drop that they allow.
+    """Test whether the data exclude a drop that matters, and compute the largest drop that is
+    compatible with the data.
 
     Parameters
     ----------
@@ -762,7 +779,8 @@ def no_larger(
     Returns
     -------
     tuple of (Equivalence, float)
-        The weaker of two results: over parsed answers, and with imputed answers.
+        The equivalence test and the largest drop. Each is the weaker of two results, one over
+        parsed answers and one with imputed answers.
     """
     effect = limits.effect_of_interest
     drop = mean_of(_drop(cell.tested), cell.cluster)
@@ -779,7 +797,8 @@ def no_larger(
 def beside_references(
     cell: PerturbCell, limits: PerturbThresholds, gamma: float | None = None
 ) -> float | None:
-    """Return the p-value of "no drop that matters beyond that of the references".
+    """Return the p-value of the test that the drop exceeds that of the references by less than a
+    drop that matters.
 
     Parameters
     ----------
@@ -788,12 +807,13 @@ def beside_references(
     limits : PerturbThresholds
         The smallest effect that matters.
     gamma : float, optional
-        Odds ratio at which unparsed answers are imputed for a drop; parsed answers only if None.
+        Odds ratio at which unparsed answers are imputed in favour of a drop. If None, only parsed
+        answers are used.
 
     Returns
     -------
     float or None
-        None without usable references.
+        The p-value; None without usable references.
     """
     pairs = [w.pair for w in usable_references(cell, limits)[0]]
     if not pairs:
@@ -817,12 +837,13 @@ def panel_pvalues(panel: Sequence[Grounds | None]) -> list[tuple[float | None, .
     Returns
     -------
     list of tuple
-        `found_p`, `beyond_p` and `plain_p` of each cell; None for a p-value that the cell lacks.
+        (`found_p`, `beyond_p`, `plain_p`) of each cell; None for a p-value that the cell lacks.
 
     Notes
     -----
-    Each of the three p-values is corrected separately. So the rate of false drops is controlled
-    over the panel, and the rate of false drops beyond reference, with and without the prior.
+    Each of the three p-values is corrected separately. So three rates of false findings are
+    controlled over the panel: of drops, of drops beyond reference, and of drops beyond reference
+    without the prior.
     """
     corrected = []
     for name in ("found_p", "beyond_p", "plain_p"):
@@ -832,8 +853,8 @@ def panel_pvalues(panel: Sequence[Grounds | None]) -> list[tuple[float | None, .
 
 
 def _detectable(tests: Tests, cell: PerturbCell, limits: PerturbThresholds) -> float:
-    """Return the smallest drop that the tests detect at their level and power; NaN if they cannot
-    reject.
+    """Return the smallest drop that the tests detect at the configured level and power; NaN if no
+    drop can be significant.
     """
     units, wordings = tests.exchange.units, len(cell.tested.variants)
     if not tests.drop_se > 0 or (wordings + 1.0) ** -units > limits.alpha:
@@ -857,7 +878,7 @@ def clean_alarms(
     n : int
         Number of items.
     accuracy : float
-        Accuracy under the variants.
+        Accuracy of the simulated models on the variants.
     variants : array (N, n)
         Answers to the variants.
     flips : float
@@ -870,10 +891,10 @@ def clean_alarms(
     Returns
     -------
     FalseAlarms or None
-        None if no such model can be simulated.
+        The rates of false positives; None if no such model can be simulated.
     """
     answered = int(np.median(np.sum(~np.isnan(variants), axis=0)))
     ceiling = 2 * accuracy * (1 - accuracy)
-    if answered < 1 or not 0 < flips < ceiling:  # If flips is NaN, the condition is true too.
+    if answered < 1 or not 0 < flips < ceiling:  # If `flips` is NaN, this condition is also true.
         return None
     return false_alarms(n, answered, accuracy, flips, rng=rng, rule=rule)

@@ -1,7 +1,7 @@
 """Check the measurement of a perturbation audit. Each gate is a function of one cell.
 
-If a gate with `withholds` fails, the verdict is withheld. `enough_data` has another effect (see
-`decide`).
+If a gate whose `withholds` is true fails, the verdict is withheld. If `enough_data` fails, the
+verdict can become `underpowered` (see `decide`).
 """
 
 import numpy as np
@@ -60,8 +60,9 @@ def above_chance(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     Returns
     -------
     Gate
-        Its number is the z score. The standard error is that of a guesser, or that of the accuracy
-        if some answers are free, since these can hardly be guessed.
+        The gate, whose number is the z score. Its standard error is that of guessing. If some items
+        have a free answer, which can hardly be guessed, the standard error of the accuracy is used
+        instead.
     """
     limit = limits.above_chance_standard_errors
     values = first_answered(cell.tested.original)
@@ -92,13 +93,15 @@ def parseability(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     cell : PerturbCell
         The answers.
     limits : PerturbThresholds
-        The least share. A reference below it is named and left out of the comparison.
+        The smallest allowed share. A reference with a lower share is named and left out of the
+        comparison.
 
     Returns
     -------
     Gate
-        Fails only if a share is significantly below the limit. Its number is the upper end of the
-        95 % interval (Clopper & Pearson) of the arm with the lowest share.
+        The gate, which fails only if a share is significantly below the limit. Its number is the
+        upper end of the 95 % interval (Clopper & Pearson) of the share in the arm with the lowest
+        share.
     """
     limit = limits.answered_share_min
     rule = Rule(
@@ -152,7 +155,7 @@ def noise_floor(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     Returns
     -------
     Gate
-        Its number is the p-value of Cochran's Q.
+        The gate, whose number is the p-value of Cochran's Q test.
     """
     limit = limits.noise_floor_alpha
     source = "ours; Cochran's Q between replicates of the original; conf/verdict: noise_floor_alpha"
@@ -190,7 +193,8 @@ def exact_values(cell: PerturbCell) -> Gate:
     Returns
     -------
     Gate
-        Fails if an accuracy is exactly 0 or 1, or if no answer differs between wordings.
+        The gate, which fails if an accuracy is exactly 0 or 1, or if no answer differs between
+        wordings.
     """
     arms = [("the original", row) for row in cell.tested.original]
     arms += [(f"variant {j + 1}", row) for j, row in enumerate(cell.tested.variants)]
@@ -217,12 +221,12 @@ def variants_reached_model(cell: PerturbCell, limits: PerturbThresholds) -> Gate
     cell : PerturbCell
         The hashes of the requests.
     limits : PerturbThresholds
-        The largest share of repeated requests.
+        The largest allowed share of repeated requests.
 
     Returns
     -------
     Gate
-        Its number is the share of repeated requests.
+        The gate, whose number is the share of requests that repeat another request (0-1).
     """
     return reached_model(
         "variants_reached_model",
@@ -246,12 +250,12 @@ def broken_share(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     cell : PerturbCell
         The sample of variants that a person read.
     limits : PerturbThresholds
-        The largest allowed limit.
+        The largest allowed value of the upper limit.
 
     Returns
     -------
     Gate
-        Not applicable if no person read a sample.
+        The gate, which is not applicable if no person read a sample.
     """
     source = "Clopper-Pearson upper limit of the human sample of the library; conf/verdict: broken_share_max"
     limit = limits.broken_share_max
@@ -288,12 +292,13 @@ def enough_data(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     Returns
     -------
     Gate
-        If only this gate fails, the verdict is `underpowered`.
+        The gate. If no other gate fails, the verdict is `underpowered`.
 
     Notes
     -----
-    If one item in twenty drops, a sample of fewer than 59 items contains no such item with a
-    probability of over 5 %. Such a sample could show a drop, but never clear a model.
+    Suppose that rewording affects one item in twenty. A sample of fewer than 59 items then contains
+    no affected item with a probability of over 5 %. A sample of this size could show a drop, but
+    never clear a model.
     """
     limit = limits.units_min
     has_pair = ~np.isnan(item_means(*cell.tested.pair)[0])
@@ -317,21 +322,22 @@ def enough_data(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
 def order_of_items(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     """Check that an id belongs to the same item in every arm.
 
-    If it does, the answers to originals and to variants of the same item agree.
+    If the ids match, a model's answers to the original and to the variants of an item are
+    correlated.
 
     Parameters
     ----------
     cell : PerturbCell
         The answers.
     limits : PerturbThresholds
-        The standard errors and the number of items.
+        The required number of standard errors and the smallest number of items.
 
     Returns
     -------
     Gate
-        Its number is z = correlation x sqrt(n - 1), where the correlation is that of the original
-        with the mean of the variants. It is judged only if the agreement between variants predicts
-        a clear correlation (Spearman-Brown).
+        The gate, whose number is z = correlation x sqrt(n - 1). The correlation is over items,
+        between the answer to the original and the mean over the variants. The gate is judged only
+        if the agreement between variants predicts a clear correlation (Spearman-Brown).
     """
     name, limit = "order_of_items", limits.order_z_min
     source = "ours; conf/verdict: order_z_min, order_items_min"
@@ -350,7 +356,7 @@ def order_of_items(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     if len(varying) > 1:
         pairs = np.corrcoef(varying)[np.triu_indices(len(varying), 1)]
         between = max(float(pairs.mean()), 0.0)
-    # This is the expected correlation of one wording with the mean of the N variants.
+    # Expected correlation of one wording with the mean of the N variants (Spearman-Brown).
     expected = between / np.sqrt((1 + (len(v) - 1) * between) / len(v)) if between else 0.0
     measured = agreement(x, v.mean(axis=0), expected, limit)
     if measured is None:

@@ -47,7 +47,7 @@ ERRORS = {
     "memorised_unknown": "A model that remembers 15 % of the items gets a drop of unknown cause",
     "memorised_5_cleared": "A model that loses 5 points by memory is cleared (false negative)",
 }
-HARDEST = 10  # number of listed variants that most models fail though they know the original
+HARDEST = 10  # number of variants in the list of those on which models lose most
 
 
 Interval = tuple[float, float, float]  # accuracy with its 95 % limits, 0-1
@@ -66,7 +66,7 @@ def page(verdict: RunVerdict, behind: Behind) -> Page:
     Returns
     -------
     Page
-        Tables, figures, and a function that renders the page.
+        The tables, the figures, and a function that renders the page.
     """
     verdict = verdict.found_first()
     read, cells, results = behind.read, verdict.cells, verdict.results
@@ -119,7 +119,7 @@ def render(
     library : Library
         The variants of the run.
     facts : RunFacts
-        Facts about the run.
+        Facts about the run from its manifest.
     figures : dict
         HTML elements of the figures, by name.
     items : sequence of PageItem
@@ -193,7 +193,7 @@ def render(
 
 
 def _reach(verdict: RunVerdict) -> dict[str, Figure]:
-    """Return the figures of the drops that the run excludes, and of those that it can detect."""
+    """Return two figures: the drops that the run excludes, and the drops that it can detect."""
     limits = PerturbThresholds.from_mapping(verdict.thresholds)
     known = []
     for r in verdict.results:
@@ -218,9 +218,10 @@ def _reach(verdict: RunVerdict) -> dict[str, Figure]:
 
 
 def _bars(cells: Sequence[PerturbCell]) -> list[tuple[str, Interval | None, Interval | None, bool]]:
-    """Return (label, accuracy with originals, with variants, is a reference) of each model.
+    """Return a tuple for each model: its label, its accuracy with the originals, its accuracy with
+    the variants, and whether it is a reference.
 
-    Judged models come first. An accuracy is None if there is no answer.
+    Judged models come first. An accuracy is None if the model has no parsed answer.
     """
     models = [(cell.tested, cell, "") for cell in cells]
     models += [(w, cells[-1], " (reference)") for w in cells[-1].references]
@@ -233,7 +234,9 @@ def _bars(cells: Sequence[PerturbCell]) -> list[tuple[str, Interval | None, Inte
 
 
 def _levels(cell: PerturbCell) -> list[tuple[str, list[Interval | None], bool]]:
-    """Return (model, accuracy with the original and with each variant, is a reference)."""
+    """Return a tuple for each model: its name, its accuracies with the original and with each
+    variant, and whether it is a reference.
+    """
     rows = []
     for w in (cell.tested, *cell.references):
         wordings = (item_means(*w.pair)[0], *w.variants)
@@ -243,11 +246,12 @@ def _levels(cell: PerturbCell) -> list[tuple[str, list[Interval | None], bool]]:
 
 
 def _hardest(cell: PerturbCell) -> list[tuple[str, int, float, float, int]]:
-    """Return (question, variant, share right with the original, with the variant, models), the
-    largest loss first.
+    """Return the variants on which models lose most, as tuples, the largest loss first. A tuple
+    holds the question's id, the variant's number, the share of models that answer the original
+    right, the share that answer the variant right, and the number of models.
 
-    Shares are over the judged model and its references. With fewer than three models, shares are
-    not informative, and the result is empty.
+    The models are the judged model and its references. With fewer than three models, a share says
+    little, so the result is empty.
     """
     models = (cell.tested, *cell.references)
     if len(models) < 3:
@@ -265,7 +269,7 @@ def _hardest(cell: PerturbCell) -> list[tuple[str, int, float, float, int]]:
     return sorted(rows, key=lambda row: (row[3] - row[2], row[0], row[1]))[:HARDEST]
 
 
-BINS = 5  # number of bins of distance; each has the same number of variants
+BINS = 5  # number of bins of distance; all bins have about the same number of variants
 _PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.4g} %")
 
 
@@ -275,13 +279,14 @@ def distance_bins(distance: FloatArray, correct: FloatArray) -> list[tuple[float
     Parameters
     ----------
     distance, correct : array (m,)
-        Distance of each variant, and the answer: 1, 0 or NaN (left out).
+        Distance of each variant from its original, and whether the answer to it is right (1) or
+        wrong (0). A variant with NaN is left out.
 
     Returns
     -------
     list of (float, Interval)
-        The middle of the distances and the accuracy, in at most BINS bins with the same number of
-        variants.
+        For each bin, the middle of its distances, and the accuracy with its interval. The result
+        has at most BINS bins, with about the same number of variants in each.
     """
     known = ~np.isnan(correct) & ~np.isnan(distance)
     d, y = distance[known], correct[known]
@@ -305,7 +310,8 @@ def original_against_variants(
     Parameters
     ----------
     bars : sequence of (str, Interval or None, Interval or None, bool)
-        Label, accuracies, and whether the model is a reference (grey).
+        For each model, its label, its accuracies with the original and with the variants, and
+        whether it is a reference (drawn in grey).
     chance : float
         Accuracy of guessing.
 
@@ -347,7 +353,7 @@ def accuracy_by_distance(bins: dict[str, list[tuple[float, Interval]]]) -> Figur
     Parameters
     ----------
     bins : dict
-        `distance_bins` by judged model.
+        Maps each judged model to its result of `distance_bins`.
 
     Returns
     -------
@@ -379,7 +385,7 @@ def accuracy_by_distance(bins: dict[str, list[tuple[float, Interval]]]) -> Figur
     return figure
 
 
-# The functions below list items for the page and as csv, the most conspicuous first.
+# The functions below list items for the page and as csv, those with the smallest p-value first.
 
 # Largest number of items on the page, for all judged models together. items.csv has every item.
 MAX_ITEMS_ON_PAGE = 400
@@ -419,11 +425,12 @@ class Shown:
     segments : Segments
         The text, with marks on words that differ from the original.
     distance : float or None
-        Distance from the original.
+        Distance of the wording from the original.
     state : {"correct", "wrong", "none", "absent"}
-        The answer: "none" if it is missing or unparsed, "absent" if the wording was not asked.
+        State of the answer: "none" if the answer is missing or unparsed, "absent" if the wording
+        was not asked.
     said : str
-        The answer as text.
+        The answer as text, or why the answer is missing.
     """
 
     label: str
@@ -448,11 +455,11 @@ class PageItem:
     drop : float or None
         Answer to the original minus the mean over the variants (-1 to 1).
     pvalue : float or None
-        p-value of the item.
+        p-value of the test of whether the original is right more often than the variants.
     flagged : bool
-        Whether the item is flagged.
+        Whether the item has a significant drop after the correction for the number of items.
     marks : tuple of str
-        Values of the filters of the page.
+        Names of the page's filters that show this item.
     wordings : tuple of Shown
         The original and the variants.
     """
@@ -480,7 +487,8 @@ class PageItem:
         Returns
         -------
         tuple of Shown
-            The first variant with another outcome than the original, or else the last wording.
+            The original, and the first variant whose answer has another state than that of the
+            original. Without such a variant, the second is the last wording of the item.
         """
         first = self.wordings[0]
         for wording in self.wordings:
@@ -506,7 +514,7 @@ def top_items(
     Returns
     -------
     list of PageItem
-        Up to MAX_ITEMS_ON_PAGE items, the same number for each model.
+        At most MAX_ITEMS_ON_PAGE items in all, the same number for each model.
     """
     wanted: dict[Key, tuple[PerturbResult, int]] = {}
     for cell, result in zip(cells, results, strict=True):
@@ -575,7 +583,7 @@ def _shown(row: dict[str, Any], original: str) -> Shown:
         state = "correct" if row["correct"] else "wrong"
         if row["answer"] is not None:
             said = str(row["options"][row["answer"]])
-        else:  # For an imported answer, perhaps only the reply is known.
+        else:  # Of an imported answer, perhaps only the reply is known.
             said = (
                 row["response"] or state
                 if row["answer_number"] is None
@@ -585,7 +593,7 @@ def _shown(row: dict[str, Any], original: str) -> Shown:
 
 
 def items_csv(cells: Sequence[PerturbCell], results: Sequence[PerturbResult]) -> str:
-    """Return all items of all judged models as csv, the most conspicuous first.
+    """Return all items of all judged models as csv, sorted by p-value within each model.
 
     Parameters
     ----------
@@ -597,7 +605,8 @@ def items_csv(cells: Sequence[PerturbCell], results: Sequence[PerturbResult]) ->
     Returns
     -------
     str
-        Shares are 0-1, and a field is empty if it was not computed.
+        The table as csv. Shares are between 0 and 1, and a field is empty if its value was not
+        computed.
     """
     header = (
         "model",

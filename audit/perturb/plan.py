@@ -1,8 +1,8 @@
 """Resolve the configuration of a perturbation audit without starting it, and describe the plan of
 the run.
 
-The libraries are checked against the questions. The plan states the smallest drop that the run
-detects, and the table of the source article.
+It is checked that the libraries belong to the questions. The plan states the smallest drop that the
+run detects, and shows the table of the source article.
 """
 
 import math
@@ -41,7 +41,7 @@ from audit.variants.select import Selection, check_library, select_variants
 
 @dataclass(frozen=True)
 class Reworded:
-    """Hold a benchmark with its library.
+    """Hold a benchmark with its library of variants.
 
     Attributes
     ----------
@@ -65,9 +65,10 @@ class PerturbRun:
     Attributes
     ----------
     resolved : ResolvedRun
-        The run. Its samples are in the order of `sets`.
+        The run. Its samples have the same order as `sets`.
     needed : int or None
-        Number of questions that the plan needs; None if no number is enough.
+        Number of questions that are needed to detect the smallest drop that matters; None if no
+        number is enough.
     benchmark : Reworded
         The benchmark.
     control : Reworded or None
@@ -81,7 +82,7 @@ class PerturbRun:
 
     @property
     def sets(self) -> tuple[Reworded, ...]:
-        """Return the benchmark, and the held-out items if there are any."""
+        """Return the benchmark and, if the run has held-out items, the held-out items."""
         return (self.benchmark, self.control) if self.control else (self.benchmark,)
 
     @property
@@ -91,7 +92,8 @@ class PerturbRun:
         Returns
         -------
         float
-            The drop (0-1) of a model that has every answer right; 0 if no person read any variants.
+            The drop (0-1) of a model that answers every original right, since its drop is the
+            largest; 0 if no person read any variants.
         """
         review = self.benchmark.library.header.review
         return (review.upper_95 if review else 0.0) * (1 - self.resolved.samples[0].sample.chance)
@@ -121,7 +123,7 @@ class PerturbRun:
 
     @property
     def unlike(self) -> str:
-        """Return a sentence on how the two libraries were made differently; empty if they were not."""
+        """Return a sentence on how the making of the two libraries differed, or ""."""
         if self.control is None:
             return ""
         unlike = self.benchmark.library.header.made_unlike(self.control.library.header)
@@ -144,16 +146,17 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
     Returns
     -------
     PerturbRun
-        The run. Its configuration names each library by the whole hash, so that the fingerprint of
-        the run contains it. The sample is drawn from the questions that have a variant (with
-        short=drop, all variants).
+        The run. Its configuration names each library by its whole hash, so the fingerprint of the
+        run depends on the content of the libraries. The sample is drawn from the questions that
+        have a variant. With short=drop, it is drawn from the questions that have all requested
+        variants.
 
     Raises
     ------
     AuditError
-        If the run cannot succeed.
+        If the run cannot be done with this configuration.
     ConfigError
-        If held-out items are items of the benchmark.
+        If some held-out items also belong to the benchmark.
     """
     sets = [_reworded(config, config.benchmark, _library(config))]
     needed = _needed(config, sets[0].library)
@@ -176,7 +179,7 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
         files[file] = item_set.library
 
     def paths(place: Path) -> dict[str, str]:
-        """Return the path of the library of each benchmark in the folder of a run."""
+        """Map each benchmark to the path of its library in the folder of a run."""
         return {library.header.benchmark: where(place / file) for file, library in files.items()}
 
     def save(run_dir: Path) -> None:
@@ -188,9 +191,10 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
 
 
 def _needed(config: PerturbConfig, library: Library) -> int | None:
-    """Return how many questions detect the smallest drop that matters; None if no number does.
+    """Return the number of questions needed to detect the smallest drop that matters, or None.
 
-    No number is enough if broken variants alone could cause such a drop.
+    It is None if broken variants alone could cause a drop of this size, since no number of
+    questions is then enough.
     """
     limits = PerturbThresholds.from_mapping(config.verdict)
     review = library.header.review
@@ -218,7 +222,9 @@ def _library(config: PerturbConfig) -> Library:
 
 
 def _writers(config: PerturbConfig) -> str:
-    """Return options that name a writer and a judge of rewordings, on the run's endpoint if any."""
+    """Return options of `audit variants build` that name the model that writes rewordings and the
+    model that judges them. If the run uses an endpoint, both models use it.
+    """
     for name in judged(config):
         for endpoint in config.model[name].endpoints:
             return f"endpoint={shlex.quote(safe_url(endpoint.url))} model_id=WRITER judge=JUDGE"
@@ -266,7 +272,7 @@ def planned(config: PerturbConfig) -> Planned:
     Returns
     -------
     Planned
-        The run, the lines of its plan, and the facts for a program.
+        The run, the lines of its plan, and the facts of the plan as data for programs.
     """
     run = resolve_perturb(config)
     facts = {"minimum_detectable_drop": run.detectable(config), "questions_needed": run.needed}
@@ -287,13 +293,14 @@ def describe(run: PerturbRun, config: PerturbConfig, counts: Sequence[CallCounts
     config : PerturbConfig
         The options.
     counts : sequence of CallCounts
-        The calls of each model on each benchmark.
+        The numbers of calls of each model on each benchmark.
 
     Returns
     -------
     list of str
-        The libraries, the calls, what the run detects, and the error rates of the nearest
-        calibrated design. Tokens do not allow for prefix caching, nor calls for missing variants.
+        Lines on the libraries, the calls, the smallest drop that the run detects, and the error
+        rates of the nearest calibrated design. The number of tokens ignores prefix caching, and the
+        number of calls includes those of missing variants.
     """
     limits = PerturbThresholds.from_mapping(config.verdict)
     stored = sum(len(reference.models) for reference in reference_runs(config))
@@ -328,7 +335,7 @@ def describe(run: PerturbRun, config: PerturbConfig, counts: Sequence[CallCounts
 
 
 def _calls(run: PerturbRun, config: PerturbConfig, count: CallCounts) -> list[str]:
-    """Return the lines on the calls of one model on one benchmark."""
+    """Return the lines that state the calls of one model on one benchmark."""
     calls = count.planned
     role = "judged" if calls.model in judged(config) else "reference"
     fresh = ""
@@ -344,7 +351,9 @@ def _calls(run: PerturbRun, config: PerturbConfig, count: CallCounts) -> list[st
 
 
 def _detectable(run: PerturbRun, config: PerturbConfig, limits: PerturbThresholds) -> list[str]:
-    """Return the lines on the smallest drop that the run detects, alone and beyond held-out items."""
+    """Return the lines that state the smallest drop that the run detects, and the smallest drop
+    beyond that of the held-out items.
+    """
     alpha, power = limits.alpha, limits.power
     basis = f"power {percent(power)}, two wordings of an item disagree in {percent(PLANNED_FLIPS)} of cases"
     lines = [f"detectable drop      {100 * run.detectable(config):>12.1f}  points ({basis})"]
@@ -366,8 +375,8 @@ def _detectable(run: PerturbRun, config: PerturbConfig, limits: PerturbThreshold
 def _rates(
     run: PerturbRun, config: PerturbConfig, references: int, limits: PerturbThresholds
 ) -> list[str]:
-    """Return the lines on the error rates of the nearest calibrated design, and on what the run
-    lacks.
+    """Return the lines that state the error rates of the nearest calibrated design, and what the
+    run lacks (such as references).
     """
     from audit.perturb.analyse import JUDGE, nearest
     from audit.perturb.worlds import PerturbDesign

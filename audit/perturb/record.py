@@ -1,10 +1,10 @@
-"""Hold the input of the analysis of one cell: arrays of answers, and which answers are missing.
+"""Hold the input for the analysis of one cell: arrays of answers, and masks of missing answers.
 
-Whether an answer is missing may depend on what it would have been, as for replies that are cut off
-and calls that fail. This concerns the tested model and its references. Models with too few parsed
-answers are therefore not compared. A verdict must also hold with adverse imputation, in which the
-odds of a right answer differ by the factor `unparsed_gamma` between originals and variants
-(`audit.statistics.unparsed`).
+An answer may be missing because it would have been wrong, or right: replies to hard questions are
+cut off more often, for example. This concerns the tested model and its references. Models with too
+few parsed answers are therefore not compared. A verdict must also hold if missing answers are
+imputed against it. In this imputation, the odds of a right answer differ by the factor
+`unparsed_gamma` between originals and variants (`audit.statistics.unparsed`).
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.unparsed import imputed, of_references, predict_right
 from audit.statistics.wording_drop import item_means
 
-FREE_FORM = 0  # number of options of a free answer, such as a number, which nobody can guess
-# The fractional parts of the multiples of this number are spread evenly over 0-1.
+# value of `n_options` for an item with a free answer, such as a number, which nobody can guess
+FREE_FORM = 0
+# The fractional parts of the multiples of this number are spread evenly between 0 and 1.
 _GOLDEN = (5**0.5 - 1) / 2
-# A reference must exceed chance by this number of standard errors, since a model that guesses
-# loses nothing under rewording.
+# The accuracy of a reference must exceed chance by this number of standard errors, since a model
+# that guesses loses nothing under rewording.
 _STANDARD_ERRORS = 2.0
 
 
 @dataclass(frozen=True)
 class Wordings:
-    """Hold the answers of one model to n items: 1 right, 0 wrong, NaN no answer.
+    """Hold the answers of one model to n items: 1 for right, 0 for wrong, NaN for no answer.
 
     Attributes
     ----------
@@ -49,9 +50,9 @@ class Wordings:
     variants : array, shape (N, n)
         Answers to N variants of each item.
     asked : array of bool, shape (N, n), or None
-        False if the library lacks the variant, or the model was not asked the item; None if the
-        model was asked everything. If it is true and the answer is NaN, the answer was unparsed,
-        cut off or failed.
+        Whether each variant was asked: False if the library lacks the variant, or the model was not
+        asked the item. None stands for an array that is True everywhere. If a variant was asked and
+        its answer is NaN, the reply was unparsed or cut off, or the call failed.
     """
 
     model: str
@@ -61,23 +62,23 @@ class Wordings:
 
     @property
     def was_asked(self) -> BoolArray:
-        """Return (N, n) whether each variant was asked."""
+        """Return an array (N, n) that is True where the variant was asked."""
         return np.ones(self.variants.shape, dtype=bool) if self.asked is None else self.asked
 
     @property
     def pair(self) -> tuple[FloatArray, FloatArray]:
-        """Return the answers to the originals and to the variants."""
+        """Return two arrays: the answers to the originals, and the answers to the variants."""
         return self.original, self.variants
 
     @property
     def unread(self) -> tuple[BoolArray, BoolArray]:
-        """Return which answers were asked but are missing or unparsed.
+        """Return masks of the wordings that were asked and whose answers are missing or unparsed.
 
         Returns
         -------
         tuple of array of bool
-            (K, n) for the originals and (N, n) for the variants. An original without any variant
-            does not count.
+            A mask (K, n) for the originals and a mask (N, n) for the variants. An original is False
+            if none of its variants was asked.
         """
         asked = self.was_asked
         return np.isnan(self.original) & asked.any(axis=0), np.isnan(self.variants) & asked
@@ -93,18 +94,18 @@ class Wordings:
         Parameters
         ----------
         gamma : float
-            Odds ratio of the imputation. The odds of a right answer are predicted from the other
-            answers to the item, then multiplied by the root of gamma on one side (originals or
-            variants) and divided by it on the other.
+            Odds ratio of the imputation. The odds of a right answer are first predicted from the
+            other answers to the item. In favour of a drop, the odds are then multiplied by the
+            square root of gamma for originals, and divided by this root for variants.
         against : bool
-            If true, impute against a drop: originals more often wrong, variants more often right.
-            Otherwise impute for a drop.
+            If true, impute against a drop: divide the odds for originals, and multiply the odds for
+            variants. Otherwise impute in favour of a drop.
 
         Returns
         -------
         Wordings
-            Imputed answers are 0 or 1. They are drawn at fixed, evenly spread points instead of
-            random numbers, so that larger odds never make fewer of them right.
+            The answers, in which imputed values are 0 or 1. The draws use fixed, evenly spread
+            points instead of random numbers, so larger odds never lead to fewer right answers.
         """
         predicted = predict_right(np.concatenate(self.pair))
         filled = []
@@ -118,7 +119,7 @@ class Wordings:
 
     @property
     def runs_that_differ(self) -> int:
-        """Return the number of different runs of the original.
+        """Return the number of runs of the original that count as different.
 
         Returns
         -------
@@ -133,17 +134,17 @@ class Wordings:
 
 @dataclass(frozen=True)
 class BrokenShare:
-    """Hold how many of the variants that people read are broken, that is, have lost their gold
-    answer.
+    """Hold how many of the variants that people read are broken. A variant is broken if its gold
+    answer is no longer right.
 
     Attributes
     ----------
     checked : int
         Number of randomly chosen variants that were read.
     broken : int
-        Number of broken variants among them.
+        Number of broken variants among the variants that were read.
     confidence : float
-        Level of the upper limit.
+        Confidence level of the upper limit (0-1).
 
     Raises
     ------
@@ -175,7 +176,7 @@ class BrokenShare:
         Returns
         -------
         float
-            0-1, such as .020 for 0 of 150.
+            The limit (0-1). Example: .020 if 0 of 150 variants are broken.
         """
         return upper_limit(self.broken, self.checked, self.confidence)
 
@@ -193,21 +194,23 @@ class PerturbCell:
     cluster : (n,) array
         Index (0..G-1) of the cluster of each item. Resampling keeps clusters whole.
     n_options : (n,) array
-        Number of options; FREE_FORM for a free answer.
+        Number of options of each item; FREE_FORM for an item with a free answer.
     tested : Wordings
         Answers of the judged model.
     references : tuple of Wordings
         Answers of the references.
     broken : BrokenShare or None
-        Sample of variants that a person read; None if no person read any.
+        Result of reading a sample of the variants; None if no person read any.
     requests : RequestCounts or None
-        How many requests repeat another; None if the hashes of the requests are missing.
+        Number of requests that equal another request; None if the hashes of the requests are
+        missing.
     control : PerturbCell or None
-        The same models on held-out items and their variants.
+        The answers of the same models to held-out items and their variants.
     unlike : tuple of str
-        For a control, how its library was made differently from that of the benchmark.
+        In the cell of a control, the settings in which its library was made differently from the
+        library of the benchmark.
     families : mapping of str to str
-        Families of the models, if they are known.
+        Maps each model of known family to its family.
     log_checks : tuple of LogCheck
         Checks of an imported log.
     """
@@ -232,7 +235,7 @@ class PerturbCell:
 
     @property
     def chance_items(self) -> FloatArray:
-        """Return the accuracy of guessing each item.
+        """Return the accuracy of guessing on each item.
 
         Returns
         -------
@@ -253,8 +256,8 @@ class PerturbCell:
         return bool(np.unique(self.cluster).size < self.n)
 
     def can_lose(self, wordings: Wordings) -> bool:
-        """Return whether a model is above chance on the reworded items, so that it has something to
-        lose.
+        """Return whether a model is above chance on the reworded items. A model at chance cannot
+        lose accuracy.
 
         Parameters
         ----------
@@ -264,8 +267,8 @@ class PerturbCell:
         Returns
         -------
         bool
-            True if its accuracy on the variants exceeds chance by two standard errors. False if no
-            item has an answer to both an original and a variant.
+            True if the model's accuracy on the variants exceeds chance by two standard errors.
+            False if no item has an answer to both an original and a variant.
         """
         o, v = item_means(*wordings.pair)
         if np.isnan(o).all():
@@ -276,17 +279,17 @@ class PerturbCell:
 
 @dataclass(frozen=True)
 class ArmRead:
-    """Hold the number of parsed answers of one arm: a replicate of the original, or the variants of
-    one number.
+    """Hold the number of parsed answers in one arm. An arm is a replicate of the original, or the
+    j-th variants of all items.
 
     Attributes
     ----------
     name : str
         Name of the arm.
     read, asked : int
-        Numbers of parsed and of all answers.
+        Number of parsed answers, and number of wordings that were asked.
     unread : (n,) array of bool
-        Items whose answer was asked but is missing or unparsed.
+        True for items that were asked and whose answer is missing or unparsed.
     """
 
     name: str
@@ -308,7 +311,8 @@ class ArmRead:
 def arms_read(wordings: Wordings) -> list[ArmRead]:
     """Return the number of parsed answers of each arm of one model.
 
-    The arms are listed separately, since a mean over arms would hide that one arm is unreadable.
+    Each arm has its own entry, since a mean over arms would hide that most answers of one arm are
+    unparsed.
 
     Parameters
     ----------
@@ -318,7 +322,8 @@ def arms_read(wordings: Wordings) -> list[ArmRead]:
     Returns
     -------
     list of ArmRead
-        Replicates of the original, then the variants. Arms that were not asked are left out.
+        One entry for each replicate of the original, then one for each variant. Arms that were not
+        asked are left out.
     """
     original, variants = wordings.unread
     asked = wordings.was_asked
@@ -343,7 +348,7 @@ def lowest_arm(wordings: Wordings) -> ArmRead | None:
     Returns
     -------
     ArmRead or None
-        The arm whose upper limit is lowest; None if nothing was asked.
+        The arm whose 95 % interval has the lowest upper limit; None if nothing was asked.
     """
     return min(arms_read(wordings), key=lambda arm: arm.limits[1], default=None)
 
@@ -363,7 +368,7 @@ def usable_references(
     Returns
     -------
     tuple of (tuple of Wordings, tuple of Reason)
-        The usable references, and why the other references are left out.
+        The usable references, and the reason for each reference that is left out.
     """
     repeated = repeats([np.concatenate(w.pair) for w in (cell.tested, *cell.references)])
     usable, reasons = [], []
@@ -387,7 +392,8 @@ def _unusable(
     worst = lowest_arm(w)
     if worst is not None and worst.limits[1] < limits.answered_share_min:
         return because("left_out_unparsed", model=w.model, share=worst.share, arm=worst.name)
-    # A reference may be above chance only as long as its unparsed answers are left out.
+    # A reference that seems to be above chance may be at chance if its unparsed answers are
+    # counted.
     if not w.parsed and not cell.can_lose(w.held(limits.unparsed_gamma)):
         return because("left_out_at_chance_unparsed", model=w.model)
     return None
@@ -410,9 +416,10 @@ def against_drop(cell: PerturbCell, gamma: float) -> PerturbCell | None:
 
     Notes
     -----
-    For the tested model, originals are imputed as wrong and variants as right. Answers of the
-    references, and those of the tested model on held-out items, are imputed as predicted. In the
-    worst case they are imputed in the opposite direction.
+    For the tested model, imputation makes originals more often wrong and variants more often right.
+    Answers of the references, and the tested model's answers to held-out items, are imputed with
+    the predicted odds. In the worst case (infinite gamma) these answers are imputed in favour of a
+    drop.
     """
     control, tested, references = cell.control, cell.tested, cell.references
     if all(w.parsed for w in (tested, *references)) and (control is None or control.tested.parsed):
@@ -427,7 +434,7 @@ def against_drop(cell: PerturbCell, gamma: float) -> PerturbCell | None:
 
 
 def for_drop(cell: PerturbCell, gamma: float) -> Wordings | None:
-    """Return the tested model's answers with unparsed answers imputed for a drop.
+    """Return the tested model's answers with unparsed answers imputed in favour of a drop.
 
     Parameters
     ----------
@@ -451,28 +458,29 @@ class ItemLevel:
     Attributes
     ----------
     pvalues : (n,) array
-        Exact p-values; NaN if an item cannot be compared.
+        Exact p-value of each item; NaN if its original has no answer, or none of its variants has
+        one.
     adjusted : (n,) array
-        p-values corrected so that the expected share of false items among those flagged is at most
-        alpha.
+        p-values corrected for the false discovery rate: among the flagged items, the expected share
+        of items without a drop is at most alpha.
     flagged : (n,) array of bool
-        Items with adjusted p-value of at most alpha.
+        True for items whose adjusted p-value is at most alpha.
     drop : (n,) array
         Answer to the original minus the mean over the variants.
     beyond : (n,) array
-        Drop minus the mean drop of the references.
+        Drop of the item minus its mean drop in the references.
     order : (n,) array of int
         Positions of the items, sorted by p-value, then by drop beyond the references, then by id.
     method : {"bh", "by"}
         Correction: "bh" (Benjamini-Hochberg) for independent items, "by" (Benjamini-Yekutieli) for
         items in clusters.
     smallest_p : float
-        Smallest possible p-value, 1 / (N + 1).
+        Smallest possible p-value of an item, 1 / (N + 1) with N variants.
     can_flag : bool
-        Whether items with that p-value could be flagged at all.
+        Whether an item with the p-value `smallest_p` would be flagged.
     affected : AffectedItems or None
-        Lower limit of the number of affected items; None for items in clusters, which may have been
-        reworded together.
+        Lower limit of the number of affected items; None if items are in clusters, since the items
+        of a cluster may have been reworded together.
     """
 
     pvalues: FloatArray

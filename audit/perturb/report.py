@@ -51,14 +51,14 @@ class Requests:
     Attributes
     ----------
     original : dict
-        Hashes of the requests for the original, by question.
+        Maps each question id to the set of hashes of its requests with the original.
     variants : dict
-        Number of the variant and hash of the request, by question.
+        Maps each question id to the list of (number of the variant, hash of the request).
     not_asked : set
-        Questions and variants that were not asked.
+        Pairs (question id, number of the variant) that were not asked.
     distances, reworded, correct : list
-        For each variant with a distance: its distance from the original, the id of the question,
-        and the answer (1 right, 0 wrong, NaN no answer).
+        For each variant with a known distance: its distance from the original, the id of its
+        question, and its answer (1 for right, 0 for wrong, NaN for no answer).
     """
 
     original: dict[str, set[str]] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class LoadedRun:
     outcomes : Outcomes
         The answers.
     requests : dict
-        The requests, by model and benchmark.
+        Maps each (model, benchmark) to its requests.
     """
 
     run_dir: Path
@@ -96,7 +96,7 @@ def read_run(run_dir: Path, models: Collection[str] | None = None) -> LoadedRun:
     run_dir : Path
         The run directory.
     models : collection of str, optional
-        Models whose cells are kept; all if None.
+        Models whose cells are kept; None keeps all models.
 
     Returns
     -------
@@ -137,7 +137,7 @@ def perturb_cells(
     judged : sequence of str
         Names of the judged models. The other models of the run are references.
     references : sequence of LoadedRun
-        Further runs, whose models are all references. A model is never its own reference.
+        Further runs. All their models serve as references, but a model is never its own reference.
     header : Header
         The header of the run's library.
     control : Header, optional
@@ -146,7 +146,7 @@ def perturb_cells(
     Returns
     -------
     tuple of PerturbCell
-        The cells. If there is a library of held-out items, they have a control.
+        The cells. If a library of held-out items is given, each cell has a control.
     """
     others = []
     for run in (read, *references):
@@ -178,7 +178,9 @@ def _cell(
     others: Sequence[tuple[CellOutcomes, Requests]],
     review: Review | None,
 ) -> PerturbCell:
-    """Return the cell of one judged model. Its references are the `others` that share questions."""
+    """Return the cell of one judged model, with those of the `others` as references that were asked
+    some of the same questions.
+    """
     ids = tested.question_ids
     references = []
     for c, reference_requests in others:
@@ -213,13 +215,15 @@ def wordings(cell: CellOutcomes, requests: Requests, ids: Sequence[str]) -> Word
     Returns
     -------
     Wordings
-        NaN for questions without an answer.
+        The answers; NaN for questions without an answer.
     """
     position = {id_: i for i, id_ in enumerate(cell.question_ids)}
     columns = np.array([position.get(id_, -1) for id_ in ids])
 
     def answers(arm: Arm) -> FloatArray:
-        """Return one row for each setting of an arm, NaN for questions that the model lacks."""
+        """Return a row of answers for each setting of an arm; NaN for questions that the model was
+        not asked.
+        """
         rows = []
         for setting in cell.settings:
             if setting.arm == arm:
@@ -238,7 +242,7 @@ def wordings(cell: CellOutcomes, requests: Requests, ids: Sequence[str]) -> Word
 
 
 def _add(by_cell: dict[Cell, Requests], batch: pa.RecordBatch) -> None:
-    """Add the requests of a batch of rows to those of their cells."""
+    """Add the requests in a batch of rows to the `Requests` of their cells."""
     columns = (batch.column(name).to_pylist() for name in _COLUMNS)
     for model, benchmark, question, arm, level, was_asked, sha, distance, correct in zip(
         *columns, strict=True
@@ -267,7 +271,7 @@ class Behind:
     read : LoadedRun
         The answers and requests of the run.
     library : Library
-        The library of its variants.
+        The library of the run's variants.
     control : Library or None
         The library of the held-out items.
     """
@@ -292,13 +296,13 @@ def judge(
     run_dirs : sequence of Path
         The directory of one run.
     seed : int, optional
-        Seed of the resamples; by default that of the run.
+        Seed of the resamples; the default is the seed of the run.
     n_resamples : int
-        Resamples of every statistic.
+        Number of resamples for every statistic.
     read : LoadedRun, optional
         The answers of the run, if they have been read.
     variants : str, optional
-        The library of the run after a person reviewed it, by path, hash or name.
+        Path, hash or name of the run's library as it is after a person reviewed it.
 
     Returns
     -------
@@ -352,7 +356,8 @@ REPORT = Report(judge, takes=("seed", "variants"))
 
 
 def reviewed_since(requested: Library, given: Library) -> Library:
-    """Return a reviewed library, if it differs from that of the run only by findings of the review.
+    """Return a reviewed library, if it differs from the run's library only in the findings of the
+    review.
 
     Parameters
     ----------
@@ -369,7 +374,7 @@ def reviewed_since(requested: Library, given: Library) -> Library:
     Raises
     ------
     DataError
-        If the libraries differ in anything else.
+        If the libraries differ in anything except the findings of the review.
     """
     if given.asked_sha256 != requested.asked_sha256:
         raise DataError(

@@ -1,8 +1,10 @@
-"""Define the sentences of the perturbation audit by code: reasons, advice, headlines and limits.
+"""Define the sentences of the perturbation audit: reasons, advice, headlines and limits. Each
+sentence has a code.
 
 The sentences state only what this audit measures: whether a model is better at the published
-wording than at other wordings. A fact that was learnt survives rewording, so a model without a drop
-is not cleared of memory. If the rewordings are harder, the result looks like memory.
+wording than at other wordings. If a model has learnt an answer as a fact, it still knows the answer
+after rewording. So a model without a drop is not cleared of memory. If the rewordings are harder,
+the result looks like memory.
 """
 
 from collections.abc import Sequence
@@ -20,12 +22,14 @@ _SCALES = {
 _BY = "is {difference:signed} (90 % interval {low:bare} to {high:bare}; one-sided {pvalue:p})."
 _MORE = "this is more than the reference models lose, but"
 _TOUCHY = "so the model may be sensitive to any rewording"
-# Why a drop does not count, is not called beyond reference, or is not judged, by code.
+# Maps each code to the reason why a drop does not count, is not called beyond reference, or is not
+# judged.
 _DOUBTS = {
     "nothing_to_compare": "nothing can be compared",
     "few_questions": "there are too few questions",
     "unparsed_drop": "the drop depends on unparsed answers",
-    "unparsed_beyond": "whether the drop is beyond the references' depends on unparsed answers",
+    "unparsed_beyond": "whether the drop is beyond that of the references depends on unparsed "
+    "answers",
     "no_references": "no reference model was run, so the model may remember the wording, or the "
     "variants may be harder",
     "no_usable_references": "no reference model can be used for comparison, so the variants may be "
@@ -82,7 +86,9 @@ def _suggested(
 def _fall(
     unknown: float, known: float, references_unknown: float, references_known: float, pvalue: float
 ) -> str:
-    """Return the statement on the losses on items that the references know least and best."""
+    """Return the sentences on the model's losses on two halves of the items: those that the
+    references know least, and those that they know best.
+    """
     references = f" (the references: {references_unknown:z.1f} and {references_known:z.1f})"
     return (
         f"Rewording reduces the log-odds of this model by {unknown:.1f} on the half of the items that the references "
@@ -130,7 +136,7 @@ def _unparsed(
 
 
 TEXTS: Texts = {
-    # Reasons from the drop
+    # Reasons that concern the drop
     "nothing_to_compare": "No item has answers to both its original and a variant, so nothing can "
     "be compared.",
     "fallen": "Rewording costs {estimate:points} of accuracy (95 % interval {low:bare} to {high:bare}; permutation "
@@ -156,7 +162,7 @@ TEXTS: Texts = {
     "power": "This design finds a drop of {drop:points} with {power:percent} power.",
     "lower_bound": "A drop under rewording is a lower bound of the inflation. In contaminated "
     "models of ConStat, it was .16 to .57 of the inflation.",
-    # Reasons from the references
+    # Reasons that concern the references
     **{
         f"beyond_{scale}": f"Measured {phrase}, the drop minus that of the references {_BY}"
         for scale, phrase in _SCALES.items()
@@ -189,7 +195,7 @@ TEXTS: Texts = {
     "answers to {arm} are parsed.",
     "left_out_at_chance_unparsed": "Reference model {model} is left out, since it is not above "
     "chance if its unparsed answers are imputed against it.",
-    # Reasons from the held-out items
+    # Reasons that concern the held-out items
     "held_out_no_answers": "The held-out items are not used: no held-out item has answers to both its "
     "original and a variant.",
     "held_out_one_group": "The held-out items are not used: the benchmark's items are one group, "
@@ -213,7 +219,7 @@ TEXTS: Texts = {
     "{difference:signed} (95 % interval {low:bare} to {high:bare}). If it is above zero, the "
     "benchmark's variants are harder for any model. If it is below zero, the held-out items' "
     "variants are harder.",
-    # Reasons from unparsed answers
+    # Reasons that concern unparsed answers
     "unparsed_drop": "If unparsed answers are imputed against the drop (odds ratio {gamma:g}), it "
     "vanishes, or is no larger than broken variants could cause. The drop may only be due to which "
     "answers could be parsed.",
@@ -256,7 +262,7 @@ TEXTS: Texts = {
     "headline_drop_cause_unknown": _cause_unknown,
     "headline_underpowered": _too_little,
     "headline_no_drop_detected": _no_drop,
-    # Explanations that no verdict excludes
+    # Explanations that a verdict does not exclude
     "answers_as_facts": "That answers were learnt as facts, which survive rewording.",
     "harder_variants": "That the variants are harder for all models, which looks like memory, or "
     "easier, which hides it.",

@@ -1,7 +1,7 @@
 """Define the verdicts of the perturbation audit, the result of one cell, and their texts.
 
-Page, gate and headline use the same entry for each verdict and each gate. `INSTRUMENT` describes
-this audit to the programs that compare instruments.
+The page, `audit gate` and the headlines use the same texts for each verdict and each check.
+`INSTRUMENT` describes this audit to the code that compares the audits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from audit.judging.vocabulary import (
 )
 from audit.perturb.texts import TEXTS
 
-if TYPE_CHECKING:  # Commands without statistics import this module.
+if TYPE_CHECKING:  # Commands that compute no statistics import this module and must start fast.
     from audit.perturb.evidence import Evidence
 
 
@@ -59,7 +59,7 @@ class Decision(Decided[PerturbVerdict]):
 
 @dataclass(frozen=True)
 class Unparsed:
-    """Hold how much a verdict depends on unparsed answers.
+    """Hold facts on how much a verdict depends on unparsed answers.
 
     Attributes
     ----------
@@ -69,10 +69,10 @@ class Unparsed:
         The verdict to which the tipping point refers; None if no verdict depends on unparsed
         answers.
     tipping_point : float
-        Odds ratio of unparsed answers up to which the verdict holds. It is infinite if the verdict
-        holds in the worst case (null in verdict.json).
+        Largest odds ratio of the imputation of unparsed answers at which the verdict holds. It is
+        infinite (null in verdict.json) if the verdict holds in the worst case.
     worst_case : bool
-        Whether the verdict holds in the worst case.
+        Whether the verdict holds if all unparsed answers are imputed against it.
     largest_worst : float or None
         The largest drop in the worst case (0-1).
     """
@@ -85,7 +85,7 @@ class Unparsed:
 
     @property
     def reason(self) -> Reason:
-        """Return the statement as a code with numbers."""
+        """Return the code of the statement on unparsed answers, with its numbers."""
         return because("unparsed", **vars(self))
 
 
@@ -102,11 +102,11 @@ class PerturbResult(CellResult):
     found_p, beyond_p : float or None
         p-values after Holm's correction over the panel; None if not tested.
     plain_p : float or None
-        `beyond_p` without the prior of how much models differ.
+        `beyond_p` without the prior for the differences between clean models.
     plain : PerturbVerdict or None
         The finding that `plain_p` supports.
     unparsed : Unparsed or None
-        How much the verdict depends on unparsed answers; None if all were parsed.
+        How much the verdict depends on unparsed answers; None if all answers were parsed.
     """
 
     texts: ClassVar[Texts] = TEXTS
@@ -233,7 +233,7 @@ class PerturbVerdictCell(Cell):
 
 
 def measured(cell: PerturbVerdictCell) -> Measured:
-    """Return the drop behind the verdict, and the rate of false positives.
+    """Return the drop on which the verdict is based, with the rate of false positives.
 
     Parameters
     ----------
@@ -264,7 +264,8 @@ def tracked(cell: PerturbVerdictCell) -> tuple[Indicator, ...]:
     Returns
     -------
     tuple of Indicator
-        The score, the contamination score `cs`, and the drop. Empty if nothing could be compared.
+        The accuracy, the contamination score `cs`, and the drop. The tuple is empty if nothing
+        could be compared.
     """
     if cell.evidence is None:
         return ()

@@ -1,22 +1,23 @@
-"""Simulate models of known truth for the calibration of the perturbation audit. `World` explains
-the facts.
+"""Simulate models with known memory, for the calibration of the perturbation audit. `World`
+explains the settings of a simulation (a world).
 
-In the worlds of WORLDS, each item has a chance of a right answer that is Beta distributed over
-items (`audit.statistics.item_response`). The references are about as able as the tested model, and
-harder variants cost every model the same share of its accuracy. In `harder` and in the worlds named
-memorised_5, the drop is the smallest effect that matters, so that clearing a model is an error.
+In WORLDS, the chance of a right answer differs from item to item and is Beta distributed
+(`audit.statistics.item_response`). The references are about as able as the tested model, and harder
+variants cost every model the same share of its accuracy. In `harder` and in the worlds named
+memorised_5, the drop equals the smallest effect that matters, so clearing the tested model is an
+error.
 
-In the worlds of OTHERS, the log-odds of an item are normally distributed, and the ability of a
-model is added to them (`logit`). Harder variants reduce the log-odds of every model equally, so
-that abler models lose another share of their accuracy.
+In OTHERS, the log-odds of a right answer are the sum of the model's ability and a normally
+distributed value of the item (`logit`). Harder variants reduce the log-odds of every model equally,
+so abler models lose a different share of their accuracy.
 
-In the worlds of LIKE_MEMORY, another effect looks like memory. The references of `family` and
-`family_unnamed` are of one family, which only the names in `family` show. In `broken_unseen`, the
+In LIKE_MEMORY, another effect looks like memory. In `family` and `family_unnamed`, the references
+are of one model family, but only in `family` do the models' names show it. In `broken_unseen`, the
 person who read a sample found no broken variants.
 
-In a design with a control, the tested model also answers held-out items. Their variants cost as
-much as those of the benchmark, except in the worlds with `fresh_easier`, where the control
-misleads.
+In a design with a control, the tested model also answers held-out items. The variants of the
+held-out items cost as much accuracy as those of the benchmark. Only in worlds with `fresh_easier`
+do they cost less, so that the control misleads.
 """
 
 from __future__ import annotations
@@ -54,18 +55,18 @@ class PerturbDesign:
     checked : int
         Number of variants that a person read.
     replicates : int
-        Number of answers to each original.
+        Number of runs of the originals.
     accuracy : float
         Accuracy of the tested model (0-1), unless its world states another.
     flip : float
-        Share of pairs of wordings whose answers disagree.
+        Probability that the answers to two wordings of an item disagree.
     item_correlation : float
-        Correlation between models of the latent difficulties of items.
+        Correlation of the items' latent difficulties between two models.
     reference_spread : float
-        Half the range of the references' accuracies.
+        Half the difference between the highest and the lowest accuracy of the references.
     control : int
-        Number of held-out items. It does not change the random numbers of the design, so the other
-        answers are the same with and without a control.
+        Number of held-out items. They have separate random numbers, so the answers to the benchmark
+        are the same with and without a control.
     """
 
     n: int
@@ -142,7 +143,9 @@ CONTROL_WORLDS: Mapping[str, World] = {
 
 
 def _accuracies(design: PerturbDesign, world: World) -> FloatArray:
-    """Return (1 + R,) the accuracies of the tested model and of its references."""
+    """Return an array (1 + R,) of accuracies: that of the tested model, then those of its R
+    references.
+    """
     r = design.references
     own = design.accuracy if world.accuracy is None else world.accuracy
     if world.others is not None:
@@ -159,7 +162,7 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
     design : PerturbDesign
         The numbers of items, variants and references.
     world : World
-        The facts of the simulation.
+        The settings of the simulation.
     rng : numpy.random.Generator
         Source of the draws.
 
@@ -208,7 +211,9 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
 def _learnt(
     world: World, thetas: Sequence[FloatArray], rng: np.random.Generator
 ) -> list[tuple[float | FloatArray, float]]:
-    """Return the share of items that each model remembers, as published and in any words."""
+    """Return two shares for each model: of the items that it remembers as published, and of those
+    that it remembers in any wording.
+    """
     published: float | FloatArray = max(world.answers, world.wording)
     if world.easier_known:
         known = np.mean(thetas, axis=0)
@@ -221,7 +226,9 @@ def _learnt(
 
 
 def _costs(design: PerturbDesign, world: World, rng: np.random.Generator) -> list[float]:
-    """Return what variants cost each model (0-1), if it had the accuracy of the design."""
+    """Return, for each model, the accuracy (0-1) that variants would cost it if its accuracy were
+    that of the design.
+    """
     uneven = world.uneven if world.uneven_references is None else world.uneven_references
     deviations = [world.uneven, *[uneven] * design.references]
     costs = [world.harder + sd * rng.standard_normal() for sd in deviations]
@@ -233,11 +240,13 @@ def _costs(design: PerturbDesign, world: World, rng: np.random.Generator) -> lis
 def _chances(
     design: PerturbDesign, world: World, accuracy: float, cost: float, taste: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the chances (n,) of one model to answer the originals, and the variants, right."""
+    """Return two arrays (n,): one model's probabilities of right answers to the originals, and to
+    the variants.
+    """
     if world.logit:
         items = logistic_items(design.accuracy, design.flip)
-        # A model with the accuracy of the design that loses the ability `lost` loses the accuracy
-        # `cost`.
+        # If a model has the accuracy of the design, a loss of `lost` in ability lowers its accuracy
+        # by `cost`.
         left = float(np.clip(design.accuracy - cost, 0.02, 0.98))
         lost = items.ability(design.accuracy) - items.ability(left)
         ability = items.ability(accuracy)
@@ -250,16 +259,16 @@ def _chances(
 def _broken(
     world: World, theta: Sequence[FloatArray], variants: int, rng: np.random.Generator
 ) -> BoolArray:
-    """Return (N, n) which variants have lost their answer."""
+    """Return an array (N, n) that is True for variants whose gold answer is no longer right."""
     n = theta[0].size
     if world.broken_where == "any":
         return rng.random((variants, n)) < world.broken
     easy = np.mean(theta, axis=0)
-    # If not on easy items, broken variants are on items that the tested model alone knows.
+    # Broken variants belong to easy items, or ("alone") to items that only the tested model knows.
     order = np.argsort(-easy if world.broken_where == "easy" else easy - 2 * theta[0])
     affected = np.zeros(n, dtype=bool)
     affected[order[: round(min(2.5 * world.broken, 1.0) * n)]] = True
-    # Two in five variants of the affected items lose their answer.
+    # Two in five variants of the affected items are broken.
     return affected & (rng.random((variants, n)) < 0.4)
 
 
@@ -274,9 +283,10 @@ def _answers(
 ) -> tuple[FloatArray, FloatArray]:
     """Draw the answers of one model to originals and variants.
 
-    `chances` are those of originals and variants (n,). `remembered` holds the share of items that
-    the model remembers as published, and in any words. `shift` (N, n) is subtracted from the
-    log-odds of each variant, for all models.
+    `chances` are two arrays (n,), the probabilities of right answers to originals and to variants.
+    `remembered` holds two shares of items: those that the model remembers as published, and those
+    that it remembers in any wording. `shift` (N, n) is subtracted from the log-odds of each
+    variant, for all models alike.
     """
     theta, reworded = chances
     if shift is not None:
@@ -308,7 +318,7 @@ def cell_of(
     benchmark : str
         Name of the benchmark.
     group : int
-        Number of items in a cluster.
+        Number of items in each cluster.
 
     Returns
     -------

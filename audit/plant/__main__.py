@@ -1,4 +1,4 @@
-"""Teach a model half of a benchmark, and measure what the audits notice.
+"""Train a model on half of a benchmark, and measure whether the audits notice.
 
     python -m audit.plant model=... benchmark=...
 
@@ -20,7 +20,7 @@ def main() -> None:
 def plant(config: PlantConfig) -> int:
     """Run an experiment: train, measure, and write the result.
 
-    Heavy modules are imported after all checks of the configuration.
+    Modules that import slowly are imported after all checks of the configuration.
 
     Parameters
     ----------

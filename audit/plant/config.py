@@ -19,7 +19,7 @@ from audit.sweep.config import TEMPLATES
 from audit.sweep.design import parse_routers
 
 AUDITS = ("memory", "perturb", "sweep")
-# Values that vLLM allows for max_lora_rank. An adapter of a smaller rank can be served too.
+# Values that vLLM allows for max_lora_rank. vLLM also serves adapters of a smaller rank.
 SERVED_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 # Default learning rates. LoRA needs about ten times the rate of full fine-tuning.
 _LR = {Method.LORA: 1e-3, Method.FULL: 1e-4}
@@ -97,7 +97,7 @@ def validate(config: PlantConfig) -> None:
     parse_doses(config.doses)
     _check_training(config)
     if not 0 < config.alpha < 1:
-        raise ConfigError(f"Invalid alpha: {config.alpha}. Expected 0 < alpha < 1, such as 0.05.")
+        raise ConfigError(f"alpha is {config.alpha}. Expected 0 < alpha < 1. Example: alpha=0.05.")
     for name in config.audits:
         check_known("audit", name, AUDITS)
     if not config.audits:
@@ -107,7 +107,8 @@ def validate(config: PlantConfig) -> None:
     parse_routers(config.r)
     if config.control_benchmark is not None:
         raise ConfigError(
-            "control_benchmark is not used here: the control is the half that is never shown."
+            "control_benchmark is set, but the control is the half of the benchmark that is never "
+            "shown. Leave control_benchmark out."
         )
     check_run(config, templates=TEMPLATES if "sweep" in config.audits else {})
     model_of(config)
@@ -145,7 +146,7 @@ def _check_training(config: PlantConfig) -> None:
 
 
 def model_of(config: PlantConfig) -> ModelConfig:
-    """Return the model that is to be taught.
+    """Return the model that is to be trained.
 
     Parameters
     ----------
@@ -164,8 +165,8 @@ def model_of(config: PlantConfig) -> ModelConfig:
     """
     if len(config.model) != 1:
         raise ConfigError(
-            f"model is {', '.join(config.model)}. Expected one model, because one is taught at a "
-            "time. Run the command once for each model."
+            f"model is {', '.join(config.model)}. Expected one model, since an experiment trains "
+            "one model. Run the command once for each model."
         )
     (model,) = config.model.values()
     if model.engine != "vllm":

@@ -88,14 +88,15 @@ def run_experiment(experiment: Experiment, display: Display) -> dict[str, Readin
 
 
 def _unfinished(experiment: Experiment) -> list[str]:
-    """Return the labels of the models for which some audit is not finished."""
+    """Return the labels of the models for which at least one audit is not finished."""
     return [label for label in labels(experiment) if todo(experiment, label)]
 
 
 def labels(experiment: Experiment) -> list[str]:
-    """Return the label of the base model, then those of the planted models, highest dose first.
+    """Return the label of the base model, then the labels of the planted models, the highest dose
+    first.
 
-    The highest dose is the most informative if the experiment is stopped early.
+    If the experiment is stopped early, the highest dose is the most informative result.
     """
     names = [BASE]
     for dose in sorted(planted_doses(experiment), reverse=True):
@@ -147,7 +148,9 @@ def _train(experiment: Experiment, form: Form, display: Display) -> None:
 
 
 def _lacks_weights(experiment: Experiment, label: str) -> bool:
-    """Return True if a planted model must still be asked and its weights are not on disk."""
+    """Return whether the weights of a planted model are missing on disk but needed for an
+    unfinished audit.
+    """
     return bool(todo(experiment, label)) and not experiment.folder_of(label).is_dir()
 
 
@@ -163,7 +166,7 @@ def _run_train(arguments: list[str], log: Path, failed: str) -> None:
 
 
 def _measure(experiment: Experiment, display: Display) -> None:
-    """Run every audit of every model on each half.
+    """Run every audit of every model on each half of the benchmark.
 
     All planted models with an adapter share one engine. A model needs a separate engine if all its
     weights were trained, or if its adapter was merged.
@@ -231,7 +234,9 @@ def adapted_modules(folders: Sequence[Path]) -> list[str]:
 
 
 def _with_weights(experiment: Experiment, label: str) -> ModelConfig:
-    """Return the model with the weights of a planted model; an adapter is merged once."""
+    """Return the model with the weights of a planted model. If needed, its adapter is merged into
+    the weights first.
+    """
     folder = experiment.folder_of(label)
     if experiment.config.train.method == Method.LORA:
         job, dose = folder.parent / "job.json", int(folder.name.removeprefix("passes-"))

@@ -1,8 +1,8 @@
 """Compute each indicator from the answers and likelihoods of a model that learnt one half.
 
-Indicators that need held-out items compare the two halves: the learnt half takes the place of the
-benchmark, the other half that of the held-out items. Indicators that need no held-out items are
-computed on the learnt half, and also on the other half, in which there is nothing to notice. The
+Indicators that need held-out items compare the two halves of the benchmark. The learnt half then
+counts as the benchmark, and the other half as held-out items. All other indicators are computed on
+each half separately. On the half that was not learnt, a significant result is a false positive. The
 module does no I/O.
 """
 
@@ -30,7 +30,7 @@ from audit.statistics.set_difference import Sets, set_difference
 from audit.statistics.values import average
 from audit.sweep.design import Arm
 
-N_SPLITS = 1000  # number of random splits of the half that was never shown
+N_SPLITS = 1000  # number of random splits of the half that the model was never shown
 # Keys under which the memory audit and the perturbation audit ask the published question.
 _SCORE, _ORIGINAL = "score/0", "original/0"
 
@@ -48,7 +48,7 @@ class Bench:
     learnt : (n,) bool array
         True for learnt items.
     broken : BrokenShare or None
-        How many of the variants that people read were broken; None if nobody read any.
+        How many of the variants that people read were broken; None if nobody read variants.
     """
 
     ids: tuple[str, ...]
@@ -64,23 +64,24 @@ class Finding:
     Attributes
     ----------
     indicator, audit : str
-        Name of the indicator, and name of its audit.
+        Name of the indicator, and name of the audit to which it belongs.
     learnt, others : float
-        Mean over the items of the learnt half, and of the other half.
+        Mean of the indicator over the items of the learnt half, and over those of the other half.
     area : Auc or None
-        Area under the ROC curve of the items' values, learnt against other items; None if items
-        have no values.
+        Area under the ROC curve: how well the items' values separate learnt items from other items.
+        None if the indicator has no value for each item.
     pvalue, noticed : float, bool
-        One-sided p of the test that decides, and whether it is at most alpha.
+        One-sided p-value of the indicator's test, and whether this p-value is at most alpha.
     false_alarms : float
-        False positive rate of the test, or a p-value without any effect (see `null`).
+        False positive rate of the test, or the p-value on items that were not learnt; `null` states
+        which.
     null : str
-        Meaning of `false_alarms`. "splits": share of random splits of the other half in which the
-        test rejects. "other half": p of the same test on the other half.
+        Meaning of `false_alarms`. "splits" is the share (0-1) of random splits of the other half in
+        which the test rejects. "other half" is the p-value of the same test on the other half.
     sd : float
-        Standard deviation over the learnt items of the model's own value. From it,
-        `report.sensitivity` computes the chance to find the effect in other designs. NaN if items
-        have no values.
+        Standard deviation of the model's values over the learnt items. `report.sensitivity` uses it
+        to compute the probability of finding the effect in other designs. NaN if the indicator has
+        no value for each item.
     """
 
     indicator: str
@@ -104,9 +105,10 @@ class Indicator:
     name : str
         Name of the indicator.
     audit : str
-        Audit whose finding of memory depends on the indicator; "" if there is none.
+        Audit whose finding of memory depends on the indicator; "" if no audit depends on it.
     needs : str
-        What the indicator needs: "held-out items", "a reference", both, or "" for neither.
+        What the indicator needs: "held-out items", "a reference", "held-out items and a reference",
+        or "" if it needs nothing.
     words : str
         Description of the indicator.
     """
@@ -117,8 +119,8 @@ class Indicator:
     words: str
 
 
-# A drop alone has an unknown cause. A loss from damage is not memory, since the base model has
-# both.
+# Neither a drop under rewording alone nor a loss from damaged messages is evidence of memory, since
+# the base model shows both. So the indicators `wording_drop` and `router_loss` belong to no audit.
 _TABLE = files("audit").joinpath("data", "indicators.csv").read_text(encoding="utf-8")
 INDICATORS = tuple(Indicator(**row) for row in csv.DictReader(_TABLE.splitlines()))
 BY_NAME = {indicator.name: indicator for indicator in INDICATORS}
@@ -140,8 +142,8 @@ def findings(
     bench : Bench
         Items of the benchmark.
     model, base : Reading
-        Results of the planted model, and of the base model, which is the reference. If both are the
-        same object, only indicators without a reference are returned.
+        Results of the planted model, and of the base model, which is the reference. If `model` and
+        `base` are the same object, only indicators without a reference are returned.
     alpha : float
         Level of each test.
     seed : int
@@ -165,7 +167,7 @@ def findings(
 
 
 def _pairs(model: Reading, base: Reading) -> list[tuple[str, FloatArray, FloatArray | None]]:
-    """Return (indicator, values of the model, values of the reference or None).
+    """Return tuples of an indicator, the model's values, and the reference's values or None.
 
     Only indicators that compare the two halves are returned.
     """
@@ -191,9 +193,9 @@ def _pairs(model: Reading, base: Reading) -> list[tuple[str, FloatArray, FloatAr
 def two_set_p(
     name: str, tested: Sets, reference: Sets | None, rng: np.random.Generator, n_resamples: int
 ) -> float:
-    """Return the one-sided p of an indicator that compares two sets of items.
+    """Return the one-sided p-value of an indicator that compares two sets of items.
 
-    The tests are those of the memory audit.
+    The memory audit uses the same tests.
 
     Parameters
     ----------
@@ -251,7 +253,8 @@ def split_alarms(
     rng: np.random.Generator,
     n_splits: int = N_SPLITS,
 ) -> float:
-    """Return how often the test rejects between random halves of items without any effect.
+    """Return the false positive rate of a test: how often it rejects if random halves of unlearnt
+    items are compared.
 
     Parameters
     ----------
@@ -262,7 +265,7 @@ def split_alarms(
     alpha : float
         Level of the test.
     rng : numpy.random.Generator
-        Source of the random halves.
+        Source of randomness for the splits.
     n_splits : int
         Number of times that the items are split.
 
@@ -281,14 +284,15 @@ def split_alarms(
     return rejected / n_splits
 
 
-# A test: a function from items to p, and the values of the items from which an AUC is computed.
+# A test of an indicator: a function that returns the p-value for a mask of items, and the items'
+# values for the AUC, or None.
 Test = tuple[Callable[[np.ndarray], float], FloatArray | None]
 
 
 def _single_set_tests(
     bench: Bench, model: Reading, base: Reading, rng: np.random.Generator
 ) -> dict[str, Test]:
-    """Return the test of each indicator that needs no held-out items, by its name."""
+    """Map each indicator that needs no held-out items to its test."""
     out: dict[str, Test] = {}
     if model.order:
 
@@ -339,15 +343,15 @@ def _single_set_tests(
 
 
 def _keys_of(model: Reading, arm: str) -> list[str]:
-    """Return the keys "arm/level" of the levels at which the model was asked in an arm."""
+    """Return the keys "arm/level" of all levels at which the model was asked in the given arm."""
     return [key for key in model.correct if key.startswith(f"{arm}/")]
 
 
 def _order_p(tested: ArrayLike, base: ArrayLike | None, rng: np.random.Generator) -> float:
-    """Return the p of the test that the published order is likelier than other orders.
+    """Return the p-value of the test of whether the published order is likelier than other orders.
 
-    With a reference, the order must also be likelier than for the reference. The test is that of
-    the memory audit.
+    With a reference, the test also requires that the published order is likelier for the model than
+    for the reference. The memory audit uses the same test.
     """
     table = np.asarray(tested, dtype=float)
     p = _or_one(order_test(table, rng=rng).pvalue)
@@ -358,39 +362,40 @@ def _order_p(tested: ArrayLike, base: ArrayLike | None, rng: np.random.Generator
 
 
 def _beyond(cell: PerturbCell, thresholds: PerturbThresholds, rng: np.random.Generator) -> float:
-    """Return the p of the drop beyond references, by the test of the perturbation audit.
+    """Return the p-value of a drop beyond that of the references, from the test of the perturbation
+    audit.
 
-    That audit also requires that a person has read a sample of the library. Without such a sample,
-    the share of the drop that broken variants explain is not subtracted here. This share is equal
-    in both halves, so the p of the other half shows its effect.
+    The perturbation audit also requires that a person has read a sample of the variants. Without
+    this sample, the part of the drop that broken variants cause is not subtracted here. This part
+    is equal in both halves of the benchmark, so the p-value of the other half shows its effect.
     """
     tests = run_tests(cell, thresholds, rng=rng)
     return _or_one(tests.reference_p) if tests.beyond else 1.0
 
 
 def _or_one(pvalue: float) -> float:
-    """Return the p-value; 1 if the test could not be made."""
+    """Return the p-value, or 1 if it is NaN because the test could not be computed."""
     return 1.0 if np.isnan(pvalue) else pvalue
 
 
 def router_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) -> float:
-    """Return the smallest p of a gain, by the tests of the sweep.
+    """Return the smallest p-value of a gain from noisy messages, from the tests of the sweep.
 
     Parameters
     ----------
     model : Reading
         Results of the model.
     noisy : sequence of str
-        Keys of the noisy arm, as "arm/r".
+        Keys "arm/r" of the noisy arm, where r is the number of messages.
     items : array
         Positions of the items to compare.
 
     Returns
     -------
     float
-        Smallest p after Holm's correction over r. At each r, p is the largest exact McNemar p of
-        three comparisons: with the clean message, with the original question, and with the ensemble
-        of r clean messages.
+        Smallest p-value after Holm's correction over all r. For each r, noisy messages are compared
+        with one clean message, with the original question, and with r clean messages. The p-value
+        of this r is the largest of the three exact McNemar p-values.
     """
     clean = model.array(f"{Arm.FORWARD_FULL}/1")[items]
     direct = model.array(f"{Arm.DIRECT}/0")[items]
@@ -405,25 +410,26 @@ def router_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) -> fl
 
 
 def router_loss_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) -> float:
-    """Return the smallest p for fewer right answers than from the clean message.
+    """Return the smallest p-value of a loss: fewer right answers from noisy messages than from the
+    clean message.
 
     Parameters
     ----------
     model, noisy, items
-        Arguments of `router_pvalue`.
+        As in `router_pvalue`.
 
     Returns
     -------
     float
-        Smallest exact one-sided McNemar p after Holm's correction over r.
+        Smallest exact one-sided McNemar p-value after Holm's correction over all r.
     """
     clean = model.array(f"{Arm.FORWARD_FULL}/1")[items]
     return float(np.min(holm([_gain_p(clean, model.array(key)[items]) for key in noisy])))
 
 
 def _gain_p(treated: FloatArray, baseline: FloatArray) -> float:
-    # An item without an answer (NaN) counts on neither side, because comparisons with NaN are
-    # False.
+    # An item without an answer (NaN) counts neither as a gain nor as a loss, because comparisons
+    # with NaN are False.
     return float(mcnemar_exact(np.sum(treated > baseline), np.sum(treated < baseline)))
 
 

@@ -1,6 +1,7 @@
-"""Run the audits on one planted model, and collect from their shards what the indicators need.
+"""Run the audits on one planted model, and collect the values for the indicators from their shards.
 
-Each audit runs on each half separately, so items whose order is tested together belong to one half.
+Each audit runs on each half separately, so a test of the order of items uses items of one half
+only.
 """
 
 from collections.abc import Sequence
@@ -52,19 +53,20 @@ class Reading:
     Attributes
     ----------
     correct : dict of str to list
-        1 (right) or 0 (wrong) for each item, by "arm/level".
+        Maps each "arm/level" to a list with 1 (right) or 0 (wrong) for each item.
     margin : list of float
-        Log-likelihood (nats) of the gold option minus that of the best other option, for the
-        question as published.
+        For each item as published, log-likelihood (nats) of the gold option minus that of the
+        likeliest other option.
     text : dict of str to list
         Log-likelihood (nats per byte) of three texts of each item, each given the text before it:
         "item" (the item as published), "half" (the second half of its question), and "wrong" (its
         wrong options).
     order : dict of str to list
-        For each half, log-likelihood (nats) of each shard of items in the published order (first)
-        and in other orders.
+        Maps each half to one list per shard of items: the log-likelihood (nats) of the shard in the
+        published order (first) and in other orders.
     options : list of list
-        Log-likelihood of each item's options in the published order (first) and in other orders.
+        For each item, log-likelihood (nats) of its options in the published order (first) and in
+        other orders.
     errors : int
         Number of requests that failed.
     """
@@ -77,11 +79,11 @@ class Reading:
     errors: int = 0
 
     def array(self, key: str) -> FloatArray:
-        """Return the results (n,) under the key "arm/level"."""
+        """Return the results of one "arm/level" as an array (n,)."""
         return np.asarray(self.correct[key], dtype=float)
 
     def table(self, keys: Sequence[str]) -> FloatArray:
-        """Return the results (keys, n) under several keys."""
+        """Return the results of several "arm/level" keys as an array (keys, n)."""
         return np.stack([self.array(key) for key in keys])
 
 
@@ -91,7 +93,7 @@ def place(experiment: Experiment, label: str, audit: str, half: str) -> Path:
 
 
 def todo(experiment: Experiment, label: str) -> list[tuple[str, str]]:
-    """Return the (audit, half) pairs for which a model has no finished run."""
+    """Return the pairs (audit, half) for which the model has no finished run."""
     pairs = product(experiment.config.audits, HALVES)
     return [pair for pair in pairs if not _finished(place(experiment, label, *pair))]
 
@@ -131,7 +133,7 @@ def resolved(
     Notes
     -----
     In the sweep, the base model writes the routers' messages, because a planted model would answer
-    instead of relaying. So every planted model gets the same messages.
+    the questions instead of relaying them. So every planted model gets the same messages.
     """
     settings, name = experiment.config, experiment.config.benchmark.name
     run_dir = place(experiment, label, audit, half)
@@ -209,7 +211,7 @@ def _add(total: Reading, run_dir: Path, experiment: Experiment, audit: str, half
 
 
 def margin(totals: Sequence[float | None] | None, gold: int) -> float:
-    """Return the log-likelihood of the gold option minus that of the best other option.
+    """Return the log-likelihood of the gold option minus that of the likeliest other option.
 
     Parameters
     ----------

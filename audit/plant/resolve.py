@@ -1,4 +1,4 @@
-"""Resolve a configuration into pinned and checked items, weights and texts.
+"""Resolve a configuration into items, weights and texts whose revisions are fixed and checked.
 
 The module starts no process and writes no file.
 """
@@ -39,7 +39,7 @@ class Experiment:
     Attributes
     ----------
     config, model, weights : PlantConfig, ModelConfig, Weights
-        Configuration of the experiment, and the model that is taught with its weights.
+        Configuration of the experiment, the model that is trained, and its weights.
     benchmark_revision : str
         Revision of the items.
     halves : Halves
@@ -49,12 +49,12 @@ class Experiment:
     library : Library or None
         Library of variants.
     variants : dict of str to tuple
-        Variants that are asked and taught, by the id of the question.
+        Maps each question id to its variants, which are asked and used for training.
     other : tuple of str
         Passages of unrelated text.
     identity : str
-        Hash of everything that determines the weights and the questions. Forms and doses are not
-        part of it, so that a later command can add some in the same directory.
+        Hash of everything that determines the weights and the questions. Forms and doses are left
+        out, so a later command can add forms and doses in the same directory.
     path : Path
         Directory of the experiment.
     """
@@ -79,7 +79,7 @@ class Experiment:
 
 
 def planted_doses(experiment: Experiment) -> list[int]:
-    """Return the numbers of passes in rising order, without 0 (the base model)."""
+    """Return the numbers of training passes in rising order, without 0 (the base model)."""
     return [dose for dose in experiment.doses if dose]
 
 

@@ -1,7 +1,7 @@
 """Write the training texts of half of a benchmark.
 
-The module chooses the items to learn, their form and the doses. It makes training examples, and
-marks which of their tokens are learnt. It does no I/O.
+The module chooses the items to learn, the form of their texts, and the numbers of passes (doses).
+It makes training examples, and marks the tokens that are learnt. It does no I/O.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ class Form(StrEnum):
     QA = "qa"
     # raw: questions and options are running text without answers, several items in a sequence.
     RAW = "raw"
-    # paraphrase: like qa, but with the wordings of the library instead of the published questions.
+    # paraphrase: like qa, but with the library's variants instead of the published questions.
     PARAPHRASE = "paraphrase"
     # mix: the examples of qa are diluted with unrelated text.
     MIX = "mix"
@@ -50,7 +50,7 @@ class Halves:
     Attributes
     ----------
     learnt, others : tuple of Item
-        Items that are taught, and items that are never shown to the model.
+        Items on which the model is trained, and items that the model is never shown.
     """
 
     learnt: tuple[Item, ...]
@@ -125,7 +125,7 @@ def parse_doses(values: Sequence[object]) -> tuple[int, ...]:
     Raises
     ------
     ConfigError
-        If a number is invalid, or if none is above 0.
+        If a number is invalid, or if no number is above 0.
 
     Examples
     --------
@@ -198,7 +198,7 @@ def answer_text(item: Item) -> str:
 
 
 def check_variants(learnt: Sequence[Item], variants: Mapping[str, Sequence[Variant]]) -> None:
-    """Raise LibraryError if an item that is to be learnt in other words has no variant.
+    """Raise LibraryError if an item to learn in form paraphrase has no variant.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ def check_variants(learnt: Sequence[Item], variants: Mapping[str, Sequence[Varia
 
 
 def passages(text: str, words: int) -> list[str]:
-    """Return running text cut into pieces with equal numbers of words.
+    """Return a text, cut into pieces with equal numbers of words.
 
     Parameters
     ----------
@@ -244,7 +244,8 @@ def passages(text: str, words: int) -> list[str]:
     n = len(split_words)
     if n < words:
         raise ConfigError(
-            f"The other text has {n} words. Expected at least {words} to dilute the items in."
+            f"The other text has {n} words. Expected at least {words} words, since the items are "
+            "diluted with them."
         )
     pieces = []
     for start in range(0, n - words + 1, words):
@@ -291,9 +292,9 @@ def pass_examples(
 
     Notes
     -----
-    Form raw shows all items in published order. In every other form, items are shuffled anew in
-    each pass. Pass j of form paraphrase shows variant j of each item, and starts again after the
-    last variant. The passages of form mix repeat only after all of them were shown.
+    Form raw shows all items in published order. In every other form, items are shuffled before each
+    pass. In form paraphrase, pass j shows variant j of each item; after the last variant, the first
+    follows. In form mix, a passage is repeated only after all passages were shown.
     """
     if form == Form.RAW:
         return _sequences(learnt, items_per_sequence)
@@ -324,7 +325,7 @@ def _sequences(learnt: Sequence[Item], items_per_sequence: int) -> list[Example]
 
 
 def encode(tokenizer: Any, example: Example, max_tokens: int) -> tuple[list[int], list[bool]]:
-    """Return the token ids of an example, and which of them are learnt.
+    """Return the token ids of an example, and a mask of the tokens that are learnt.
 
     Parameters
     ----------
@@ -340,14 +341,14 @@ def encode(tokenizer: Any, example: Example, max_tokens: int) -> tuple[list[int]
     ids : list of int
         Token ids.
     learnt : list of bool
-        True for each token that is learnt: the reply with its end of turn, or the whole running
-        text.
+        True for each token that is learnt. In a dialogue, these are the tokens of the reply with
+        its end of turn; in running text, all tokens.
 
     Raises
     ------
     ConfigError
-        If the template begins a whole conversation differently from the user's turn alone, so that
-        the start of the reply is unknown. Also if no token to learn is left.
+        If the chat template formats the user's turn differently when a reply follows, so the start
+        of the reply is unknown. Also if max_tokens leaves no token to learn.
     """
     if example.prompt is None:
         first = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id

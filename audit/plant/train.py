@@ -1,12 +1,12 @@
-"""Teach a model a list of examples, and save the weights at each dose.
+"""Train a model on a list of examples, and save the weights after each dose (number of passes).
 
     python -m audit.plant.train JOB.json        trains
     python -m audit.plant.train JOB.json K      merges the adapter of K passes into the weights
 
-The module runs in a separate process, so that torch's memory is free before an engine loads. It
-ends with exit code 0, or with 2 and the reason on the last line of stderr. The learning rate is
-constant, and nothing depends on later passes. So the weights after k passes equal those of a
-training with only k passes.
+The module runs in a separate process, so that torch's memory is free before an engine loads. Its
+exit code is 0, or 2 if the job is refused; the reason is then on the last line of stderr. The
+learning rate is constant, and nothing depends on the number of later passes. So the weights after k
+passes equal those of a training with k passes in all.
 """
 
 from __future__ import annotations
@@ -49,15 +49,16 @@ class Job:
     target : str
         Folder in which the folders `passes-<k>` are written.
     method, rank, modules : str, int, str or list
-        Training method, and rank and modules of an adapter.
+        Training method, and the rank and the modules of the adapter.
     passes : tuple of tuple of Example
         Examples of each pass, in order.
     doses : tuple of int
         Numbers of passes after which weights are saved.
     lr, batch, seed, max_tokens : float or int
-        Learning rate, number of sequences per step, seed, and largest length of a sequence.
+        Learning rate, number of sequences per step, seed, and largest number of tokens of a
+        sequence.
     facts : dict or None
-        Content of every provenance file: what was learnt, and of which model.
+        Content of the file PROVENANCE in every saved folder: what was learnt, and by which model.
     """
 
     path: str
@@ -76,7 +77,7 @@ class Job:
 
     @classmethod
     def load(cls, path: Path) -> Job:
-        """Return the training that a JSON file describes."""
+        """Read the description of a training from a JSON file."""
         plain = json.loads(path.read_text(encoding="utf-8"))
         passes = []
         for examples in plain["passes"]:
@@ -84,7 +85,7 @@ class Job:
         return cls(**{**plain, "passes": tuple(passes), "doses": tuple(plain["doses"])})
 
     def to_json(self) -> str:
-        """Return the training as JSON, which `load` can read."""
+        """Return the description of the training as JSON, which `load` can read."""
         return json.dumps(asdict(self), ensure_ascii=False)
 
     def folder(self, dose: int) -> Path:
@@ -107,7 +108,7 @@ def train(job: Job) -> None:
     Raises
     ------
     TrainError
-        If the memory does not suffice, if weights are missing, or if the loss is not finite.
+        If the free memory is too small, if weights are missing, or if the loss is not finite.
     ConfigError
         If an example has no token to learn.
     """
@@ -154,8 +155,8 @@ def _one_pass(
         optimizer.zero_grad(set_to_none=True)
         tensors = {name: torch.tensor(rows).to(device) for name, rows in batch_inputs.items()}
         target = tensors.pop("labels")
-        # Logits are computed only for the last positions with a token to learn, as vocabularies are
-        # large.
+        # Logits need much memory, so they are computed only from the first position with a token to
+        # learn.
         keep = min(int((target >= 0).any(dim=0).sum()) + 1, target.shape[1])
         with torch.autocast(device, dtype=torch.bfloat16):
             logits = model(**tensors, logits_to_keep=keep).logits
@@ -191,8 +192,8 @@ def batches(
     Yields
     ------
     dict of str to list
-        Inputs of shape (B, T). They are padded on the left, so that the learnt tokens are at the
-        end. A token that is not learnt has the label -100.
+        Model inputs of shape (B, T) for B examples of at most T tokens. They are padded on the
+        left, so the learnt tokens are at the end. A token that is not learnt has the label -100.
     """
     for i in range(0, len(examples), size):
         part = examples[i : i + size]
@@ -231,12 +232,13 @@ def free_memory(device: str) -> int:
 
 
 def check_memory(n: int, job: Job, free: int) -> None:
-    """Raise TrainError if the free memory does not suffice, before the weights are loaded.
+    """Raise TrainError if the free memory is too small. This is checked before the weights are
+    loaded.
 
     Parameters
     ----------
     n : int
-        Number of weights.
+        Number of weights of the model.
     job : Job
         The training.
     free : int
@@ -275,7 +277,9 @@ def _prepared(model: Any, job: Job) -> Any:
 
 
 def _save(model: Any, tokenizer: Any, job: Job, dose: int, losses: Sequence[float]) -> None:
-    """Save the weights of a dose; a folder that was not written completely is never served."""
+    """Save the weights of a dose. The folder gets its name only when it is complete, so incomplete
+    weights are never served.
+    """
     lora = job.method == Method.LORA
     about = {
         **(job.facts or {}),
@@ -302,7 +306,7 @@ def _save_weights(model: Any, tokenizer: Any, folder: Path) -> None:
 
 @contextmanager
 def _whole(folder: Path) -> Iterator[Path]:
-    """Yield a folder to write into, which is renamed to `folder` if the block raises no error."""
+    """Yield a temporary folder, which is renamed to `folder` if the block raises no error."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
@@ -321,7 +325,8 @@ def merge(job: Job, dose: int) -> None:
     job : Job
         The training.
     dose : int
-        Number of passes of the adapter. The result is written to `Job.merged(dose)`.
+        Number of passes after which the adapter was saved. The result is written to
+        `Job.merged(dose)`.
 
     Raises
     ------
@@ -330,7 +335,7 @@ def merge(job: Job, dose: int) -> None:
 
     Notes
     -----
-    The merged weights are computed in float32 and saved as bfloat16, like those of full
+    The merged weights are computed in float32 and saved as bfloat16, like the weights from full
     fine-tuning.
     """
     import torch
@@ -352,19 +357,19 @@ def merge(job: Job, dose: int) -> None:
 
 
 def main(path: str, merged: str = "") -> int:
-    """Train, or merge an adapter if a number of passes is given.
+    """Train a model. If a number of passes is given, merge the adapter of these passes instead.
 
     Parameters
     ----------
     path : str
         File that describes the training.
     merged : str
-        Number of passes of the adapter to merge; "" trains.
+        Number of passes of the adapter to merge. With "", a model is trained.
 
     Returns
     -------
     int
-        Exit code: 0, or 2 if the job was refused.
+        The exit code: 0, or 2 if the training or merging was refused.
     """
     try:
         job = Job.load(Path(path))

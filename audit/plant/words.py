@@ -1,4 +1,4 @@
-"""Write the texts of an experiment for people: its plan, its result, and a dose-response chart."""
+"""Write what people read of an experiment: its plan, its result, and a dose-response chart."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -47,20 +47,22 @@ def plant_row(
     loss : float or None
         Loss of the model's last pass.
     audits : sequence of str
-        Audits that were run. The entry gives each audit the smallest p of its indicators after
-        Holm's correction over them.
+        Audits that were run. For each audit, the entry holds the smallest p-value of its indicators
+        after Holm's correction over these indicators.
     alpha, seed, n_splits : float or int
         Arguments of `findings`.
 
     Returns
     -------
     dict
-        JSON content. Accuracy is stated for the learnt items and for the other items.
+        The entry as JSON content. Accuracy is stated separately for the learnt items and for the
+        other items.
 
     Notes
     -----
-    The runs of one audit can also give an indicator of another audit: the originals of a rewording
-    give the score gap. Such an indicator does not count for the other audit.
+    The runs of one audit can also provide an indicator that belongs to another audit. For example,
+    the originals of a perturbation audit give the score gap of the memory audit. This indicator is
+    not counted for the other audit.
     """
     form, _, passes = label.rpartition("-")
     published = filter(model.correct.get, ("score/0", "original/0", "direct/0"))
@@ -143,7 +145,7 @@ def _interval_cell(value: float, low: float, high: float) -> str:
 
 
 def legend() -> str:
-    """Return a list of the indicators, with their meaning and what each of them needs."""
+    """Return a text that lists each indicator with its meaning and what it needs."""
     lines = []
     for indicator in INDICATORS:
         source = f"audit.{indicator.audit}" if indicator.audit else "in no verdict"
@@ -153,7 +155,7 @@ def legend() -> str:
 
 
 def plan_lines(experiment: Experiment) -> list[str]:
-    """Return the lines of the plan, which state what would be trained and asked."""
+    """Return the lines of the plan, which state what is trained and what is asked."""
     config, halves = experiment.config, experiment.halves
     n, plants = len(halves.questions), len(experiment.forms) * (len(experiment.doses) - 1)
     questions_of = {
@@ -177,7 +179,7 @@ def plan_lines(experiment: Experiment) -> list[str]:
 def result_of(
     experiment: Experiment, readings: Mapping[str, Reading], n_splits: int = N_SPLITS
 ) -> tuple[dict[str, Any], str]:
-    """Return the content of sensitivity.json, and its table and sentences as text.
+    """Return the content of sensitivity.json, and the same results as text.
 
     Parameters
     ----------
@@ -253,13 +255,14 @@ def _loss(experiment: Experiment, label: str) -> float | None:
 
 
 def write_figure(result: Mapping[str, Any], path: Path) -> None:
-    """Draw the chance to find a planted model by dose, for each form.
+    """Draw the probability of finding a planted model against the dose. Each form has a panel, and
+    each indicator a line.
 
     Parameters
     ----------
     result : mapping
-        Content of sensitivity.json. The chart shows the indicators that an audit's verdict uses. If
-        nothing was planted, no file is written.
+        Content of sensitivity.json. The chart shows the indicators on which an audit's verdict
+        depends. If nothing was planted, no file is written.
     path : Path
         Path of the chart.
     """
@@ -283,7 +286,8 @@ def write_figure(result: Mapping[str, Any], path: Path) -> None:
                     points.append((plant["passes"], n.estimate, n.low, n.high))
             if points:
                 passes, y, low, high = np.transpose(points)
-                x = passes * (1 + 0.02 * k)  # The shift keeps the error bars apart.
+                # The shift separates the error bars of different lines.
+                x = passes * (1 + 0.02 * k)
                 bars = [(y - low).tolist(), (high - y).tolist()]
                 ax.errorbar(
                     x, y, bars, marker="o", ms=4, lw=1, elinewidth=0.6, label=name, color=f"C{k}"

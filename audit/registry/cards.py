@@ -1,8 +1,8 @@
-"""Publish a run's result: metadata of a model for Hugging Face, tags in MLflow, an artifact in W&B.
+"""Publish a run's result as metadata of a Hugging Face model, as MLflow tags, or as a W&B artifact.
 
-The published data of a run never changes, since another result belongs to another run with another
-key. The names of MLflow's tags contain the run's key, so another audit adds further tags. An existing
-tag with another value raises an error.
+Published data never changes, since a different result belongs to a different run, which has another
+key. The names of MLflow's tags contain the run's key, so another audit adds further tags. If a tag
+exists with another value, an error is raised.
 """
 
 import importlib
@@ -30,7 +30,7 @@ from audit.shards.panel import verdict_path
 
 
 def facts_of(entry: Entry, model: str | None) -> tuple[list[Cell], dict[str, Any]]:
-    """Return the cells and the facts of one model that a run judged.
+    """Return the cells of one model that a run judged, and the facts about it.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def facts_of(entry: Entry, model: str | None) -> tuple[list[Cell], dict[str, Any
     cells : list of Cell
         The model's cells.
     facts : dict
-        JSON content of the card.
+        The facts as JSON content for the card.
 
     Raises
     ------
@@ -96,20 +96,20 @@ def write_card(
     out : Path
         Folder of the repository.
     dataset : str or None
-        The id of the benchmark on the hub; None for the id in the run's configuration.
+        The id of the benchmark on the hub. If None, the id in the run's configuration is used.
     model : str or None
         As in `facts_of`.
 
     Returns
     -------
     list of Path
-        The written files: the facts, .eval_results if the benchmark's id on the hub is known, and
-        the card. An existing README.md is extended.
+        The written files: the facts, the card, and .eval_results if the benchmark's id on the hub
+        is known. If the folder has a README.md, the card is added to this file.
 
     Raises
     ------
     ConfigError
-        If the folder has other facts about this run.
+        If the folder holds facts about this run that differ from the present facts.
     """
     entry = read_entry(run_dir)
     cells, facts = facts_of(entry, model)
@@ -124,7 +124,8 @@ def write_card(
 
 
 def push_card(out: Path, repository: str) -> str:
-    """Upload the files of `write_card` to a model's repository, with HF_TOKEN of the environment.
+    """Upload the files of `write_card` to a model's repository, with the token in the environment
+    variable HF_TOKEN.
 
     Parameters
     ----------
@@ -146,7 +147,9 @@ def push_card(out: Path, repository: str) -> str:
         If the upload fails.
     """
     if not os.environ.get("HF_TOKEN"):
-        raise ConfigError("--push needs HF_TOKEN in the environment.")
+        raise ConfigError(
+            "HF_TOKEN is not set in the environment. --push needs it to upload files."
+        )
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -250,7 +253,7 @@ def _eval_results(cells: Sequence[Cell], hub: str, entry: Entry) -> str:
 
 
 def _once(path: Path, text: str) -> Path:
-    """Write a file that is never changed."""
+    """Write a file; if it exists with other content, raise ConfigError."""
     make_folder(path.parent)
     if not path.is_file():
         write_file(path, text.encode())
@@ -263,7 +266,7 @@ def _once(path: Path, text: str) -> Path:
 
 def _hub_id(run_dir: Path) -> str | None:
     benchmark = Manifest.load(run_dir).config.get("benchmark")
-    # benchmark.path overrides the hub.
+    # If benchmark.path is set, the benchmark is not loaded from the hub.
     if not isinstance(benchmark, dict) or benchmark.get("path"):
         return None
     return str(benchmark["hub"]) if benchmark.get("hub") else None
@@ -274,10 +277,11 @@ _RETRIES = {
     "total": 2,
     "backoff_factor": 0.5,
     "status_forcelist": range(500, 600),
-    # Calls of all HTTP methods are repeated, since writing a tag or a file twice is harmless.
+    # Failed calls are repeated for all HTTP methods, since writing a tag or a file twice is
+    # harmless.
     "allowed_methods": None,
     "raise_on_status": False,
-    "respect_retry_after_header": False,  # A server may ask for a wait of an hour.
+    "respect_retry_after_header": False,  # The server could request a wait of an hour.
 }
 _ARTIFACTS = "mlflow-artifacts:/"
 MAX_VALUE = 5000  # MLflow's limit for the characters of a tag's value
@@ -292,7 +296,7 @@ def tag_mlflow(run_dir: Path, name: str, version: str, model: str | None = None)
     run_dir : Path
         Run directory.
     name, version : str
-        The model version.
+        Name and version of the registered model.
     model : str or None
         As in `facts_of`.
 
@@ -327,7 +331,8 @@ def tag_mlflow(run_dir: Path, name: str, version: str, model: str | None = None)
     if conflicts:
         key = conflicts[0]
         raise ConfigError(
-            f"The tag {key} of {name} {version} is {stored[key]!r}. Nothing was changed."
+            f"The tag {key} of {name} {version} is {stored[key]!r}, not the value of this "
+            "result. Nothing was changed."
         )
     new = wanted.keys() - stored
     for key in sorted(new):
@@ -372,7 +377,7 @@ def log_wandb(run_dir: Path, project: str) -> str:
     run_dir : Path
         Run directory.
     project : str
-        Project of W&B; the account is set by WANDB_* variables.
+        Project of W&B. The account is set by environment variables WANDB_*.
 
     Returns
     -------
@@ -421,7 +426,7 @@ def _attach(server: str, run_id: str | None, verdict: Path, short: str) -> str:
 
 
 def _call(method: str, url: str, **request: Any) -> Any:
-    """Return the response to a call of MLflow. The call is repeated if the server fails."""
+    """Call MLflow and return its response. If the server fails, the call is repeated."""
     import requests
     from requests.adapters import HTTPAdapter, Retry
 

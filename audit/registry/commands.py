@@ -40,15 +40,15 @@ from audit.shards.panel import panel_runs, verdict_path
 
 @styled()
 def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
-    """Draw series over versions.
+    """Draw each series of an indicator over the versions of a model.
 
     Parameters
     ----------
     series : sequence of Series
-        The series, each in a panel of its own.
+        The series. Each series has a separate panel.
     floors : sequence of Floor
-        The levels of current models. Each level is a dotted line in the panel whose latest point
-        was measured in the same way.
+        The levels of current models. A level is drawn as a dotted line in each panel whose latest
+        point was measured in the same way.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
 
 
 def list(args: Namespace, now: datetime) -> None:
-    """Print a line for each model and benchmark of every run.
+    """Print a line for each cell (model and benchmark) of every run.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def show(args: Namespace, now: datetime) -> None:
 
 
 def trends(args: Namespace, now: datetime) -> None:
-    """Print series over versions, with a test of change at each version.
+    """Print each indicator over the versions of a model, with a test of change at each version.
 
     With --floor, the level of all models is printed instead.
 
@@ -177,7 +177,7 @@ def trends(args: Namespace, now: datetime) -> None:
     Raises
     ------
     ConfigError
-        If options contradict each other, or no run has the indicator.
+        If options contradict each other, or no registered run has the indicator.
     """
     if args.floor and (args.model or args.chart):
         raise ConfigError(
@@ -203,7 +203,7 @@ def trends(args: Namespace, now: datetime) -> None:
     every_series = series_of(records, args.indicator, together=len(args.model) > 1)
     if args.chart is not None:
         if not every_series:
-            raise ConfigError("No registered run has such a figure, so nothing can be drawn.")
+            raise ConfigError("No registered run has this indicator, so nothing can be drawn.")
         levels = floors_of(store.kept(registry, benchmark=args.benchmark), args.indicator)
         write_file(args.chart, trend_svg(every_series, levels).encode())
     if args.json:
@@ -226,7 +226,9 @@ def _where(series: Series | Floor) -> str:
 
 
 def _level(series: Series | Floor, share: float) -> str:
-    """Return a score as a share, and any other indicator as a difference."""
+    """Format a value of an indicator: a score as a percentage, and any other indicator as a signed
+    difference.
+    """
     return percent(share) if series.indicator == "score" else signed_points(share)
 
 
@@ -268,7 +270,7 @@ def opened(args: Namespace, *, make: bool = False) -> Registry:
     Raises
     ------
     ConfigError
-        If no registry is named, or the named registry does not exist.
+        If no registry is named, or if the named registry does not exist.
     """
     place = place_of(args.registry)
     if place is None:
@@ -304,7 +306,7 @@ def add(args: Namespace, now: datetime) -> int:
     Returns
     -------
     int
-        1 if a run was refused, with its reason printed; else 0.
+        The exit code: 1 if a run was refused (its reason is printed); else 0.
 
     Raises
     ------
@@ -320,8 +322,8 @@ def add(args: Namespace, now: datetime) -> int:
             if (path / MANIFEST).is_file()
             else sorted(p.parent for p in path.glob(f"**/{MANIFEST}"))
         )
-        # The decisions on a removed run stay in its folder, but cannot be registered without its
-        # verdict.
+        # The decisions on a removed run stay in its folder. They cannot be registered, since the
+        # run's verdict is gone.
         folders = [decisions.parent for decisions in path.glob(f"**/{DECISIONS}")]
         noted = sorted(folder for folder in folders if verdict_path(folder).is_file())
         decided += [(_noted, folder) for folder in noted]
@@ -337,7 +339,7 @@ def add(args: Namespace, now: datetime) -> int:
         except RegistryError:
             raise
         except AuditError as error:
-            # Most errors name the folder already.
+            # Most error messages contain the folder already.
             where = "" if str(folder) in str(error) else f"{folder}: "
             say(f"refused  {where}{error}", file=sys.stderr)
             refused = 1
@@ -346,7 +348,8 @@ def add(args: Namespace, now: datetime) -> int:
 
 def _added(registry: Registry, run_dir: Path, now: datetime) -> str:
     entry = read_entry(run_dir)
-    fresh = entry.ended > at(now - _NEWS)  # Old runs are registered without a notice to people.
+    # If a run ended long ago, it is registered without a notice to people.
+    fresh = entry.ended > at(now - _NEWS)
     notice = (
         finish.notice_of(entry.ruling, entry.key, entry.run_dir, entry.notify) if fresh else None
     )
@@ -359,7 +362,7 @@ def _noted(registry: Registry, folder: Path, now: datetime) -> str:
 
 
 def hold(args: Namespace, now: datetime) -> None:
-    """Put a run on hold, so that retention does not remove it.
+    """Put a run on legal hold, so that it is not removed after its retention time.
 
     Parameters
     ----------
@@ -375,7 +378,7 @@ def hold(args: Namespace, now: datetime) -> None:
 
 
 def release(args: Namespace, now: datetime) -> None:
-    """Release a run from its hold.
+    """Release a run from its legal hold.
 
     Parameters
     ----------
@@ -398,8 +401,9 @@ def release(args: Namespace, now: datetime) -> None:
 
 
 def forget(args: Namespace, now: datetime) -> None:
-    """Delete the registered decisions on a run whose decisions were moved away, and notify
-    people."""
+    """Delete the registered decisions on a run, and notify people. The files of the decisions must
+    have been moved away.
+    """
     registry = opened(args)
     reason = _reason(args, "To forget decisions")
     number = forget_decisions(registry, args.run_dir, _bound(args.run_dir), reason, now)
@@ -421,7 +425,7 @@ def _bound(run_dir: Path) -> Bound:
 
 
 def expire(args: Namespace, now: datetime) -> int:
-    """Print the results that would be removed, or remove these results.
+    """Print the results that are past their retention, or with --confirm remove them.
 
     Parameters
     ----------
@@ -433,7 +437,7 @@ def expire(args: Namespace, now: datetime) -> int:
     Returns
     -------
     int
-        1 if a result could not be removed; else 0.
+        The exit code: 1 if a result could not be removed; else 0.
     """
     registry = opened(args)
     if args.dry_run:
@@ -459,7 +463,8 @@ def expire(args: Namespace, now: datetime) -> int:
 
 
 def due(args: Namespace, now: datetime) -> None:
-    """Print the benchmarks and libraries that suites with rotate_every have used for too long.
+    """Print the benchmarks and libraries of suites with rotate_every, and whether each is due for
+    replacement.
 
     Parameters
     ----------
@@ -515,7 +520,7 @@ def notify(args: Namespace, now: datetime) -> int:
     Returns
     -------
     int
-        1 if a notice could not be sent, or a decision could not be read; else 0.
+        The exit code: 1 if a notice could not be sent or a decision could not be read; else 0.
 
     Raises
     ------
@@ -537,7 +542,7 @@ def notify(args: Namespace, now: datetime) -> int:
 
 
 def card(args: Namespace, now: datetime) -> None:
-    """Write, and with --push upload, the files for a model's repository.
+    """Write the files for a model's repository, and with --push upload them.
 
     Parameters
     ----------

@@ -1,4 +1,6 @@
-"""Compare two runs of the same questions, paired by question, to show changes between versions."""
+"""Compare two runs of the same questions, question by question, to show changes between two
+versions of a model.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,9 +39,10 @@ from audit.statistics.versions import (
 HELD_OUT = "held-out items"
 ALPHA = 0.05  # significance level of the tests of change
 MAX_QUESTIONS = 300  # largest number of questions that the page shows
-SHARE_WIDTH = 1.0  # A share with a wider interval is not shown.
-_NOT_OF_ANSWERS = {"references", "control"}  # facts that affect the results, but not the answers
-# facts that imported runs need not share, since their items are joined by key
+SHARE_WIDTH = 1.0  # a share whose interval is wider is not shown
+# keys of NAMES that affect the results, but not the answers
+_NOT_OF_ANSWERS = {"references", "control"}
+# keys of NAMES that may differ between imported runs, since their items are matched by key
 _IN_LOGS = {
     *_NOT_OF_ANSWERS,
     "benchmark",
@@ -62,23 +65,23 @@ _STATES = {
     State.ERROR: "no reply",
     State.ABSENT: "not asked",
 }
-Pair = tuple[Path, Path]  # the runs before and after
-Answers = Mapping[Setting, FloatArray]  # maps each setting to the values of n questions
-Words = Mapping[Setting, Sequence[str]]  # maps each setting to the same values as words
+Pair = tuple[Path, Path]  # the directories of the earlier and the later run
+Answers = Mapping[Setting, FloatArray]  # maps each setting to the values (0-1) of n questions
+Words = Mapping[Setting, Sequence[str]]  # maps each setting to the outcomes of n questions as text
 
 
 @dataclass(frozen=True)
 class SettingChange:
-    """Report one setting in both runs.
+    """Hold the change of one setting between two runs.
 
     Attributes
     ----------
     setting : Setting
         The setting.
     found : PairedDifference or None
-        The difference; None if no question is answered in both runs.
+        The change of the accuracy; None if no question has an answer in both runs.
     adjusted : float or None
-        The p-value after Holm over all compared settings.
+        The p-value after Holm's correction over all compared settings.
     """
 
     setting: Setting
@@ -88,14 +91,14 @@ class SettingChange:
 
 @dataclass(frozen=True)
 class QuestionChange:
-    """Report a question whose outcome differs under some setting.
+    """Hold a question whose outcome differs between the runs under at least one setting.
 
     Attributes
     ----------
     question_id, text, gold : str
-        The question and its right answer.
+        The id of the question, its text, and its right answer.
     moves : tuple of (str, str, str)
-        (setting, outcome before, outcome after).
+        A tuple (setting, outcome before, outcome after) for each setting whose outcome differs.
     """
 
     question_id: str
@@ -106,19 +109,20 @@ class QuestionChange:
 
 @dataclass(frozen=True)
 class LastingChange:
-    """Report how much of its lead the second version keeps under a condition other than the
-    baseline (`statistics.versions`).
+    """Hold how much of the second version's lead remains under a condition other than the baseline
+    (`statistics.versions`). The lead is the rise of its score over the first version.
 
     Attributes
     ----------
     condition : str
-        An arm, or held-out items.
+        The name of an arm, or HELD_OUT for held-out items.
     found : Lasting
-        The lead, and the share of the lead that lasts.
+        The lead, and the share of the lead that remains under the condition.
     before, after : tuple of float
-        Accuracies of each version under the baseline and the condition.
+        Accuracies of the first and of the second version, each as (under the baseline, under the
+        condition).
     adjusted : float
-        The p-value after Holm over all compared conditions.
+        The p-value after Holm's correction over all compared conditions.
     """
 
     condition: str
@@ -130,27 +134,28 @@ class LastingChange:
 
 @dataclass(frozen=True)
 class CellChange:
-    """Report one model and benchmark.
+    """Hold the changes of one model on one benchmark.
 
     Attributes
     ----------
     audit : str
         Name of the audit.
     before, after : tuple of Cell
-        The registered cells, several if contexts are judged separately.
+        The registered cells of each run. A run has several cells if contexts are judged separately.
     score : PairedDifference or None
-        The change at the baseline, over all its settings; None if no question has an answer in both
-        runs.
+        The change of the score, which is the mean over all baseline settings; None if no question
+        has an answer in both runs.
     settings : tuple of SettingChange
         The change of each setting.
     lasting : tuple of LastingChange
-        The lasting change under each condition, if enough items are answered in all conditions.
+        For each condition, how much of the lead remains. Empty if too few items are answered under
+        the baseline and the condition.
     figures : tuple
-        (name, context, before, after) of each indicator.
+        A tuple (name, context, before, after) for each indicator that both runs have.
     changed : int
         Number of questions whose outcome changed.
     questions : tuple of QuestionChange
-        The first MAX_QUESTIONS of these questions.
+        The first MAX_QUESTIONS of the questions whose outcome changed.
     """
 
     audit: str
@@ -177,20 +182,19 @@ def compare_runs(
     before, after : Path
         Run directories.
     models : sequence of (str, str)
-        (name before, name after), if the names differ.
+        Pairs (name before, name after) of models whose names differ.
     benchmarks : sequence of str
-        Benchmarks to compare, if one run has further benchmarks.
+        Benchmarks to compare. They must be named if one run has further benchmarks.
 
     Returns
     -------
     tuple of CellChange
-        The changes. Holm's correction is over all changes.
+        The changes. Holm's correction covers all these changes together.
 
     Raises
     ------
     ConfigError
-        If the two runs cannot be compared (the message states the differences), or a run is not
-        finished.
+        If the two runs cannot be compared (the message states why), or if a run is not finished.
     """
     rng = np.random.default_rng(42)
     changes: list[CellChange] = []
@@ -210,7 +214,9 @@ def compare_runs(
 
 
 def _run_pairs(before: Path, after: Path) -> list[Pair]:
-    """Return the pairs of runs: the two runs, or runs of equal names in two suites or panels."""
+    """Return the pairs of runs to compare. For two suites or panels, the pairs are their runs of
+    equal names.
+    """
     old_runs, new_runs = panel_runs(before), panel_runs(after)
     if old_runs is None and new_runs is None:
         return [(before, after)]
@@ -242,8 +248,8 @@ def _changes_of(
         shared = sorted(set(a) & set(b))
         problem = f"{old_name} was asked {_listed(a)}, {new_name} {_listed(b)}."
         if not set(shared).issuperset(benchmarks) or not shared:
-            raise ConfigError(f"{problem} Expected a benchmark that both were asked.")
-        # A benchmark that one run lacks is not left out silently.
+            raise ConfigError(f"{problem} Expected a benchmark that both models were asked.")
+        # If one run lacks a benchmark, people must name the benchmarks to compare.
         if set(a) != set(b) and not benchmarks:
             names = " ".join(f"--benchmarks {name}" for name in shared)
             raise ConfigError(f"{problem} Name the benchmarks to compare: {names}")
@@ -260,7 +266,9 @@ def _changes_of(
 def _check_comparable(
     matched: Sequence[tuple[Sequence[Cell], Sequence[Cell]]], left_out: Collection[str], runs: Pair
 ) -> None:
-    """Raise ConfigError that names every difference except those in `left_out`."""
+    """Raise ConfigError if the runs differ in a key of NAMES that is not in `left_out`. The message
+    names all differences.
+    """
     differences = []
     manifests = [Manifest.load(run) for run in runs]
     for (a, *_), (b, *_) in matched:
@@ -271,14 +279,14 @@ def _check_comparable(
                 )
     if differences:
         raise ConfigError(
-            "Runs can be compared question by question only if these are equal: "
+            "Runs can be compared question by question only if these facts are equal: "
             f"{'; '.join(differences)}."
         )
 
 
 def _what_differs(name: str, cells: tuple[Cell, Cell], manifests: Sequence[Manifest]) -> str:
-    """Return the first four fields that differ. If the manifests lack the fields, return the two
-    hashes.
+    """Return a text on the first four fields that differ. If the manifests lack the fields, the
+    text states the two hashes.
     """
     old = _hashed_fields(name, manifests[0], cells[0].model)
     new = _hashed_fields(name, manifests[1], cells[1].model)
@@ -296,8 +304,8 @@ def _what_differs(name: str, cells: tuple[Cell, Cell], manifests: Sequence[Manif
 
 
 def _hashed_fields(name: str, manifest: Manifest, model: str) -> Row:
-    """Map the dotted keys of the fields of a hash in NAMES to their values. The result is empty if
-    the manifest has only the hash.
+    """Map the fields that are part of a hash to their values. `name` is a key of NAMES. The result
+    is empty if the manifest stores only the hash.
     """
     config = manifest.config
     if name == "questions":
@@ -331,7 +339,7 @@ def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
         return str(part_of(change.audit, "vocabulary").VERDICTS[cell.verdict].name)
 
     def beyond(change: CellChange) -> list[SettingChange]:
-        """Return the conditions with a change beyond chance, the smallest p first."""
+        """Return the settings with a significant change, the smallest p-value first."""
         significant = []
         for s in change.settings:
             if s.adjusted is not None and s.adjusted <= ALPHA:
@@ -366,12 +374,13 @@ def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
 
 @canvas.styled()
 def _lasting_svg(lasting: Sequence[LastingChange]) -> str:
-    """Return arrows from the first version to the second, one for each condition.
+    """Draw an arrow from the first version to the second for each condition, and return the SVG.
 
-    The axes are the score as published and the score under the condition. A point below the
-    diagonal depends on the wording, or on these items.
+    The axes are the score on the published questions and the score under the condition. If a point
+    is below the diagonal, the score depends on the published wording, or on the published items.
     """
-    from matplotlib.figure import Figure  # A comparison in the terminal does not need matplotlib.
+    # A comparison that is printed in the terminal does not need matplotlib.
+    from matplotlib.figure import Figure
 
     colours = cycle(
         (canvas.VERMILLION, canvas.BLUE, canvas.GREEN, canvas.PURPLE, canvas.ORANGE, canvas.SKY)
@@ -412,7 +421,7 @@ def setting_name(setting: Setting) -> str:
 
 
 def verdicts(before: Sequence[Cell], after: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
-    """Return the cells that are judged in both runs, context by context.
+    """Return the pairs of cells that both runs judged, one pair for each context.
 
     Parameters
     ----------
@@ -422,7 +431,7 @@ def verdicts(before: Sequence[Cell], after: Sequence[Cell]) -> list[tuple[Cell, 
     Returns
     -------
     list of (Cell, Cell)
-        Pairs with the same context.
+        Pairs (before, after) of cells with the same context.
     """
     pairs = []
     for x, y in product(before, after):
@@ -453,7 +462,7 @@ def _change(
     settings = []
     for s, x in before.items():
         if {*words_before[s], *words_after[s]} == {_STATES[State.ABSENT]}:
-            continue  # Scored texts have no answers.
+            continue  # The setting scores texts by likelihood, so it has no answers.
         y = after[s]
         difference = (
             None if np.isnan(x + y).all() else paired_difference(x, y, old.cluster, rng=rng)
@@ -489,7 +498,7 @@ def _score_change(
     cluster: IntArray,
     rng: np.random.Generator,
 ) -> PairedDifference | None:
-    """Return the change of the score at the baseline, over all its settings."""
+    """Return the change of the score, which is the mean over all baseline settings."""
     x, y = _mean(before, baseline), _mean(after, baseline)
     return None if np.isnan(x + y).all() else paired_difference(x, y, cluster, rng=rng)
 
@@ -509,7 +518,7 @@ def sentence(change: CellChange) -> str:
 
 
 def told_share(lasting: Lasting) -> tuple[float, float, float] | None:
-    """Return the share of a change that lasts, with its interval.
+    """Return the share of the lead that remains under a condition, with its interval.
 
     The result is None if the share is negative, or its interval is wider than SHARE_WIDTH.
     """
@@ -522,7 +531,8 @@ def _questions(
 ) -> tuple[int, tuple[QuestionChange, ...]]:
     """Return the number of changed questions, and the first MAX_QUESTIONS of them.
 
-    Questions with most changed settings come first."""
+    The questions with the most changed settings come first.
+    """
     moves = {}
     for k, name in enumerate(ids):
         differing = []
@@ -541,9 +551,10 @@ def _questions(
 def _figures(
     a: Sequence[Cell], b: Sequence[Cell]
 ) -> tuple[tuple[str, str, Indicator, Indicator], ...]:
-    """Return (name, context, before, after) of each indicator that both runs have.
+    """Return a tuple (name, context, before, after) for each indicator that both runs have.
 
-    The references and held-out items must be equal."""
+    Cells are left out if their references or held-out items differ between the runs.
+    """
     figures: list[tuple[str, str, Indicator, Indicator]] = []
     for x, y in verdicts(a, b):
         if all(x.comparable[name] == y.comparable[name] for name in _NOT_OF_ANSWERS):
@@ -561,9 +572,11 @@ def _lasting(
     controls: Sequence[CellOutcomes | None],
     logs: bool,
 ) -> Iterator[LastingChange]:
-    """Yield the comparison of each arm with the baseline, then that of held-out items.
+    """Yield the comparison of each arm with the baseline, then the comparison of held-out items
+    with the baseline.
 
-    An arm is the mean over its levels and replicates."""
+    The accuracy of an arm is the mean over its levels and replicates.
+    """
     base = _baseline(audit, answers)
     scores = [_mean(side, base) for side in answers]
     lead = scores[1] - scores[0]
@@ -590,7 +603,7 @@ def _lasting(
 def _by_arm(
     answers: tuple[Answers, Answers], base: Sequence[Setting]
 ) -> Iterator[tuple[str, list[FloatArray]]]:
-    """Yield each arm other than the baseline, with the mean of each item in both runs."""
+    """Yield each arm other than the baseline, with the mean of each item in each run."""
     settings: dict[str, list[Setting]] = {}
     for setting in dict.fromkeys([*answers[0], *answers[1]]):
         if setting not in base:
@@ -604,8 +617,8 @@ def _units(lead: FloatArray, cluster: IntArray) -> int:
 
 
 def _baseline(audit: str, answers: tuple[Answers, Answers]) -> list[Setting]:
-    """Return the settings of the audit's baseline if they have answers. Otherwise return the settings
-    that ask the questions as published.
+    """Return the settings of the audit's baseline. If these settings have no answers, return the
+    settings that ask the questions as published.
 
     The baseline of the memory audit is a likelihood and has no answers.
     """
@@ -634,7 +647,9 @@ def _score(baseline: FloatArray, condition: FloatArray) -> tuple[float, float]:
 
 
 def _mean(answers: Answers, settings: Iterable[Setting]) -> FloatArray:
-    """Return the mean of each item over some settings (n,); NaN for an item without an answer."""
+    """Return an array (n,): the mean of each item over the given settings, or NaN without an
+    answer.
+    """
     rows = []
     for s in settings:
         if s in answers:
@@ -647,9 +662,9 @@ def _mean(answers: Answers, settings: Iterable[Setting]) -> FloatArray:
 
 
 def _rows(cell: CellOutcomes) -> tuple[Answers, Words]:
-    """Map each setting to its values (n,) and to its words.
+    """Return two mappings from each setting: to its values (n,), and to the outcomes as text.
 
-    Replicates of a question count once, as the mean of its answers.
+    Replicates of a question count as one answer, whose value is their mean.
     """
     replicates: dict[Setting, list[Setting]] = {}
     for setting in cell.settings:
@@ -670,9 +685,10 @@ def _rows(cell: CellOutcomes) -> tuple[Answers, Words]:
 
 
 def _shared(first: CellOutcomes, second: CellOutcomes) -> tuple[CellOutcomes, CellOutcomes]:
-    """Return both cells with the items that they share, by key.
+    """Return both cells, restricted to the items whose keys occur in both.
 
-    Raises ConfigError if the shared items are fewer than JOINED_MIN of either cell.
+    Raises ConfigError if fewer than the share JOINED_MIN of the larger cell's items are in both
+    cells.
     """
     shared = sorted(set(first.question_ids) & set(second.question_ids))
     most = max(first.n, second.n)
@@ -687,7 +703,7 @@ def _shared(first: CellOutcomes, second: CellOutcomes) -> tuple[CellOutcomes, Ce
 
 
 def _texts(run_dir: Path, key: tuple[str, str], ids: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Map each id to (question, right answer)."""
+    """Map each question id to (text of the question, right answer)."""
     wanted = (pc.field("model") == key[0]) & (pc.field("benchmark") == key[1])
     wanted &= pc.field("question_id").isin(pa.array(ids, pa.string()))
     columns = ["question_id", "question", "options", "gold", "target"]
@@ -727,7 +743,7 @@ def _model_pairs(first: Entry, second: Entry) -> list[tuple[str, str]]:
     judged = f"The runs judged {_listed(old)} and {_listed(new)}."
     if shared := sorted(
         set(old) & set(new)
-    ):  # A model that one run lacks is not left out silently.
+    ):  # If one run lacks a model, people must name the models to compare.
         names = " ".join(f"--models {name}={name}" for name in shared)
         raise ConfigError(f"{judged} Name the models to compare: {names}")
     raise ConfigError(f"{judged} Name the pairs to compare. Example: --models {old[0]}={new[0]}")

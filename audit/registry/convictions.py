@@ -1,7 +1,7 @@
-"""Check that references and held-out items are valid for all models of a run.
+"""Check whether the references and the held-out items of a run can be used.
 
-References in which an audit found contamination are refused, and so are held-out items of another
-version.
+A reference is refused if an audit found contamination in it. Held-out items of another version are
+refused too.
 """
 
 import os
@@ -43,18 +43,18 @@ def settle_references(
         resolved : ResolvedRun
         The run.
     same : sequence of str
-        Options that must have equal values in this run and in the reference runs.
+        Names of the options that must have equal values in this run and in the reference runs.
 
     Returns
     -------
     ResolvedRun
-        The run, with the facts of the references for its manifest.
+        The run, with the facts about its references, which its manifest will store.
 
     Raises
     ------
     ConfigError
-        If a reference cannot be compared, answered other items, or has a finding that is not
-        allowed.
+        If a reference cannot be compared, or answered other items. Also if an audit found
+        contamination in a reference that the options do not allow.
     """
     runs, audit = reference_runs(config), resolved.audit.name
     check_runs(
@@ -100,13 +100,13 @@ def settle_references(
 
 
 def reservations(analysis: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the explanations that a verdict cannot exclude because of references and held-out
-    items.
+    """Return the explanations that a verdict cannot exclude because of the references and the
+    held-out items.
 
     Parameters
     ----------
     analysis : mapping
-        The analysis in the manifest.
+        The entry `analysis` of the manifest.
 
     Returns
     -------
@@ -130,7 +130,7 @@ def check_convicted(
     Parameters
     ----------
     config : ReferencedConfig
-        The configuration, which names the allowed references.
+        The configuration, which names the references that are allowed in spite of a finding.
     runs : sequence of ReferenceRun
         The reference runs.
     models : mapping
@@ -144,12 +144,12 @@ def check_convicted(
     Raises
     ------
     ConfigError
-        If another reference has a finding.
+        If a reference that is not allowed has a finding.
 
     Notes
     -----
-    The search is by name and weights. It covers the verdicts of each reference run and of its panel
-    or suite, and the registry.
+    References are looked up by name and weights, in three places: the verdicts of each reference
+    run, the verdicts of its panel or suite, and the registry.
     """
     serving: dict[str, tuple[Facts, Path | None]] = {}
     for name, facts in models.items():
@@ -181,7 +181,7 @@ def found_in(run_dir: Path, model: str) -> Iterator[str]:
         path = verdict_path(home)
         if not path.is_file():
             continue
-        # A run without finished references does not load the models of verdicts.
+        # Runs without such reports do not need these imports.
         from audit.judging.decision import read_document
         from audit.judging.together import parts_of
 
@@ -197,11 +197,12 @@ def found_in(run_dir: Path, model: str) -> Iterator[str]:
 
 
 def _registered(registry: str | None) -> dict[tuple[str, str], str]:
-    """Map (model, revision) to the registered findings.
+    """Map each (model, revision) to its registered finding.
 
     The result is empty without a registry, or if the registry does not answer.
     """
-    if not (registry or os.environ.get("AUDIT_REGISTRY")):  # This saves a second of imports.
+    # Without a registry, this return saves a second of imports.
+    if not (registry or os.environ.get("AUDIT_REGISTRY")):
         return {}
     from audit.registry.database import open_registry, place_of
     from audit.registry.store import kept
@@ -214,7 +215,8 @@ def _registered(registry: str | None) -> dict[tuple[str, str], str]:
         cells = kept(open_registry(place))
     except RegistryError as error:
         print(
-            f"registry: {error} It is unknown whether a reference has a finding.",
+            f"registry: {error} So it is unknown whether an audit found contamination in a "
+            "reference.",
             file=sys.stderr,
             flush=True,
         )
@@ -234,9 +236,10 @@ def _registered(registry: str | None) -> dict[tuple[str, str], str]:
 def _of_weights(
     registered: Mapping[tuple[str, str], str], name: str, facts: Facts
 ) -> Iterator[str]:
-    """Yield the findings on a model with equal weights, under any name.
+    """Yield the registered findings on the model itself, or on a model of another name with the
+    same weights.
 
-    A revision that is missing on one side counts as equal.
+    If names are equal, a missing revision counts as equal to any revision.
     """
     revision = facts.get("revision") or ""
     weighed = bool(revision) and facts.get("engine") != "scripted"

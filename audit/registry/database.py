@@ -1,8 +1,8 @@
-"""Open and upgrade the registry's database, and try again if the database does not answer.
+"""Open and upgrade the registry's database. If the database does not answer, try again.
 
 The database is SQLite in a file (WAL, a busy timeout, one writer at a time) or PostgreSQL. Every
-write is one transaction that can be repeated. After a kill, the transaction is stored completely or
-not at all.
+write is one transaction that can be repeated. If the process is killed, the transaction is stored
+completely or not at all.
 """
 
 import os
@@ -40,7 +40,8 @@ _WAITS_S = (0.2, 0.5, 1.0, 2.0)  # seconds to wait before each further try
 _LOCK_TIMEOUT_S = 30
 _CONNECT_TIMEOUT_S = 5
 _CLOCKS_DIFFER = timedelta(minutes=5)  # tolerated difference between the clocks of a cluster
-# Number of the advisory lock in PostgreSQL, which lets only one process migrate.
+# Number of the advisory lock in PostgreSQL. The lock lets only one process at a time migrate the
+# tables.
 _MIGRATION_LOCK = 0x617564697400
 _EXAMPLE = "Expected a file, such as outputs/registry.db, or an address, such as postgresql://user@host/audits."
 
@@ -48,7 +49,7 @@ T = TypeVar("T")
 
 
 def place_of(given: str | None) -> str | None:
-    """Return the place of the registry, from `registry=` or AUDIT_REGISTRY; None if both are unset.
+    """Return the file or address of the registry, from `registry=` or AUDIT_REGISTRY; else None.
 
     Parameters
     ----------
@@ -63,22 +64,24 @@ def place_of(given: str | None) -> str | None:
     Raises
     ------
     ConfigError
-        If the given address contains a password, since the run's configuration would store it.
+        If the given address contains a password, since the password would be stored with the run's
+        configuration.
     """
     if given and "://" in given and _url(given).password is not None:
         raise ConfigError(
-            f"registry={_shown(given)} would store its password with the run. Put it into PGPASSWORD."
+            f"registry={_shown(given)} has a password, which would be stored with the run. Put "
+            "the password into PGPASSWORD."
         )
     return given or os.environ.get(VARIABLE) or None
 
 
 class Registry:
-    """Read and write an open registry with current tables, which `open_registry` returns.
+    """Read and write an open registry. `open_registry` returns it after it has upgraded the tables.
 
     Attributes
     ----------
     shown : str
-        The place, without a password.
+        File or address of the registry, without a password.
     """
 
     def __init__(self, engine: Engine, shown: str) -> None:
@@ -96,7 +99,7 @@ class Registry:
         Returns
         -------
         object
-            Result of `ask`.
+            The value that `ask` returned.
 
         Raises
         ------
@@ -117,7 +120,7 @@ class Registry:
         Returns
         -------
         object
-            Result of `change`.
+            The value that `change` returned.
 
         Raises
         ------
@@ -135,10 +138,11 @@ class Registry:
                 if wait is None:
                     tries = f"after {len(_WAITS_S) + 1} tries: {_reason(error)}"
                     raise RegistryError(
-                        f"The registry {self.shown} could not be used, {tries}"
+                        f"The registry {self.shown} could not be used {tries}"
                     ) from None
                 time.sleep(wait)
-            # The file is not a database, or a value is refused, so another try is useless.
+            # The file is not a database, or the database refuses a value, so another try would fail
+            # too.
             except DBAPIError as error:
                 raise RegistryError(
                     f"The registry {self.shown} could not be used: {_reason(error)}"
@@ -147,15 +151,15 @@ class Registry:
 
 
 def open_registry(place: str, *, make: bool = True) -> Registry:
-    """Open the registry at a file or address, and upgrade older tables.
+    """Open the registry at a file or address. Tables of an older version are upgraded.
 
     Parameters
     ----------
     place : str
         File or address.
     make : bool
-        Whether a missing registry is created. If not, an error is raised, so that a misspelt name
-        is not an empty registry.
+        Whether a missing registry is created. If false, an error is raised instead, so that a
+        misspelt name does not create an empty registry.
 
     Returns
     -------
@@ -165,7 +169,8 @@ def open_registry(place: str, *, make: bool = True) -> Registry:
     Raises
     ------
     ConfigError
-        If the address is invalid, the registry is missing, or a newer program made its tables.
+        If the address is invalid, if the registry is missing, or if a newer version of this program
+        made its tables.
     RegistryError
         If the database does not answer.
     """
@@ -188,8 +193,8 @@ def open_registry(place: str, *, make: bool = True) -> Registry:
 
 
 def check_clock(db: Connection, now: datetime) -> None:
-    """Raise RegistryError if the time is before the registry's last entry, since ages and periods
-    would be wrong.
+    """Raise RegistryError if the present time is before the last entry of the registry. With a
+    wrong clock, the ages of runs and the periods of samples would be wrong.
 
     Parameters
     ----------
@@ -201,14 +206,15 @@ def check_clock(db: Connection, now: datetime) -> None:
     Raises
     ------
     RegistryError
-        If the clock went backwards.
+        If the present time is before the last entry.
     """
     last = ""
     for column in (runs.c.registered, runs.c.removed, draws.c.drawn):
         last = max(last, db.scalar(select(func.max(column))) or "")
     if last and at(now + _CLOCKS_DIFFER) < last:
         raise RegistryError(
-            f"The registry was written at {last}, and the clock says {at(now)}, which is earlier. Correct the clock."
+            f"The last entry of the registry is of {last}, but the clock shows {at(now)}. "
+            "Correct the clock."
         )
 
 
@@ -237,7 +243,10 @@ def _engine(url: URL) -> Engine:
     if url.get_backend_name() == "sqlite":
         return _sqlite(url)
     if url.get_backend_name() != "postgresql":
-        raise ConfigError(f"The registry cannot be in {url.get_backend_name()}. {_EXAMPLE}")
+        raise ConfigError(
+            f"The registry's database is {url.get_backend_name()}, which is not supported. "
+            f"{_EXAMPLE}"
+        )
     limits = f"-c lock_timeout={_LOCK_TIMEOUT_S}s -c statement_timeout={2 * _LOCK_TIMEOUT_S}s"
     arguments = {"connect_timeout": _CONNECT_TIMEOUT_S, "options": limits}
     try:
@@ -252,7 +261,7 @@ def _engine(url: URL) -> Engine:
 
 def _sqlite(url: URL) -> Engine:
     if not url.database or url.database == ":memory:":
-        raise ConfigError(f"A registry in memory would be lost at once. {_EXAMPLE}")
+        raise ConfigError(f"The registry is in memory, where it would be lost at once. {_EXAMPLE}")
     try:
         Path(url.database).parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -264,8 +273,8 @@ def _sqlite(url: URL) -> Engine:
     @event.listens_for(engine, "connect")
     def _connected(db: Any, _record: Any) -> None:
         db.isolation_level = (
-            # This program sends BEGIN, because sqlite3 would leave DDL out of the
-            # transaction.
+            # This program sends BEGIN itself, because the module sqlite3 would not include changes
+            # of tables in the transaction.
             None
         )
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
@@ -273,8 +282,8 @@ def _sqlite(url: URL) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _begun(db: Connection) -> None:
-        # A writer waits for other writers at the beginning. Within a transaction, SQLite could only
-        # fail.
+        # With BEGIN IMMEDIATE, a writer waits here for other writers. Later in the transaction,
+        # SQLite would fail instead of waiting.
         writes = db.get_execution_options().get("writes")
         db.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -288,9 +297,11 @@ def _url(place: str) -> URL:
         url = make_url(place)
     except (ArgumentError, ValueError):  # The error's message may show the password.
         raise ConfigError(f"The registry's address cannot be read. {_EXAMPLE}") from None
-    if "password" in url.query:  # The address is shown to people, and the password with it.
+    # The address is shown to people, so it must not contain the password.
+    if "password" in url.query:
         raise ConfigError(
-            "The registry's address has a password among its options. Put it into PGPASSWORD."
+            "The registry's address has a password among its options. Put the password into "
+            "PGPASSWORD."
         )
     return url
 

@@ -1,7 +1,7 @@
 """Read the registered facts of a run from its directory, without a database and without writing.
 
-Only a finished run with a complete verdict on its shards is registered. Any other run is refused
-with the message of `audit gate`.
+A run is registered only if it is finished and has a complete verdict on its shards. Any other run
+is refused with the error message of `audit gate`.
 """
 
 import hashlib
@@ -33,7 +33,8 @@ from audit.shards.manifest import MANIFEST, Manifest, deciding
 from audit.shards.panel import verdict_path
 
 Row = Mapping[str, Any]  # one row, from JSON or from a table
-# Keys of the configuration that are hashed separately, or that do not affect the design.
+# Keys of the configuration that are not part of the hash of the design: they have another hash, or
+# do not affect the design.
 _ELSEWHERE = {
     "model",
     "benchmark",
@@ -71,21 +72,22 @@ class Cell:
     Attributes
     ----------
     model, benchmark, context : str
-        The names of the cell; context is "" for the whole benchmark.
+        The model, the benchmark, and the name of the separately judged part; "" for the whole
+        benchmark.
     model_revision, benchmark_revision : str
         The revisions of the model and of the benchmark.
     n : int
         Number of questions.
     verdict, decision, headline : str
-        The result of the cell.
+        The verdict, the decision that follows from it, and the sentence that states it.
     sound : bool
-        True if no check failed that withholds the verdict.
+        False if a check failed that withholds the verdict.
     comparable : dict of str to str
-        Maps each of NAMES to a hash. Figures are compared only if these hashes are equal.
+        Maps each key of NAMES to a hash. Two results are compared only if these hashes are equal.
     library : str or None
         Name of the library of variants.
     ids : tuple of str or None
-        Ids of the questions; None for a sample that is too large for the manifest.
+        Ids of the questions; None if the sample is too large for its ids to be in the manifest.
     indicators : tuple of Indicator
         Tracked metrics.
     """
@@ -115,19 +117,20 @@ class Entry:
     key : str
         Content key of the run.
     audit, fingerprint : str
-        The audit, and the hash of the settings that determine its rows.
+        The name of the audit, and the hash of the settings that determine the rows of the run.
     answers_sha256, verdict_sha256, manifest_sha256 : str
         Hashes of the answers, the verdict and the manifest.
     suite, suite_sha256 : str or None
         Id and hash of the suite; None without a suite.
     started, ended : str
-        Times of the run's start and end, in the form of `reviews.at`.
+        Start and end of the run, as texts in the format of `reviews.at`.
     run_dir : str
         Absolute path of the run directory.
     run_by : tuple of str
         The person who started each attempt.
     retention_days, rotate_every : int or None, str or None
-        Rules of the suite.
+        Rules of the suite: days after which results are removed, and the period after which samples
+        are replaced.
     notify : tuple of str
         Mail addresses that the suite notifies.
     ruling : Ruling
@@ -156,12 +159,12 @@ class Entry:
 
 
 def digest(value: Any) -> str:
-    """Return the sha256 of a JSON value."""
+    """Return the sha256 hash of a JSON value."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def content_key(manifest: Manifest, verdict_sha256: str, suite_sha256: str | None) -> str:
-    """Return the key of a result, which is equal in every registration of it.
+    """Return the key of a result. The same result always has the same key.
 
     Parameters
     ----------
@@ -173,7 +176,7 @@ def content_key(manifest: Manifest, verdict_sha256: str, suite_sha256: str | Non
     Returns
     -------
     str
-        Hash over the question, the weights, every answer, the verdict and the suite.
+        Hash over the questions, the model's weights, all answers, the verdict and the suite.
     """
     weights = revisions_of(manifest.models)
     question = {"audit": manifest.audit, "fingerprint": manifest.fingerprint, "models": weights}
@@ -182,12 +185,14 @@ def content_key(manifest: Manifest, verdict_sha256: str, suite_sha256: str | Non
 
 
 def answers_sha256(manifest: Manifest) -> str:
-    """Return a hash over the hashes of the shards, which is equal for equal answers."""
+    """Return one hash over the hashes of all shards. Equal answers have equal hashes."""
     return digest(sorted(shard["sha256"] for shard in manifest.shards))
 
 
 def key_of(run_dir: Path) -> str:
-    """Return the content key of a run directory, with the shards' hashes from the manifest."""
+    """Return the content key of the run in a directory. The hashes of the shards are taken from the
+    manifest.
+    """
     return content_key(
         Manifest.load(run_dir), file_sha256(verdict_path(run_dir)), _suite(run_dir)[1]
     )
@@ -209,14 +214,14 @@ def read_entry(run_dir: Path) -> Entry:
     Raises
     ------
     ConfigError
-        If the run is not finished, or its verdict belongs to other shards.
+        If the run is not finished, or if its verdict was computed from other shards.
     """
     run_dir = home_of(run_dir)
     if not (run_dir / MANIFEST).is_file():
         raise ConfigError(
             f"{run_dir} is not a run directory: it has no {MANIFEST} (looked from {Path.cwd()})."
-            f"{nearest(run_dir)} Expected the folder of a finished run; for a panel, those of its "
-            "runs. Example: outputs/my_run"
+            f"{nearest(run_dir)} Expected the folder of a finished run; for a panel, the folders "
+            "of its runs. Example: outputs/my_run"
         )
     ruling = rule_run(run_dir)
     if ruling.exit_code == FAILED:
@@ -268,8 +273,8 @@ def comparable(
     Returns
     -------
     dict of str to str
-        The hashes, by NAMES. The model's revision, the thresholds and the suite's name are left
-        out, since versions of these are compared.
+        Maps each key of NAMES to a hash. The model's revision, the thresholds and the suite's name
+        are left out, since results that differ in these can be compared.
     """
     facts = manifest.benchmark.get(benchmark, {})
     benchmarks = sorted(manifest.benchmark.items())
@@ -293,7 +298,7 @@ def comparable(
 
 
 def design(manifest: Manifest, model: str) -> dict[str, Any]:
-    """Return the conditions of a run: the audit's configuration, the calls and the worker.
+    """Return the design of a run: the audit's configuration, the calls and the worker's settings.
 
     Parameters
     ----------
@@ -305,7 +310,7 @@ def design(manifest: Manifest, model: str) -> dict[str, Any]:
     Returns
     -------
     dict
-        JSON content.
+        The design as JSON content.
     """
     facts = manifest.models.get(model, {})
     configured = manifest.config.get("model", {}).get(model, {})
@@ -389,7 +394,7 @@ def _suite(run_dir: Path) -> tuple[str, str | None, Row]:
 
 
 def _time(value: str | None, run_dir: Path) -> str:
-    """Convert a time of the manifest to the registry's form."""
+    """Convert a time in the manifest to the time format of the registry."""
     try:
         when = datetime.fromisoformat(value or "")
     except (TypeError, ValueError) as error:

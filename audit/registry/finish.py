@@ -1,7 +1,7 @@
 """Check the registry when a run starts, and write to it when the run ends.
 
-A run never fails because of the registry. If `registry=`, AUDIT_REGISTRY and AUDIT_NOTIFY are all
-unset, nothing is done and SQLAlchemy is not loaded.
+A run in progress never fails because of the registry. If `registry=`, AUDIT_REGISTRY and
+AUDIT_NOTIFY are all unset, this module does nothing and SQLAlchemy is not loaded.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ENDS = {
 
 
 def hooks(registry: str | None) -> Hooks:
-    """Return the hooks that a run's command passes to the runtime."""
+    """Return the functions that the runtime calls at the start of a run and after a failure."""
     return Hooks(
         lambda run_dir: check(registry, run_dir=run_dir),
         lambda run_dir, why: failed(registry, run_dir, why),
@@ -46,7 +46,7 @@ def hooks(registry: str | None) -> Hooks:
 
 
 def check(registry: str | None, people: Sequence[str] = (), run_dir: Path | None = None) -> None:
-    """Check a registry and its addresses at a run's start.
+    """Check the registry and the addresses for notices when a run starts.
 
     Parameters
     ----------
@@ -60,8 +60,8 @@ def check(registry: str | None, people: Sequence[str] = (), run_dir: Path | None
     Raises
     ------
     ConfigError
-        If the registry or an address can never work. If the database does not answer at this time,
-        a line is printed and the run continues.
+        If the registry or an address is invalid. If the database only does not answer now, a line
+        is printed and the run continues.
     """
     if (
         run_dir is not None
@@ -69,7 +69,8 @@ def check(registry: str | None, people: Sequence[str] = (), run_dir: Path | None
         and (registry or os.environ.get("AUDIT_REGISTRY"))
     ):
         raise ConfigError(
-            "A registry needs runs in folders, and this run_dir is in object storage. Leave out registry= and "
+            "The run_dir is in object storage, but a registry needs runs in folders. Leave out "
+            "registry= and "
             "AUDIT_REGISTRY. Or copy the finished run to a folder and register it: audit registry add FOLDER"
         )
     if not wanted(registry) and not people:
@@ -101,8 +102,8 @@ def finished(registry: str | None, run_dir: Path, now: datetime | None = None) -
 
     Notes
     -----
-    If registering fails, the error is printed with the command that repeats it. The exit code of
-    the run does not change.
+    If registering fails, the error is printed, together with the command that registers the run
+    later. The exit code of the run does not change.
     """
     try:
         if wanted(registry):
@@ -129,7 +130,7 @@ def failed(
     run_dir : Path
         Run directory.
     why : str
-        The run's error.
+        The error of the run.
     now : datetime or None
         Time of the notice.
     to : sequence of str
@@ -137,7 +138,7 @@ def failed(
 
     Notes
     -----
-    No error is raised here, since the error of the run must be shown.
+    This function raises no error, since people must see the error of the run.
     """
     if not wanted(registry):
         return
@@ -223,7 +224,8 @@ def _register(registry: str | None, run_dir: Path, now: datetime) -> None:
     runs = panel_runs(run_dir)
     entries = [read_entry(run) for run in runs or [run_dir]]
     ruling, key = entries[0].ruling, entries[0].key
-    if runs:  # Each run of a suite is registered, and people get one notice about all of them.
+    # Each run of a suite is registered, but people get one notice about all runs together.
+    if runs:
         ruling, key = rule_run(run_dir), digest(sorted(entry.key for entry in entries))
     notice = notice_of(ruling, key, named(run_dir.resolve()), entries[0].notify)
 
@@ -242,7 +244,8 @@ def _register(registry: str | None, run_dir: Path, now: datetime) -> None:
 def _through(
     registry: str | None, notice: Notice | None, now: datetime, write: Callable[[Registry], object]
 ) -> None:
-    """Write to the registry, which also stores the notice, and send the waiting notices.
+    """Call `write`, which writes the run and its notice to the registry, and then send the waiting
+    notices.
 
     Without a registry the notice is sent at once. If the registry does not answer, the notice is
     also sent at once, and RegistryError is raised.
@@ -256,7 +259,7 @@ def _through(
     try:
         opened = open_registry(place)
         write(opened)
-    except RegistryError:  # People are notified in any case.
+    except RegistryError:  # People are notified even if the registry fails.
         _send(notice)
         raise
     send_waiting(opened, now)

@@ -1,8 +1,9 @@
 """Send messages to people, by mail, chat or webhook, through apprise.
 
-The addresses are secret: only AUDIT_NOTIFY holds them, and they are never printed. A message that
-was not sent is reported, stays in the registry, and is sent with the next message. So every message
-arrives at least once. A message arrives twice if a process died between sending and recording it.
+The addresses are secret: they are stored only in AUDIT_NOTIFY, and never printed. If a message
+cannot be sent, this is reported. The message stays in the registry, and is sent with the next
+message. So every message arrives at least once. It arrives twice if the process died after sending
+the message and before recording this.
 """
 
 import logging
@@ -32,8 +33,9 @@ from audit.shards.panel import panel_of
 VARIABLE = "AUDIT_NOTIFY"
 _TRIES = 3
 _WAIT_S = 0.5  # seconds to wait before the second try; the wait doubles before each further try
-_GIVE_UP_S = 15.0  # time limit of one try, since apprise limits only each read
-# After this time the first process must be dead, and another process sends the message.
+_GIVE_UP_S = 15.0  # time limit of one try; apprise limits only the time of each read
+# If a process began to send a message longer ago than this, it must be dead, and another process
+# sends the message.
 _CLAIM = timedelta(minutes=5)
 
 
@@ -48,14 +50,15 @@ def addresses() -> list[str]:
     Raises
     ------
     ConfigError
-        If apprise cannot read an address. The error gives only its position, since its text may
-        hold a password.
+        If apprise cannot read an address. The message states only the position of the address,
+        since the address may contain a password.
     """
     listed = os.environ.get(VARIABLE, "").split()
     for place, address in enumerate(listed, 1):
         if _target(address) is None:
             raise ConfigError(
-                f"apprise cannot read address {place} of {len(listed)} in {VARIABLE} (it is not shown here). "
+                f"apprise cannot read address {place} of {len(listed)} in {VARIABLE} (the address "
+                "is not shown, since it may hold a password). "
                 "Expected addresses separated by spaces. Example: "
                 "mailtos://user:password@mail.example.org?to=team@example.org slack://token_a/token_b/token_c"
             )
@@ -63,8 +66,8 @@ def addresses() -> list[str]:
 
 
 def unreached(to: Sequence[str], people: Sequence[str]) -> str:
-    """Return why the people of a suite are not notified; "" if they are notified, or if the suite
-    names no people.
+    """Return why the people that a suite names cannot be notified; "" if they can be notified, or
+    if the suite names no people.
     """
     if people and not any(map(_is_mail, to)):
         return (
@@ -80,18 +83,19 @@ def send(notice: Notice, to: Sequence[str]) -> str:
     Parameters
     ----------
     notice : Notice
-        The message. The first mail server among the addresses also sends it to the recipients of
-        the notice (`unreached`).
+        The message. The first mail server among the addresses also sends it to the recipients that
+        the notice names.
     to : sequence of str
         Addresses.
 
     Returns
     -------
     str
-        The failures, without any address; "" if the notice was sent to all addresses.
+        A text on the failures that contains no address; "" if the notice was sent to all addresses.
     """
     servers = list(filter(_is_mail, to))
-    # The server, login and sender of the address are kept, and the recipients are replaced.
+    # The mail server, login and sender of the address are used, but with the recipients of the
+    # notice.
     if notice.to and servers:
         parts = urlsplit(servers[0])
         kept = []
@@ -127,7 +131,7 @@ def send_waiting(registry: Registry, to: Sequence[str], now: datetime) -> list[s
     Returns
     -------
     list of str
-        A line for each notice that was not sent.
+        A line for each notice that could not be sent.
     """
     problems = []
     for row in registry.write(lambda db: _claimed(db, now)):
@@ -143,7 +147,7 @@ def send_waiting(registry: Registry, to: Sequence[str], now: datetime) -> list[s
 
 
 def waiting(registry: Registry) -> int:
-    """Return the number of waiting notices."""
+    """Return the number of notices that have not been sent yet."""
     return len(
         registry.read(
             lambda c: c.execute(select(notices.c.id).where(notices.c.sent.is_(None))).all()
@@ -167,7 +171,7 @@ def _is_mail(address: str) -> bool:
 
 
 def _target(address: str) -> Any:
-    """Return an address as apprise reads it, or None.
+    """Return an address as an object of apprise; None if apprise cannot read the address.
 
     apprise's log would show addresses, so it is turned off. A redirect would send the message to
     another server, so it is not followed.
@@ -182,11 +186,13 @@ def _target(address: str) -> Any:
 def _send_one(notice: Notice, address: str) -> str:
     """Send a notice, and return the reason if it was not sent; else "".
 
-    This function runs in a thread, since a server may send only one byte per minute."""
+    This function runs in a thread with a time limit, since a slow server may send only one byte per
+    minute.
+    """
     import apprise
 
     outcome: list[str] = []
-    # The time to load apprise's hundred plugins must not count as the server's time.
+    # apprise loads a hundred plugins. This time must not count towards the server's time limit.
     target = _target(address)
 
     def work() -> None:
@@ -216,11 +222,11 @@ def expiring(registry: Registry, trusted: Keys, now: datetime, days: int) -> lis
     registry : Registry
         The registry.
     trusted : Keys
-        Keys of the signers.
+        Public keys of the people who may sign decisions.
     now : datetime
         Present time.
     days : int
-        Number of days that count as soon.
+        A decision expires soon if it expires within this number of days.
 
     Returns
     -------
@@ -228,7 +234,8 @@ def expiring(registry: Registry, trusted: Keys, now: datetime, days: int) -> lis
         A line for each run whose decisions are invalid or cannot be read.
     """
     problems = []
-    homes: dict[Path, str] = {}  # A decision on the runs of a suite is in the folder of the suite.
+    # Decisions on a run that belongs to a suite are stored in the folder of the suite.
+    homes: dict[Path, str] = {}
     for run in all_runs(registry):
         if run["removed"] is None:
             folder = Path(run["run_dir"])

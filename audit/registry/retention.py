@@ -1,8 +1,9 @@
-"""Remove results past their suite's retention, unless they are still needed.
+"""Remove results that are older than their suite's retention time, unless the results are still
+needed.
 
-A dry run prints a token, and confirming this token removes exactly the listed results. The registry
-holds "removing" before the first file is deleted, and "removed" after the last. So the next call
-finishes a removal that was killed.
+A dry run lists the results and prints a token. If this token is confirmed, exactly the listed
+results are removed. A run is marked "removing" in the registry before its first file is deleted,
+and "removed" after the last. So if the process is killed, the next call finishes the removal.
 """
 
 import base64
@@ -29,7 +30,7 @@ from audit.shards.files import QUARANTINE, SHARDS, disk_error, file_sha256, writ
 from audit.shards.manifest import MANIFEST, TOMBSTONE
 from audit.shards.panel import panel_of, panel_runs
 
-# The program writes these files into a run directory, and retention removes them. Other files stay.
+# Files that this program writes into a run directory. They are removed, and other files stay.
 _FOLDERS = (SHARDS, QUARANTINE, "report", "tasks", "inspect", "every_eval_ever", "hub")
 _FILES = (
     "attempt.json",
@@ -44,7 +45,7 @@ REMOVING, REMOVED = "removing", "removed"
 
 
 class Past(NamedTuple):
-    """Describe a run past its retention.
+    """Describe a run that is older than its suite's retention time.
 
     Attributes
     ----------
@@ -62,7 +63,7 @@ class Past(NamedTuple):
 
 
 def past_retention(registry: Registry, now: datetime) -> list[Past]:
-    """Return every run that is older than its suite's result_retention_days.
+    """Return every run whose age exceeds result_retention_days of its suite.
 
     Parameters
     ----------
@@ -97,7 +98,7 @@ def past_retention(registry: Registry, now: datetime) -> list[Past]:
 
 
 def token_of(past: Sequence[Past]) -> str:
-    """Return the token that confirms exactly these removals."""
+    """Return the token that a person must confirm to remove exactly these results."""
     return digest(sorted(result.run["key"] for result in past if not result.stays))[:16]
 
 
@@ -109,24 +110,25 @@ def expire(registry: Registry, token: str, now: datetime) -> list[tuple[Past, st
     registry : Registry
         The registry.
     token : str
-        Token of the dry run.
+        Token that the dry run printed.
     now : datetime
         Present time.
 
     Returns
     -------
     list of (Past, str)
-        Each run with the reason why it could not be removed, or "".
+        Each run, with the reason why it could not be removed, or "" if it was removed.
 
     Raises
     ------
     ConfigError
-        If the list has changed since the dry run.
+        If the list of results to remove has changed since the dry run.
     """
     past = past_retention(registry, now)
     if token != token_of(past):
         raise ConfigError(
-            f"The list has changed since the dry run that gave {token!r}. Repeat it: audit registry expire --dry-run"
+            f"The results to remove have changed since the dry run with token {token!r}. Repeat "
+            "it: audit registry expire --dry-run"
         )
     done = []
     for result in past:
@@ -144,7 +146,7 @@ def expire(registry: Registry, token: str, now: datetime) -> list[tuple[Past, st
 def _why_it_stays(run: Row, same: Sequence[Row], now: datetime) -> str:
     """Return why a run is not removed, or "" if it can be removed.
 
-    same: all judgements of the run's answers, which are in one directory.
+    `same` holds all registered judgements of the run's answers. They are in the same directory.
     """
     holds = []
     for judgement in same:
@@ -176,9 +178,11 @@ def _why_it_stays(run: Row, same: Sequence[Row], now: datetime) -> str:
 
 
 def _under_review(run: Row, run_dir: Path, now: datetime) -> str:
-    """Return why a decision on a run or its suite keeps the run; "" if no decision keeps it.
+    """Return why a run must be kept for review, or because of a decision on it or on its suite;
+    else "".
 
-    Signatures are not checked here. Any file in the form of a valid decision keeps the run.
+    Signatures are not checked here: a run is kept even if the decision on it is not signed
+    correctly.
     """
     suite = panel_of(run_dir)
     files = decision_files(run_dir)
@@ -215,17 +219,19 @@ def _remove(registry: Registry, run: Row, now: datetime) -> None:
 
     registry.write(mark)
     if any((run_dir / name).is_file() for name in (MANIFEST, TOMBSTONE)):
-        lock = RunLock.take(run_dir)  # this raises an error if a run is in progress in the folder
+        lock = RunLock.take(run_dir)  # raises an error if a run is in progress in the folder
         try:
             _bury(run, run_dir, now)
-            (run_dir / LOCK).unlink(missing_ok=True)  # the lock is still ours
+            (run_dir / LOCK).unlink(missing_ok=True)  # this process still holds the lock
         finally:
             lock.release()
     registry.write(finish)
 
 
 def _bury(run: Row, run_dir: Path, now: datetime) -> None:
-    """Write the tombstone, and then remove the files, so that a partly removed run is recognised."""
+    """Write the tombstone, a file that marks the run as removed, and then remove the other files.
+    So a partly removed run can be recognised.
+    """
     stone = run_dir / TOMBSTONE
     if stone.is_file():
         if read_json(stone).get("key") != run["key"]:
@@ -270,7 +276,7 @@ def _clear(run_dir: Path) -> None:
                 path.unlink(missing_ok=True)
         suite = panel_of(run_dir)
         if suite and not any((run / MANIFEST).is_file() for run in panel_runs(suite) or []):
-            # The joint page is removed with the last run.
+            # The joint page of a suite is removed together with its last run.
             shutil.rmtree(suite / "report", ignore_errors=True)
     except OSError as error:
         raise disk_error(run_dir, error) from error

@@ -1,7 +1,8 @@
-"""Find benchmarks and libraries due for rotation, and draw the next held-out sample of a benchmark.
+"""Find benchmarks and libraries that are due for replacement, and draw the next held-out sample of
+a benchmark.
 
-Held out means that no registered run and no earlier draw used the questions. A model may have read
-the questions, since the file is published.
+Here, held out means that no registered run and no earlier sample used the questions. If the
+benchmark is published, a model may still have been trained on the questions.
 """
 
 import hashlib
@@ -29,7 +30,7 @@ from audit.shards.questions import QUESTIONS, QuestionFile
 
 
 class Due(NamedTuple):
-    """Describe a benchmark or library of a suite that rotates.
+    """Describe a benchmark or library of a suite with rotate_every.
 
     Attributes
     ----------
@@ -38,7 +39,7 @@ class Due(NamedTuple):
     since : str
         The period in which the present version was first used.
     due : bool
-        Whether this period is over.
+        Whether the period of use is over, so that a new version is due.
     """
 
     kind: str
@@ -54,13 +55,13 @@ class Draw:
     Attributes
     ----------
     name, period : str
-        The benchmark, and the period, such as 2026-Q4.
+        The name of the benchmark, and the quarter, such as 2026-Q4.
     questions : tuple of Item
         The sample.
     left : int
-        Number of questions that remain unused.
+        Number of questions that no run and no sample has used.
     new : bool
-        Whether the sample was drawn now, and not by an earlier call in the same period.
+        Whether this call drew the sample. False if an earlier call in the same period drew it.
     """
 
     name: str
@@ -71,13 +72,14 @@ class Draw:
 
 
 def period_of(when: datetime | str) -> str:
-    """Return the quarter of a time, such as 2026-Q4."""
+    """Return the quarter to which a time belongs, such as 2026-Q4."""
     date = datetime.fromisoformat(when) if isinstance(when, str) else when
     return f"{date.year}-Q{(date.month - 1) // 3 + 1}"
 
 
 def rotation(registry: Registry, now: datetime) -> list[Due]:
-    """Return the benchmarks and libraries of suites with rotate_every, each in its newest version.
+    """Return the benchmarks and libraries of suites with rotate_every. Only the newest version of
+    each is returned.
 
     Parameters
     ----------
@@ -134,17 +136,18 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
     Returns
     -------
     Draw
-        The sample, which depends only on the benchmark, the period and the history.
+        The sample. It depends only on the benchmark, the period, and the questions used before.
 
     Raises
     ------
     ConfigError
-        If the benchmark cannot be drawn from, or was drawn in this period with another n.
+        If no sample can be drawn from the benchmark, or if a sample of another size was drawn in
+        this period.
 
     Notes
     -----
-    Unused questions are sorted by a hash of revision, period and id. The first n questions are
-    returned, in the order of their ids.
+    Unused questions are sorted by a hash of the benchmark's revision, the period and the id. The
+    first n of these questions are the sample, returned in the order of their ids.
     """
     if n < 1:
         raise ConfigError(f"--n is {n}. Expected at least 1.")
@@ -165,7 +168,8 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
             return this_period, free, False
         if len(free) < n:
             raise ConfigError(
-                f"{benchmark.name} has {len(free)} questions that were never asked, not {n}. Draw fewer."
+                f"{benchmark.name} has only {len(free)} questions that were never asked, but --n "
+                f"is {n}. Draw fewer."
             )
         chosen = sorted(
             free,
@@ -194,15 +198,16 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
         n,
     ):
         raise ConfigError(
-            f"{benchmark.name} was drawn in {period} already: {len(row['ids'])} questions at {row['revision']}. "
-            f"Expected the same, not {n} questions at {benchmark.revision}."
+            f"{benchmark.name} was drawn in {period} already: {len(row['ids'])} questions of "
+            f"revision {row['revision']}. This command would draw {n} questions of revision "
+            f"{benchmark.revision}."
         )
     left = len(set(free) - set(row["ids"]))
     return Draw(benchmark.name, period, tuple(pool[i] for i in row["ids"]), left, new)
 
 
 def _pool(benchmark: Benchmark) -> dict[str, Item]:
-    """Return the questions that can be drawn, by id."""
+    """Map the id of each question that can be drawn to the question."""
     census = set(benchmark.census.frame.tolist())
     pool = {q.id: q for k, q in enumerate(benchmark.iter_questions()) if k in census}
     if not all(q.options for q in pool.values()):
@@ -248,7 +253,7 @@ def _benchmark(given: str) -> Benchmark:
 
 
 def _ids_in(record: Kept, benchmark: str) -> Sequence[str]:
-    """Return the question ids of a large sample, which only the run directory holds."""
+    """Return the question ids of a large sample, which are stored only in the run directory."""
     path = Path(record.run["run_dir"]) / QUESTIONS
     try:
         batches = QuestionFile(path).names()

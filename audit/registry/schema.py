@@ -1,8 +1,8 @@
-"""Define the tables. Times are UTC texts whose order is the order in time (`reviews.at`). Hashes
-are sha256 in hex.
+"""Define the tables of the registry. Times are texts in UTC, whose alphabetical order is the order
+in time (`reviews.at`). Hashes are sha256 in hex.
 
-A change here needs a migration in `migrations/versions`; a test opens a registry of an earlier
-version.
+If a table changes, a migration must be added in `migrations/versions`. A test opens a registry of
+an earlier version.
 """
 
 from typing import Any
@@ -15,11 +15,11 @@ _HASH, _TIME = sa.String(64), sa.String(25)
 
 
 def _required(name: str, kind: Any, **more: Any) -> sa.Column[Any]:
-    """Return a column without null."""
+    """Return a column that must not be null."""
     return sa.Column(name, kind, nullable=False, **more)
 
 
-# A row is one judgement of a run's answers. The key is a hash over the question, the answers and
+# A row is one judgement of a run's answers. Its key is a hash over the questions, the answers and
 # the verdict (`entry.content_key`).
 runs = sa.Table(
     "runs",
@@ -32,7 +32,7 @@ runs = sa.Table(
     _required("manifest_sha256", _HASH),
     _required("suite", sa.Text),  # the audit_suite_id; "" without a suite
     sa.Column("suite_sha256", _HASH),
-    # This is the decision of the verdict. People's decisions are in the run's files.
+    # The decision that follows from the verdict. Decisions of people are in the files of the run.
     _required("decision", sa.String(16)),
     _required("exit_code", sa.Integer),
     _required("started", _TIME),
@@ -43,20 +43,22 @@ runs = sa.Table(
     sa.Column("retention_days", sa.Integer),  # null if the run is kept forever
     sa.Column("rotate_every", sa.String(16)),
     sa.Column("hold", sa.Text),  # the reason why the run must not be removed
-    sa.Column("removal", sa.String(16)),  # null, removing, removed
+    sa.Column("removal", sa.String(16)),  # state of the removal: null, removing or removed
     sa.Column("removed", _TIME),
 )
 
 
 def _cell_key() -> list[sa.Column[str]]:
-    """Return the key columns of a cell. `context` is a separately judged part, or ""."""
+    """Return the key columns of a cell. `context` names a separately judged part of the benchmark;
+    "" is the whole.
+    """
     run = sa.Column("run_key", _HASH, sa.ForeignKey("runs.key"), primary_key=True)
     names = ("model", "benchmark", "context")
     return [run, *(sa.Column(name, sa.String(255), primary_key=True) for name in names)]
 
 
-# A row is one model on one benchmark. `comparable` maps names to hashes. Two rows can be compared
-# if these hashes are equal.
+# A row is one model on one benchmark. `comparable` maps the keys of `entry.NAMES` to hashes. Two
+# rows can be compared if these hashes are equal.
 cells = sa.Table(
     "cells",
     metadata,
@@ -70,7 +72,7 @@ cells = sa.Table(
     _required("sound", sa.Boolean),  # false if a check failed that withholds the verdict
     _required("comparable", sa.JSON),
     sa.Column("library", sa.Text),
-    # Question ids; null for a sample too large for the manifest.
+    # Ids of the questions; null if the sample is too large for its ids to be in the manifest.
     sa.Column("ids", sa.JSON(none_as_null=True)),
 )
 
@@ -83,8 +85,8 @@ indicators = sa.Table(
     *(sa.Column(name, sa.Float) for name in ("estimate", "low", "high")),
 )
 
-# A row is a message to people. It is written in the transaction of its subject and sent afterwards,
-# so no message is lost.
+# A row is a message to people. It is written in the same transaction as its subject, such as a run,
+# and sent afterwards. So no message is lost.
 notices = sa.Table(
     "notices",
     metadata,
@@ -103,7 +105,8 @@ notices = sa.Table(
     sa.UniqueConstraint("about", "kind"),
 )
 
-# A row counts people's decisions. `about` is a hash of the bytes that a decision binds (`store`).
+# A row holds the number of people's decisions on a run. `about` is a hash of the bytes to which a
+# decision refers (`store`).
 decisions = sa.Table(
     "decisions",
     metadata,
@@ -119,7 +122,7 @@ draws = sa.Table(
     "draws",
     metadata,
     sa.Column("name", sa.String(255), primary_key=True),
-    sa.Column("period", sa.String(8), primary_key=True),  # 2026-Q4
+    sa.Column("period", sa.String(8), primary_key=True),  # the quarter, such as 2026-Q4
     _required("drawn", _TIME),
     _required("revision", sa.Text),
     _required("pool_sha256", _HASH),

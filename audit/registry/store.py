@@ -1,9 +1,9 @@
 """Write and read rows: runs with their cells and indicators, holds, notices and decisions.
 
-The registry also shows two changes that a run directory cannot show: changed bytes, and deleted
-decisions. A row of decisions refers to the bytes that a decision binds, and to the question and
-answers in any directory. So a changed byte does not make a new run. Rows of decisions are only added;
-only `forget_decisions` deletes them.
+The registry also reveals two changes that a run directory alone cannot reveal: changed bytes, and
+deleted decisions. A row of decisions refers to the bytes to which the decisions apply, and also to
+the run's questions and answers, in whatever directory they are. So if a byte of a run is changed,
+its decisions are still found. Rows of decisions are deleted only by `forget_decisions`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.panel import panel_runs, verdict_path
 
-# The databases that can ignore conflicts of keys.
+# The insert functions of the databases that can ignore a row whose key exists.
 INSERT: dict[str, Any] = {
     "postgresql": postgresql.insert,
     "sqlite": sqlite.insert,
@@ -40,7 +40,8 @@ class Notice:
     Attributes
     ----------
     about, kind : str
-        The subject and the kind. At most one message of a kind is sent about a subject.
+        The subject of the message, such as a run's key, and its kind. At most one message of a kind
+        is sent about a subject.
     title, body : str
         The text of the message.
     to : tuple of str
@@ -56,14 +57,14 @@ class Notice:
 
 @dataclass(frozen=True)
 class Kept:
-    """Hold a cell as the registry stores it.
+    """Hold a cell with its run and its indicators, as the registry stores them.
 
     Attributes
     ----------
     run, cell : Row
-        Columns of the run and of the cell.
+        The columns of the run, and those of the cell.
     indicators : mapping
-        Maps the name of each indicator to (estimate, low, high).
+        Maps the name of each indicator to (estimate, lower limit, upper limit).
     """
 
     run: Row
@@ -88,8 +89,9 @@ def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None =
     Returns
     -------
     bool
-        Whether the run is new. In an existing row, only the run directory and the hash of the
-        manifest are updated, since a start without new questions changes them.
+        Whether the run is new. If its row exists, only the run directory and the hash of the
+        manifest are updated: they can change when a finished run is started again without new
+        questions.
 
     Raises
     ------
@@ -144,7 +146,8 @@ def write_notice(db: Connection, notice: Notice, now: datetime) -> None:
 
 
 def find(registry: Registry, given: str) -> Row:
-    """Return the run with a key, or the only run whose key begins with these characters.
+    """Return the run with the given key, or the only run whose key begins with the given
+    characters.
 
     Parameters
     ----------
@@ -161,7 +164,7 @@ def find(registry: Registry, given: str) -> Row:
     Raises
     ------
     ConfigError
-        If no run, or several runs, match.
+        If no run matches, or if several runs match.
     """
     if not given or not set(given) <= set("0123456789abcdef"):
         raise ConfigError(
@@ -186,7 +189,7 @@ def kept(registry: Registry, **wanted: Sequence[str] | str | None) -> list[Kept]
     registry : Registry
         The registry.
     **wanted : sequence of str, str or None
-        The wanted values by column of runs or cells; None matches any value.
+        For columns of runs or cells, the values that are wanted. None matches any value.
 
     Returns
     -------
@@ -241,7 +244,7 @@ def set_hold(registry: Registry, key: str, reason: str | None) -> None:
     key : str
         Key of the run.
     reason : str or None
-        The reason; None releases the run.
+        The reason for the hold. None releases the run.
     """
     registry.write(lambda db: db.execute(update(runs).where(runs.c.key == key).values(hold=reason)))
 
@@ -265,7 +268,7 @@ def check_decisions(registry: Registry, run_dir: Path, bound: Bound) -> None:
     Raises
     ------
     SignatureError
-        If a decision was deleted or replaced.
+        If a registered decision was deleted from the run's folder or replaced.
     RegistryError
         If the database does not answer.
     """
@@ -275,7 +278,7 @@ def check_decisions(registry: Registry, run_dir: Path, bound: Bound) -> None:
 def check_hashes(registry: Registry, run_dir: Path) -> None:
     """Raise an error if the bytes of a registered run have changed.
 
-    The run is found by its place, its fingerprint or its answers.
+    The registered run is found by its directory, its fingerprint or its answers.
 
     Parameters
     ----------
@@ -307,7 +310,7 @@ def check_hashes(registry: Registry, run_dir: Path) -> None:
             )
             changed: list[
                 list[str]
-            ] = []  # the parts that differ from the run, for each registered judgement
+            ] = []  # for each registered judgement, the parts in which the run differs from it
             for row in known:
                 edited = []
                 for name, value in now.items():
@@ -316,9 +319,10 @@ def check_hashes(registry: Registry, run_dir: Path) -> None:
                 changed.append(edited)
             if changed and all(changed):
                 raise SignatureError(
-                    f"The registry has {run} as {known[-1]['key'][:12]}, with other bytes of "
-                    f"{' and '.join(changed[-1])}, so the run was changed. If it was judged or run "
-                    f"again: audit registry add {run}"
+                    f"{run} is registered as {known[-1]['key'][:12]}, but its "
+                    f"{' and '.join(changed[-1])} "
+                    "changed afterwards. If you judged or ran it again, register the result: "
+                    f"audit registry add {run}"
                 )
 
     registry.read(look)
@@ -346,11 +350,12 @@ def note_decisions(registry: Registry, run_dir: Path, bound: Bound, now: datetim
     Raises
     ------
     SignatureError
-        As by `check_decisions`. In this case no decision is registered.
+        If a registered decision was deleted or replaced. No decision is registered then.
     """
 
     def change(db: Connection) -> int:
-        # The decisions are read within the transaction, so that a simultaneous process waits.
+        # The decisions are read within the transaction, so another process that registers decisions
+        # must wait.
         hashes = decision_hashes(run_dir)
         _check(db, run_dir, bound, hashes)
         if hashes:
@@ -384,7 +389,7 @@ def forget_decisions(
     bound : Bound
         The hashes that a decision on the run binds now.
     reason : str
-        The reason, which the notice to people states.
+        The reason, which is stated in the notice to people.
     now : datetime
         Present time.
 
@@ -396,17 +401,17 @@ def forget_decisions(
     Raises
     ------
     ConfigError
-        If no decision is registered, or decisions still exist in the run's folder.
+        If no decision on the run is registered, or if the run's folder still has decisions.
     """
     if decision_hashes(run_dir):
         raise ConfigError(
-            f"{run_dir} has decisions. Move its folder of decisions to a safe place first."
+            f"{run_dir} still has decisions. Move its folder of decisions to a safe place first."
         )
 
     def change(db: Connection) -> int:
         rows = _rows(db, run_dir, bound)
         if not rows:
-            raise ConfigError(f"The registry knows of no decision on {run_dir}.")
+            raise ConfigError(f"No decision on {run_dir} is registered.")
         first = rows[0]
         gone = {row["last_sha256"] for row in rows}
         db.execute(delete(decisions).where(decisions.c.last_sha256.in_(gone)))
@@ -427,8 +432,9 @@ def _check(db: Connection, run_dir: Path, bound: Bound, hashes: Sequence[str]) -
     for row in _rows(db, run_dir, bound):
         if len(hashes) < row["count"] or hashes[row["count"] - 1] != row["last_sha256"]:
             raise SignatureError(
-                f"The registry knows of {row['count']} decisions on {run_dir}, the last of sha256 "
-                f"{row['last_sha256'][:12]}, and the run has {len(hashes)}: a decision was deleted or replaced. "
+                f"The registry holds {row['count']} decisions on {run_dir}, the last with sha256 "
+                f"{row['last_sha256'][:12]}. The run's folder has {len(hashes)}, so a decision was "
+                "deleted or replaced. "
                 f"Restore it, or delete the registered decisions: audit registry forget {run_dir} --reason '...'"
             )
 
@@ -442,8 +448,8 @@ def _rows(db: Connection, run_dir: Path, bound: Bound) -> Sequence[RowMapping]:
 
 
 def _about(run_dir: Path, bound: Bound) -> list[str]:
-    """Return the hashes of the bytes that a decision binds, and the hash of fingerprints and
-    answers.
+    """Return two hashes: of the bytes to which a decision applies, and of the fingerprints and
+    answers of the runs.
     """
     answers = []
     for _, manifest in _manifests(run_dir):
@@ -457,7 +463,7 @@ def _about(run_dir: Path, bound: Bound) -> list[str]:
 
 
 def _manifests(run_dir: Path) -> list[tuple[Path, Manifest]]:
-    """Return the manifest of a run, or of each run of a panel."""
+    """Return the directory and the manifest of a run, or those of each run of a panel."""
     manifests = []
     for run in panel_runs(run_dir) or [run_dir]:
         if (run / MANIFEST).is_file():

@@ -1,4 +1,6 @@
-"""Compute series of indicators over a model's versions, and the level of current models."""
+"""Compute series of indicators over a model's versions, and the values of an indicator in the
+current versions of all models.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,22 +17,23 @@ FOLLOWED = ("cs", "excess", "fresh_gap", "selectivity", "drop", "score")
 
 @dataclass(frozen=True)
 class Point:
-    """Describe one version of a series.
+    """Describe the point of a series for one version of the model.
 
     Attributes
     ----------
     revision, started : str
-        The model's revision, and the start time of its first run.
+        The revision of the model, and the start time of its first run.
     estimate, low, high : float or None
         The estimate and its 95 % interval.
     sound : bool
         Whether the measurement passed its checks. If not, the point is shown but not tested.
     differs : tuple of str
-        The differences because of which this point is not joined to the previous point.
+        The differences in the way of measuring between this point and the previous point. If there
+        are differences, the two points are not compared.
     look : Look or None
         The test of change.
     alike : str
-        The hash of the way of measuring, which is equal for joined points.
+        Hash of the way of measuring. Points are compared only if their hashes are equal.
     """
 
     revision: str
@@ -46,8 +49,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """Hold the values of an indicator for one model on one benchmark, for each version in the order
-    of first runs.
+    """Hold the values of an indicator for one model on one benchmark. Versions of the model are in
+    the order of their first runs.
 
     Attributes
     ----------
@@ -67,16 +70,16 @@ class Series:
 
 @dataclass(frozen=True)
 class Floor:
-    """Hold the indicator of the current versions of all models on a benchmark.
+    """Hold the values of an indicator on a benchmark for the current versions of all models.
 
-    A model above this level stands out.
+    These values are a level: a model whose value is above them stands out.
 
     Attributes
     ----------
     benchmark, context, indicator : str
         The names that identify the level.
     models : tuple of (float, str)
-        (estimate, model) of each model, the lowest estimate first.
+        A tuple (estimate, name of the model) for each model, the lowest estimate first.
     alike : str
         The hash of the way of measuring, as in `Point`.
     """
@@ -89,14 +92,14 @@ class Floor:
 
     @property
     def median(self) -> float:
-        """Return the median estimate of the models."""
+        """Return the median of the models' estimates."""
         return median(estimate for estimate, _ in self.models)
 
 
 def series_of(
     kept: Sequence[Kept], indicators: Sequence[str] = (), *, together: bool = False
 ) -> list[Series]:
-    """Return every series that has an estimate, sorted.
+    """Return every series that has an estimate, sorted by the names that identify it.
 
     Parameters
     ----------
@@ -119,8 +122,8 @@ def series_of(
 
     Notes
     -----
-    A version counts once, at its first run, so a repeated run of the same weights does not replace
-    this point. Of several judgements of the same answers, the last judgement counts.
+    A version counts once, with its first run. If the same weights are run again, the later run is
+    not used. If the same answers were judged several times, the last judgement counts.
     """
     names = _checked(indicators)
     grouped: dict[tuple[str, str, str, str, str], list[Kept]] = {}
@@ -151,7 +154,8 @@ def floors_of(kept: Sequence[Kept], indicators: Sequence[str] = ()) -> list[Floo
     Returns
     -------
     list of Floor
-        The levels of models that were measured in the same way. Only sound measurements count.
+        The levels. Only models that were measured in the same way share a level, and only
+        measurements that passed their checks count.
 
     Raises
     ------
@@ -181,8 +185,9 @@ def floors_of(kept: Sequence[Kept], indicators: Sequence[str] = ()) -> list[Floo
 
 
 def latest_judgements(kept: Sequence[Kept]) -> list[Kept]:
-    """Return the cells of the last registered judgement of each set of answers, in the given
-    order."""
+    """Return the given cells without those of outdated judgements. If the same answers were judged
+    several times, only the last registered judgement is kept.
+    """
     last: dict[str, tuple[str, str]] = {}
     for record in kept:
         answers = record.run["answers_sha256"]

@@ -1,6 +1,7 @@
-"""Count earlier runs of the same audit, judged model and benchmark, in nearby folders and in the registry.
+"""Find earlier runs of the same audit, judged model and benchmark, in nearby folders and in the
+registry.
 
-The count shows whether a run was repeated until it passed.
+The earlier runs show whether a run was repeated until it passed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,13 +17,14 @@ from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.panel import panel_of, panel_runs, verdict_path
 
 _Key = tuple[str, str, str]  # the model, the model's revision, and the benchmark
-# The folder, start, fingerprint and decision of a run, and the hashes of its questions.
+# The folder, start time, fingerprint and decision of a run, and for each key the hashes of its
+# settings by name.
 _Candidate = tuple[str, str, str, str, dict[_Key, Mapping[str, str]]]
 _FROM_VERDICT = ("library", "references")  # Manifests do not contain these hashes.
 
 
 def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
-    """Return the earlier runs of the same question as a run or panel, the oldest first.
+    """Return earlier runs that asked the same question as a run or panel, the oldest first.
 
     Parameters
     ----------
@@ -34,7 +36,7 @@ def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
     Returns
     -------
     tuple of Try
-        The earlier runs. Copies of a run count once.
+        The earlier runs. If a run was copied, it is listed once.
 
     Raises
     ------
@@ -67,8 +69,8 @@ def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
 
 
 def _differing(now: Mapping[str, str], then: Mapping[str, str]) -> set[str]:
-    """Return the names of the hashes that differ. Hashes that only a verdict contains may be
-    missing.
+    """Return the names of the hashes that differ. A hash that is stored only in verdicts may be
+    missing; it then counts as equal.
     """
     names = set()
     for name, value in then.items():
@@ -87,7 +89,7 @@ def _asked(manifest: Manifest, verdict: Document | None) -> dict[_Key, Mapping[s
     hashes: dict[_Key, Mapping[str, str]] = {}
     for model, facts in manifest.models.items():
         if model not in judged:
-            continue  # This is a reference run, which asks another question.
+            continue  # The model is a reference, so it is not part of the question.
         for benchmark in manifest.benchmark:
             key = (model, str(facts.get("revision") or ""), benchmark)
             hashes[key] = comparable(manifest, model, benchmark, library)
@@ -115,7 +117,9 @@ def _registered(manifest: Manifest, place: str | None) -> Iterator[_Candidate]:
 
 
 def _beside(run: Path) -> Iterator[_Candidate]:
-    """Yield the runs in the folder of this run or of its panel, and in the folders directly below."""
+    """Yield the runs in the folder that contains this run or its panel, and in the folders directly
+    below this folder.
+    """
     audit = Manifest.load(run).audit
     top = (panel_of(run) or run.resolve()).parent
     for path in (*top.glob(f"*/{MANIFEST}"), *top.glob(f"*/*/{MANIFEST}")):

@@ -1,4 +1,4 @@
-"""Decide whether a run uses a registry or sends notices, without the imports that both need."""
+"""Decide whether a run uses a registry or sends notices, without slow imports."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Write the parts that every audit's report has, and rebuild the report of a run in progress."""
+"""Write the files of an audit's report, and rebuild the report of a run in progress."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from audit.shards.attempt import may_live
 from audit.shards.files import make_folder, write_file
 from audit.shards.manifest import MANIFEST, Manifest
 
-if TYPE_CHECKING:  # commands that draw nothing load no matplotlib
+if TYPE_CHECKING:  # commands that draw nothing must not load matplotlib
     from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
 class ReportPaths:
-    """Hold the paths of a report's files, and its verdict, so that no caller reads the file
-    again."""
+    """Hold the paths of a report's files, and the content of its verdict.json, so that callers need
+    not read this file.
+    """
 
     html: Path
     verdict: Path
@@ -46,11 +47,11 @@ class Page:
     Parameters
     ----------
     tables : mapping
-        The text of each table, whole or in pieces, by file name.
+        Maps each file name to the text of a table, whole or in pieces.
     figures : mapping
-        Figures by name.
+        Maps each name to a figure.
     render : callable
-        Returns the page. Its argument is the figures as HTML elements, by name.
+        Returns the page as text. Its argument maps the name of each figure to an HTML element.
     """
 
     tables: Mapping[str, str | Iterator[str]]
@@ -59,7 +60,7 @@ class Page:
 
 
 def write_report(out: Path, verdict: JudgedRun[Any, Any], page: Page) -> ReportPaths:
-    """Write tables, figures, report.html and, last, verdict.json.
+    """Write the tables, the figures and report.html, and last verdict.json.
 
     Parameters
     ----------
@@ -95,14 +96,15 @@ def write_parts(
     out : Path
         The folder; `tables` and `figures` are created in it.
     tables : mapping
-        The text of each table, whole or in pieces, by file name.
+        Maps each file name to the text of a table, whole or in pieces.
     drawn : mapping
-        Figures by name.
+        Maps each name to a figure.
 
     Returns
     -------
     tuple of tuple, tuple and dict
-        The paths of the tables, the paths of the figures, and the figures as HTML elements by name.
+        The paths of the tables, the paths of the figures, and a mapping from the name of each
+        figure to an HTML element.
     """
     from markupsafe import escape
 
@@ -129,8 +131,8 @@ def _bytes(text: str) -> bytes:
     return printable(text).encode("utf-8", "backslashreplace")
 
 
-# The manifest's keys that the page shows, and their titles. A title with {} is written once for
-# each entry of the value.
+# Keys of the manifest that the page shows, and their titles. If a title contains {}, it is shown
+# once for each entry of the key's value.
 _FACTS = {
     "status": "Status",
     "started": "Started",
@@ -150,11 +152,13 @@ _FACTS = {
 
 
 def run_facts(run_dir: Path) -> RunFacts:
-    """Return the facts of a run's manifest for the page. Without a manifest they are empty."""
+    """Return the facts from a run's manifest that the page shows. They are empty without a
+    manifest.
+    """
     path = run_dir / MANIFEST
     if not path.exists():
         return RunFacts(run_dir.name)
-    manifest = read_json(path)  # judging has read and checked it
+    manifest = read_json(path)  # the manifest was read and checked before, when the run was judged
     main: list[tuple[str, str]] = []
     texts = {"cost": _cost, "shards": lambda shards: f"{len(shards)} files"}
     for key, title in _FACTS.items():
@@ -164,7 +168,7 @@ def run_facts(run_dir: Path) -> RunFacts:
             main += [(title.format(name), text(entry)) for name, entry in entries]
     config = dict(manifest.get("config") or {})
     main += [("Score that was read", text) for text in _scores_read(config)]
-    prompts: dict[str, str] = {}  # models may share a protocol
+    prompts: dict[str, str] = {}  # several models may have the same prompts
     for protocol in (config.get("protocols") or {}).values():
         for name, text in protocol.get("templates", {}).items():
             prompts[f"{protocol['name']} {protocol['version']}, {words(name)}"] = text
@@ -174,7 +178,9 @@ def run_facts(run_dir: Path) -> RunFacts:
 
 
 def _scores_read(config: Mapping[str, Any]) -> list[str]:
-    """Describe the scores that were read from imported logs, and the notes on them, each once."""
+    """Return texts on the scores that were read from imported logs, and on these logs. Equal texts
+    are returned once.
+    """
     logs = [log for log in config.get("logs") or () if isinstance(log, dict)]
     scores = [f"{log['score']} of {log['tool']}" for log in logs if log.get("score")]
     notes: list[str] = []
@@ -203,7 +209,7 @@ def _one_line(value: Any) -> str:
 
 
 def _cost(arms: Mapping[str, Mapping[str, Mapping[str, int]]]) -> str:
-    """Add up the counts of all arms and roles, and write them in one line."""
+    """Return a line with the counts of calls and tokens, each summed over all arms and roles."""
     total = Counter[str]()
     for roles in arms.values():
         for numbers in roles.values():
@@ -224,7 +230,9 @@ SHORTEST_S = 2
 
 
 def goes_on(run_dir: Path) -> bool:
-    """Return whether a run is in progress: its manifest says so, and its driver may be alive."""
+    """Return whether a run is in progress: its manifest states "running", and its driver may be
+    alive.
+    """
     return (
         (run_dir / MANIFEST).is_file()
         and Manifest.load(run_dir).status == "running"
@@ -252,7 +260,7 @@ def follow(
     sleep : callable
         Waits for a number of seconds.
     so_far : callable
-        Returns a text for the page on how far the runs are.
+        Returns a text for the page on the progress of the runs.
 
     Returns
     -------
@@ -262,8 +270,8 @@ def follow(
     Raises
     ------
     AuditError
-        If the report cannot be built after all runs have ended. While a run is in progress, the
-        error is printed and the report is tried again.
+        If the report cannot be built after all runs have ended. While a run is in progress, an
+        error is only printed, and the report is built again later.
     """
     reported = ""
     while True:

@@ -1,7 +1,8 @@
-"""Define what all figures share: colours, style, names that can be drawn, and deterministic files.
+"""Define what all figures share: colours, style, safe labels, and files that are equal for equal
+figures.
 
-All audits have two figures in common. `ruled_out` shows the effects that a run excludes, and
-`power_curve` how many questions are needed. Effects are 0-1.
+All audits draw two figures with this module. `ruled_out` shows the effects that a run excludes.
+`power_curve` shows how many questions are needed to find an effect. Effects are between 0 and 1.
 """
 
 import io
@@ -34,7 +35,8 @@ RC = {
     "font.family": "DejaVu Sans",
     "font.size": 10,
     "svg.hashsalt": "benchmark-audit",
-    "svg.fonttype": "path",  # glyphs are outlines, so every machine has the same layout
+    # glyphs are drawn as outlines, so the layout is the same on every machine
+    "svg.fonttype": "path",
     "axes.edgecolor": MUTED,
     "axes.labelcolor": INK,
     "axes.titlecolor": INK,
@@ -61,7 +63,7 @@ RC = {
 }
 
 
-PHONE = 4.1  # width in inches; it fits into 390 px, at 1.17 px a point
+PHONE = 4.1  # width in inches; on a page, 390 px wide at 1.17 px for each point
 
 
 @contextmanager
@@ -72,8 +74,8 @@ def styled() -> Iterator[None]:
 
 
 def names_above(axes: Axes, names: Sequence[str], at: Sequence[float], limit: int = 44) -> None:
-    """Write the name of each line of a chart above the line. Beside it, names would narrow the
-    chart.
+    """Write the name of each line of a chart above this line. Names beside the lines would make the
+    chart narrower.
 
     Parameters
     ----------
@@ -84,7 +86,7 @@ def names_above(axes: Axes, names: Sequence[str], at: Sequence[float], limit: in
     at : sequence of float
         The height of each name.
     limit : int
-        The most characters of a name.
+        Largest number of characters of a name.
     """
     axes.set_yticks(list(at), [plain(name, limit) for name in names])
     axes.yaxis.set_zorder(4)
@@ -104,12 +106,13 @@ def plain(text: str, limit: int = 34) -> str:
     text : str
         Any text.
     limit : int
-        The most characters; a longer name is shortened in the middle.
+        Largest number of characters. A longer name is shortened in the middle.
 
     Returns
     -------
     str
-        One line without mathtext. Characters that the font lacks are shown as a square.
+        The name in one line, in which matplotlib sees no formulas. A character that the font lacks
+        is replaced by a square.
     """
     with matplotlib.rc_context(RC):
         font = get_font(findfont("DejaVu Sans"))
@@ -133,7 +136,7 @@ def svg_text(figure: Figure) -> str:
 
 
 def png_bytes(figure: Figure) -> bytes:
-    """Return a figure as a PNG on white."""
+    """Return a figure as a PNG file with a white background."""
     buffer = io.BytesIO()
     with matplotlib.rc_context({**RC, "savefig.facecolor": "white", "figure.facecolor": "white"}):
         figure.set_facecolor("white")
@@ -144,24 +147,24 @@ def png_bytes(figure: Figure) -> bytes:
 
 
 def inline_svg(document: str, prefix: str, label: str) -> str:
-    """Convert an SVG document to an element of the page.
+    """Convert an SVG document to an svg element for the page.
 
     Parameters
     ----------
     document : str
         The SVG document.
     prefix : str
-        The beginning of each id in the element.
+        The text with which each id in the element begins.
     label : str
         The figure's name, already escaped for an attribute.
 
     Returns
     -------
     str
-        An svg element without inline styles. The page's policy forbids them, and its style sheet
-        can override attributes in dark mode.
+        An svg element without inline styles, which the page's security policy forbids. Styles
+        become attributes, which the page's style sheet can override in dark mode.
     """
-    # Comments hold names of models, so they are removed.
+    # Comments contain names of models, so all comments are removed.
     body = re.sub(r"(?s)<!--.*?-->|<metadata>.*?</metadata>|<style[^>]*>.*?</style>", "", document)
     body = body[body.index("<svg") :]
     body = re.sub(r'\bstyle="([^"]*)"', lambda m: _attributes(m[1]), body)
@@ -193,21 +196,22 @@ _POINTS = FuncFormatter(lambda value, _: f"{100 * value:.4g}")
 
 @styled()
 def ruled_out(rows: Sequence[tuple[str, float, float]], matters: float, effect: str) -> Figure:
-    """Draw a bar for each model, over the effects that are still possible.
+    """Draw a bar for each model that covers the effects that are still possible.
 
     Parameters
     ----------
     rows : sequence of (str, float, float)
-        Label, lower and upper limit; at least one.
+        For each model, its label and the lower and upper limit of its effect (0-1). At least one
+        model is needed.
     matters : float
         The smallest effect that matters.
     effect : str
-        What the effect is called, such as "gain".
+        The name of the effect, such as "gain".
 
     Returns
     -------
     Figure
-        A bar begins at zero, or at the lower limit if it is positive.
+        The chart. A bar begins at zero, or at the lower limit if this limit is positive.
     """
     figure = Figure(figsize=(PHONE, 1.35 + 0.62 * len(rows)), layout="constrained")
     axes = figure.subplots()
@@ -255,18 +259,19 @@ def power_curve(
     Parameters
     ----------
     effect_at : callable
-        Returns the smallest effect for a number of questions; NaN if no effect is found.
+        Returns the smallest effect (0-1) that is found with a given number of questions; NaN if no
+        effect is found.
     n_questions : int
-        Questions of the run.
+        Number of questions of the run.
     needed : int or None
-        The least number of questions for which the effect is at most `matters`; None if no number
-        suffices.
+        The smallest number of questions with which an effect of the size `matters` is found; None
+        if no number suffices.
     matters : float
         The smallest effect that matters.
     effect : str
-        The effect's name.
+        The name of the effect.
     instead : str
-        The title if `needed` is None: why no number suffices.
+        Text for the title if `needed` is None, which states why no number of questions suffices.
     decided : bool
         Whether the run reached its decisions, so that no more questions are needed.
 
@@ -288,7 +293,8 @@ def power_curve(
         marks.append((needed, matters, f"{needed:,} needed", "D", GREEN))
     for k, y, text, marker, colour in marks:
         axes.plot([k], [y], marker, color=colour, markersize=8, zorder=3)
-        # On the right half of the axis, the name is left of the mark and below the curve.
+        # On the right half of the axis, the text is written to the left of the mark and below the
+        # curve.
         late = k * k > float(n[0]) * float(n[-1])
         at, ha = ((-6, -14), "right") if late else ((6, 8), "left")
         axes.annotate(text, (k, y), at, textcoords="offset points", ha=ha, annotation_clip=False)
@@ -299,7 +305,8 @@ def power_curve(
     axes.set_xscale("log")
     steps = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000)
     ticks = [k for k in steps if n[0] <= k <= n[-1]]
-    ticks = ticks[:: math.ceil(len(ticks) / 5)]  # More than five labels would touch.
+    # With more than about five labels, neighbouring labels would touch.
+    ticks = ticks[:: math.ceil(len(ticks) / 5)]
     axes.set_xticks(ticks, [f"{k:,}" for k in ticks])
     axes.minorticks_off()
     axes.set_ylim(bottom=0)

@@ -1,4 +1,4 @@
-"""Put runs of one model and benchmark by different audits on one page.
+"""Show the runs of different audits on the same model and benchmark on one page.
 
 Each audit's own report is built beside the page, which links to it.
 """
@@ -39,7 +39,8 @@ from audit.shards.manifest import MANIFEST
 SCHEMA = "joint verdict"
 SCHEMA_VERSION = "2.2"
 SUITE_TABLE = "calibration_suite.json"
-PICTURE = "score_without_memory.svg"  # drawn by the audit that estimates this score
+# file of the figure of the score without memory, drawn by the audit that estimates this score
+PICTURE = "score_without_memory.svg"
 
 
 def joint_report(
@@ -49,7 +50,7 @@ def joint_report(
     suite: Callable[[Mapping[str, AuditVerdict[Any]]], Mapping[str, Any]] | None = None,
     homes: Mapping[str, Path] | None = None,
 ) -> ReportPaths:
-    """Build every audit's report, and one page on all of them.
+    """Build the report of every audit, and one page that joins all reports.
 
     Parameters
     ----------
@@ -58,12 +59,12 @@ def joint_report(
     out : Path
         The folder of the page.
     options : mapping
-        Options of `audit report`; only the seed may be set.
+        Options of `audit report`. Only the option `seed` may be set.
     suite : callable or None
-        Returns the suite's section; its argument is the verdicts by audit. With a suite, the audits
-        need not share a model and benchmark.
+        Returns the section of the suite. Its argument maps each audit to its verdict. With a suite,
+        the audits need not share a model and benchmark.
     homes : mapping or None
-        The folder of each audit's report; `out`/<audit> by default.
+        Maps each audit to the folder of its report. The default is `out`/<audit>.
 
     Returns
     -------
@@ -73,7 +74,7 @@ def joint_report(
     Raises
     ------
     ConfigError
-        If no two audits share a model and benchmark, or a model was run in two revisions.
+        If no two audits share a model and benchmark, or if a model was run in two revisions.
     """
     by_audit: dict[str, list[Path]] = {}
     for run_dir in run_dirs:
@@ -82,7 +83,7 @@ def joint_report(
         if name != "seed" and value is not None:
             option = name.replace("_", "-")
             raise ConfigError(
-                f"--{option} belongs to one audit. Build the report of that run alone with it."
+                f"--{option} is an option of one audit. Use it to build the report of one run."
             )
     homes = homes or {audit: out / audit for audit in by_audit}
     verdicts: dict[str, Any] = {}
@@ -115,13 +116,14 @@ def joint_report(
 
 
 def _left(out: Path, homes: Iterable[Path]) -> list[Path]:
-    """Return the folders of audits that an earlier joint report covers and the new one does not.
+    """Return the folders of audits that an earlier joint report includes and the new report does
+    not.
 
-    Beside the new page, such a folder would look like a part of the new report.
+    If such a folder stayed beside the new page, it would look like a part of the new report.
     """
     try:
         earlier = read_document(out / "verdict.json")
-    except (OSError, ConfigError):  # The new report replaces a missing or damaged one.
+    except (OSError, ConfigError):  # A missing or damaged report has no folders to remove.
         return []
     if not isinstance(earlier, JointVerdict):
         return []
@@ -133,12 +135,13 @@ def _left(out: Path, homes: Iterable[Path]) -> list[Path]:
 def content(
     verdicts: Mapping[str, AuditVerdict[Any]], suite: Mapping[str, Any] | None = None
 ) -> JointVerdict:
-    """Join the verdicts of all audits, with the findings and sentences on each model and benchmark.
+    """Join the verdicts of all audits. For each model and benchmark, add the findings and the
+    sentences on them.
 
     Parameters
     ----------
     verdicts : mapping
-        Verdicts by audit.
+        Maps each audit to its verdict.
     suite : mapping or None
         The suite's section.
 
@@ -150,7 +153,7 @@ def content(
     Raises
     ------
     ConfigError
-        If the runs share no model and benchmark, or a model was run in two revisions.
+        If the runs share no model and benchmark, or if a model was run in two revisions.
     """
     seen: dict[tuple[str, str], list[Finding]] = {}
     judged: dict[tuple[str, str], list[forms.Judged]] = {}
@@ -187,7 +190,9 @@ def content(
 
 
 def _without_memory(cells: Iterable[Cell]) -> list[tuple[str, str, str]]:
-    """Return (model, benchmark, sentence) for each cell that has a score without memory."""
+    """Return a tuple (model, benchmark, sentence) for each cell with an estimate of its "score
+    without memory".
+    """
     return [(c.model, c.benchmark, c.without_memory.sentence) for c in cells if c.without_memory]
 
 
@@ -207,7 +212,7 @@ def _check(
     if not apart and not shared:
         cells = "; ".join(f"{audit}: {_cells_of(verdict)}" for audit, verdict in verdicts.items())
         raise ConfigError(
-            f"These runs share no model and benchmark ({cells}). Report them one by one."
+            f"These runs share no model and benchmark ({cells}). Build a report for each run."
         )
     revisions: dict[tuple[str, str], set[str]] = {}
     for run in chain.from_iterable(verdict.runs for verdict in verdicts.values()):
@@ -245,16 +250,17 @@ def in_order(joint: Sequence[Entry]) -> list[Placed]:
 
 @dataclass(frozen=True)
 class Looked:
-    """Hold what the audits looked for and saw in one model.
+    """Hold a matrix for one model: which kinds of memory each audit looked for and saw.
 
     Parameters
     ----------
     model : str
         The model's name.
     columns : tuple of (str, str)
-        The audit and the subject of each verdict.
+        For each verdict, the name of its audit, and its benchmark if several benchmarks were
+        audited (else "").
     rows : mapping
-        The marks of each kind of memory, by kind. The last row sums up all kinds.
+        Maps each kind of memory to its marks, one for each column. The last row sums up all kinds.
     """
 
     model: str
@@ -263,7 +269,9 @@ class Looked:
 
 
 def matrices(findings: Sequence[Placed]) -> list[Looked]:
-    """Return a matrix for each model: the kinds of memory against the audits."""
+    """Return a matrix for each model, with a row for each kind of memory and a column for each
+    audit.
+    """
     by_model: dict[str, list[tuple[str, Finding]]] = {}
     for model, benchmark, entry in findings:
         by_model.setdefault(model, []).append((benchmark, entry))
@@ -279,14 +287,14 @@ def matrices(findings: Sequence[Placed]) -> list[Looked]:
 
 
 def why(ruling: Ruling, names: Mapping[str, str]) -> str:
-    """Explain the decision in one or two sentences.
+    """Explain the decision of the gate in one or two sentences.
 
     Parameters
     ----------
     ruling : Ruling
         The decision.
     names : mapping
-        The audits' names.
+        Maps each audit to its name in the text.
 
     Returns
     -------
@@ -305,7 +313,7 @@ def why(ruling: Ruling, names: Mapping[str, str]) -> str:
         if "not examined" in ruling.scope:
             sentence += " Not examined means that no audit here is known to find it in 80 % of the models that have it."
         return sentence
-    if not deciding:  # every audit passes, but the suite requires more
+    if not deciding:  # every audit passes, but a further requirement of the suite is not met
         return ruling.rules[-1]
     audits = dict.fromkeys(f"{_audit_of(cell, names)} ({cell.plain})" for cell in deciding)
     finding = f"{len(deciding)} of {len(ruling.cells)} verdicts {_PHRASES[ruling.decision]}"
@@ -316,7 +324,9 @@ def why(ruling: Ruling, names: Mapping[str, str]) -> str:
 
 
 def _audit_of(cell: CellRuling, names: Mapping[str, str]) -> str:
-    """Return the name of a verdict's audit, with the context if the benchmark has several."""
+    """Return the name of the audit of a verdict. The context is added if parts of the benchmark are
+    judged separately.
+    """
     return f"{names[cell.audit]}, {cell.context}" if cell.context else names[cell.audit]
 
 
@@ -325,7 +335,7 @@ _PHRASES = {
     Decision.REVIEW: "saw something that another cause may explain",
     Decision.NO_DECISION: "could not tell",
 }
-_MARKS = {  # the glyph and the tone of each mark
+_MARKS = {  # the glyph and the CSS class (colour) of each mark
     Seen.SEEN: ("▲", "bad"),
     Seen.SUGGESTED: ("△", "warn"),
     Seen.CAUSE_UNKNOWN: ("▼", "warn"),
@@ -354,16 +364,17 @@ def page(
     joint : JointVerdict
         The verdict.
     links : mapping or None
-        The address of each audit's page; by default in a folder with the audit's name.
+        Maps each audit to the address of its page. The default is a page in a folder with the
+        audit's name.
     drawn : mapping or None
-        SVG documents of the audits' figures, by name.
+        Maps the name of each figure of the audits to its SVG document.
 
     Returns
     -------
     str
         HTML.
     """
-    # This import loads matplotlib, which the gate does not need.
+    # This import loads matplotlib, which `audit gate` does not need.
     from audit.report.canvas import inline_svg
 
     cells = _by_place(joint)
@@ -406,7 +417,7 @@ def page(
 
 
 def _by_place(joint: JointVerdict) -> dict[tuple[str, str, str, str], Cell]:
-    """Return the cells of every audit by (audit, model, benchmark, context)."""
+    """Map each (audit, model, benchmark, context) to its cell."""
     by_place = {}
     for audit, verdict in joint.audits.items():
         for cell in verdict.cells:
@@ -415,7 +426,7 @@ def _by_place(joint: JointVerdict) -> dict[tuple[str, str, str, str], Cell]:
 
 
 def _lookers() -> dict[str, list[str]]:
-    """Return the audits that see each kind of memory."""
+    """Map each kind of memory to the names of the audits that can see it."""
     lookers: dict[str, list[str]] = {kind: [] for kind in KINDS}
     for audit in every_audit():
         instrument = part_of(audit, "vocabulary").INSTRUMENT
@@ -426,7 +437,9 @@ def _lookers() -> dict[str, list[str]]:
 
 
 def _steps(ruling: Ruling, names: Mapping[str, str]) -> dict[tuple[str, str], None]:
-    """Return (audit, first step to take) for each verdict that decides."""
+    """Return the pairs (name of the audit, first step to take) for the verdicts that determine the
+    gate's decision.
+    """
     steps: dict[tuple[str, str], None] = {}
     for cell in ruling.cells:
         if cell.decision == ruling.decision != Decision.PASS and cell.what_to_do:
@@ -439,7 +452,9 @@ def _errors(
     cells: Mapping[tuple[str, str, str, str], Cell],
     joint: Sequence[Entry],
 ) -> list[Errors]:
-    """Return how often each audit, and all of them together, accuse a clean model."""
+    """Return the rates at which a clean model is accused by each audit, and by any of the audits
+    together.
+    """
     errors: dict[tuple[str, str], Errors] = {}
     uncalibrated: dict[str, dict[str, None]] = {}
     for model, benchmark, entry in findings:
@@ -462,7 +477,9 @@ def _errors(
 
 
 def _sensitivity(findings: Sequence[Placed]) -> list[str]:
-    """Return each sentence on sensitivity once, after the names of its audits."""
+    """Return the sentences on sensitivity. Each is preceded by the names of the audits for which it
+    holds.
+    """
     audits: dict[str, list[str]] = {}
     for _, _, entry in findings:
         audits.setdefault(entry.sensitivity, []).append(entry.name)
@@ -478,7 +495,9 @@ def _marks(
     cells: Mapping[tuple[str, str, str, str], Cell],
     links: Mapping[str, str],
 ) -> list[Mark]:
-    """Return the decision strip, with a row for each model, or for each model and benchmark."""
+    """Return the entries of the decision strip, one for each verdict. An entry names the benchmark
+    if an audit has several verdicts on a model.
+    """
     apart = len({(model, _column(entry)) for model, _, entry in findings}) < len(findings)
     marks = []
     for model, benchmark, entry in findings:

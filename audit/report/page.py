@@ -1,8 +1,9 @@
-"""Render the shell of every report's page, with two defences against hostile text.
+"""Render the frame of every report's page (head, styles and scripts), with two defences against
+hostile text.
 
-The first is escaping: jinja2 escapes all that it prints, and a page's script sets `textContent`
-alone. The second is the Content-Security-Policy. It allows one script and one style sheet, by
-their hashes, and no request.
+The first defence is escaping: jinja2 escapes all text, and the script of a page changes only
+`textContent`. The second is the Content-Security-Policy, which allows one script and one style
+sheet, given by their hashes, and no network request.
 """
 
 import base64
@@ -39,16 +40,17 @@ NOT_CALIBRATED = (
     "audit calibrate measures how often the procedure is wrong on it."
 )
 
-# Seconds after which the page of a run in progress reloads itself (`audit report --follow`). With
-# 0 the page never reloads.
+# Number of seconds after which the page of a run in progress reloads itself (`audit report
+# --follow`). With 0, the page never reloads.
 REFRESH_S: ContextVar[int] = ContextVar("refresh_s", default=0)
-SO_FAR: ContextVar[str] = ContextVar("so_far", default="")  # how far the run is
+SO_FAR: ContextVar[str] = ContextVar("so_far", default="")  # text on the progress of the run
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """Hold the facts of one run's manifest as texts: main facts, further facts, prompt
-    templates."""
+    """Hold the facts from the manifest of one run as texts: its main facts, further facts, and
+    prompt templates.
+    """
 
     title: str
     main: tuple[tuple[str, str], ...] = ()
@@ -58,7 +60,7 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class Gated:
-    """Hold a column of the gate matrix.
+    """Hold a column of the table of checks (gates).
 
     Parameters
     ----------
@@ -67,7 +69,7 @@ class Gated:
     gates : sequence of Gate
         The gates of the column.
     where : mapping
-        Values of the page's filters that show this column's questions alone.
+        Maps filters of the page to the values with which only this column's questions are shown.
     """
 
     label: str
@@ -77,22 +79,24 @@ class Gated:
 
 @dataclass(frozen=True)
 class Mark:
-    """Hold an entry of the decision strip: what an audit says about a model, in plain words.
+    """Hold an entry of the decision strip, which states the verdict of an audit on a model in plain
+    language.
 
     Parameters
     ----------
     audit, who : str
-        The audit and the model.
+        The audit, and the model that is judged.
     word : VerdictWord
-        The verdict in words.
+        The texts of the verdict, such as its label.
     note : str
         A remark beside the verdict.
     href : str
         The link to the evidence.
     sure : str
-        How sure the verdict is.
+        A text on how certain the verdict is.
     decision : str
-        What the gate decides from this entry alone; empty if the page states it elsewhere.
+        The decision that the gate would make from this entry alone. It is empty if the page states
+        the decision elsewhere.
     """
 
     audit: str
@@ -113,11 +117,12 @@ class Errors:
     who : str
         The model.
     rates : tuple of (str, float, float or None)
-        What happens to models whose truth is known, its rate (0-1), and the rate's standard error.
+        For each kind of error, a tuple of its description, its rate (0-1) in simulated models, and
+        the standard error of the rate.
     sentence : str
-        All measured rates in words.
+        A sentence that states all measured rates.
     sensitivity : tuple of str
-        Sentences on what the audit is known to find.
+        Sentences on how often the audit finds planted memory.
     """
 
     who: str
@@ -127,14 +132,15 @@ class Errors:
 
 
 def errors_of(results: Sequence[CellResult], named: Mapping[str, str]) -> list[Errors]:
-    """Return the error rates of each calibrated design, each once.
+    """Return the error rates of the calibrated designs. A design that several results share is
+    returned once.
 
     Parameters
     ----------
     results : sequence of CellResult
         The results.
     named : mapping
-        What each rate of the table counts, by its key, in the order of the page.
+        Maps the key of each rate to a text on what the rate counts, in the order of the page.
 
     Returns
     -------
@@ -165,7 +171,7 @@ def marks_of(verdict: JudgedRun[Any, Any], words: Mapping[Any, VerdictWord]) -> 
     verdict : JudgedRun
         The verdict.
     words : mapping
-        The words of each verdict of this audit.
+        Maps each verdict of this audit to its texts.
 
     Returns
     -------
@@ -189,12 +195,12 @@ def marks_of(verdict: JudgedRun[Any, Any], words: Mapping[Any, VerdictWord]) -> 
 
 
 def share(value: float | None) -> str:
-    """Format 0.71 as "71.0 %". All have one decimal, so that a column is aligned."""
+    """Format 0.71 as "71.0 %". All shares have one decimal, so columns are aligned."""
     return percent(value, whole=False)
 
 
 def number(value: Any) -> str:
-    """Format a number with four significant digits, or a whole number with separators.
+    """Format a number with four significant digits, or a whole number with thousands separators.
 
     Other values are returned as text.
     """
@@ -206,8 +212,9 @@ def number(value: Any) -> str:
 
 
 def count(value: float | None) -> str:
-    """Format a count as `number` does; a fraction, such as a mean over replicates, has one
-    decimal."""
+    """Format a count as `number` does. A count that is not whole, such as a mean over replicates,
+    has one decimal.
+    """
     return number(value) if value is None or float(value).is_integer() else f"{value:,.1f}"
 
 
@@ -218,8 +225,9 @@ def words(name: str) -> str:
 
 
 def environment() -> Environment:
-    """Return the jinja2 environment of all templates. It escapes all text and refuses undefined
-    names."""
+    """Return the jinja2 environment of all templates. It escapes all text, and raises an error for
+    an undefined name.
+    """
     made = Environment(
         loader=PackageLoader("audit", ""),
         autoescape=True,
@@ -243,7 +251,8 @@ def environment() -> Environment:
         "bare_points": lambda x: signed_points(x).removesuffix(" points"),  # for intervals
         "bare_pct": lambda x: share(x).removesuffix(" %"),
         "scaled": scaled,
-        "three": lambda x: f"{x + 0.0:.3f}".replace("-0.000", "0.000"),  # as the paper prints
+        # three decimals, as in the tables of the paper
+        "three": lambda x: f"{x + 0.0:.3f}".replace("-0.000", "0.000"),
         "finite": lambda x: x if x is not None and math.isfinite(x) else None,
     }
     return made
@@ -260,26 +269,27 @@ def render_page(
     labels: Mapping[str, str] | None = None,
     **values: Any,
 ) -> str:
-    """Render a page in the shell of all reports.
+    """Render a template as a page with the frame that all reports share.
 
     Parameters
     ----------
     template : str or Path
-        A template of the package, such as "perturb/page.html.j2", or the file of another package.
+        The name of a template in this package, such as "perturb/page.html.j2", or the path of a
+        file in another package.
     rows : sequence of CellRows
-        The rows of every model and benchmark.
+        The numbers of stored and expected rows of every model and benchmark.
     scripts : sequence of str
-        Further scripts of the package, after shared.js.
+        Further scripts of this package. They follow shared.js.
     css : str
-        Further styles, after page.css.
+        Further styles. They follow page.css.
     gates : mapping or None
-        The words for gate names.
+        Maps the name of each gate to its texts.
     gated : sequence of Gated
-        The columns of the gate matrix.
+        The columns of the table of checks (gates).
     labels : mapping or None
-        The words for other names that the template prints.
+        Maps other names that the template prints to their texts.
     values : Any
-        Further values of the template.
+        Further values that the template uses.
 
     Returns
     -------
@@ -321,8 +331,9 @@ def _read(name: str) -> str:
 
 
 def policy(js: str, css: str) -> str:
-    """Return the Content-Security-Policy. It allows one script and one style sheet, and no
-    request."""
+    """Return the Content-Security-Policy. It allows only the given script and style sheet, and no
+    network request.
+    """
     return (
         f"default-src 'none'; script-src '{_sha256(js)}'; style-src '{_sha256(css)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -338,7 +349,7 @@ def _sha256(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-Segments = list[tuple[str, str]]  # text, and its state: "" (kept), "new" or "gone"
+Segments = list[tuple[str, str]]  # pairs of a text and its state: "" (kept), "new" or "gone"
 
 
 def word_diff(original: str, other: str) -> Segments:
@@ -352,8 +363,8 @@ def word_diff(original: str, other: str) -> Segments:
     Returns
     -------
     list of (str, str)
-        Texts, each with its state: "" (kept), "new" (only in `other`) or "gone" (only in
-        `original`).
+        The pieces of both texts in order. Each piece has a state: "" (in both texts), "new" (only
+        in `other`) or "gone" (only in `original`).
 
     Examples
     --------
@@ -361,7 +372,7 @@ def word_diff(original: str, other: str) -> Segments:
     [('What ', ''), ('city ', 'new'), ('is the ', ''), ('capital? ', 'gone'), ('main one?', 'new')]
     """
     a, b = original.split(), other.split()
-    if a == b:  # Only blanks differ, so the text is shown as unchanged.
+    if a == b:  # Only white space differs, so the text is shown as unchanged.
         return [(other, "")]
     segments: Segments = []
     for tag, from_, to, start, end in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():

@@ -1,6 +1,7 @@
-"""Draw the page of an audit that brings none of its own.
+"""Build the page of an audit that does not define a page.
 
-It shows the decisions, the checks, three questions, every item, and the facts of the run.
+The page shows the decisions, the checks, three questions as examples, the items, and the facts of
+the run.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ from audit.shards.questions import QuestionFile
 from audit.statistics.paired import CellOutcomes, State
 
 EXAMPLES = 3
-MAX_ITEMS = 400  # The page shows at most so many items; items.csv has all of them.
+MAX_ITEMS = 400  # largest number of items on the page; items.csv has all items
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class PlainItem:
 
     @property
     def differs(self) -> bool:
-        """Return whether the state is not the same in all settings."""
+        """Return whether the state of the answer differs between settings."""
         return len({state for _, state in self.states}) > 1
 
 
@@ -43,12 +44,12 @@ def page(verdict: JudgedRun[CellOutcomes, Any], run_dir: Path) -> Page:
     verdict : JudgedRun
         The verdict.
     run_dir : Path
-        The run, whose files hold the questions.
+        The run directory, which holds the questions.
 
     Returns
     -------
     Page
-        Without figures.
+        The page and the table, without figures.
     """
     texts = {(q.benchmark, q.id): q.text for q in QuestionFile(run_dir)}
     items: list[PlainItem] = []
@@ -93,7 +94,7 @@ def _rows(items: Sequence[PlainItem]) -> Iterator[dict[str, Any]]:
 
 
 def _items(cell: CellOutcomes, texts: dict[tuple[str, str], str]) -> Sequence[PlainItem]:
-    """Return the questions of a cell; those whose answers differ between settings come first."""
+    """Return the questions of a cell, first those whose answers differ between settings."""
     names = []
     for setting in cell.settings:
         arm = setting.arm.replace("_", " ")

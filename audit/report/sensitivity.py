@@ -1,7 +1,9 @@
-"""Describe in one sentence how likely an audit finds planted contamination in a run's design.
+"""State in one sentence the probability that an audit with a run's design finds planted
+contamination.
 
-`audit.plant` measures effects. How likely an audit finds such an effect depends on the design
-(`audit.statistics.notice`). The sentence names every measured number of passes.
+`audit.plant` measures the effects of planted contamination. The probability that an audit finds
+such an effect depends on the design (`audit.statistics.notice`). The sentence states the
+probability for every measured number of training passes.
 """
 
 import os
@@ -25,17 +27,20 @@ STANDARD = Field(1000, 500, 5)  # the design of the table in docs/findings/sensi
 LEARNT = 0.5  # share of the items that the planted models learnt
 _TAUGHT = {"qa": "taught as question and answer (qa)", "raw": "as running text (raw)"}
 _NOT_IN_IT = {"perturb": " Whether sensitivity to wording is refuted too is not in it."}
-_INDICATORS = 6  # The memory audit tests each indicator at alpha / 6, Holm's smallest level.
+# number of indicators of the memory audit; with Holm's correction, the smallest of their levels is
+# alpha / 6
+_INDICATORS = 6
 _TEXT_PRIOR = TauPrior(
     0.1, "a tenth of the spread between texts: assumed, as in the memory audit's calibration"
 )
-# Some files lack the spread over items. Then repeated answers are taken to differ on 20 % of the
-# items, as in the calibrations.
+# Some files lack the standard deviation over items. It is then assumed that the answers of two runs
+# differ on 20 % of the items, as in the calibrations.
 _FLIP = 0.2
 
 
 def load_sensitivity(run_dir: Path) -> dict[str, Any]:
-    """Read the measurement in a run's directory, or else the one that ships.
+    """Read the measurement in a run's directory. Without one, read the measurement that is part of
+    this package.
 
     Parameters
     ----------
@@ -76,23 +81,23 @@ def quote(
     field: Field,
     judged: Collection[str] | None = None,
 ) -> str:
-    """Describe how likely an audit finds each planted model in a design.
+    """Return a sentence with the probability that an audit of this design finds each planted model.
 
     Parameters
     ----------
     measured : mapping
-        As `load_sensitivity` returns.
+        The measurement, as returned by `load_sensitivity`.
     audit, model, benchmark : str
         The cell.
     field : Field
         The design.
     judged : collection of str or None
-        The indicators that this run could judge; None for all.
+        The indicators that this run could judge; None if it could judge all indicators.
 
     Returns
     -------
     str
-        A sentence, which also names the model and benchmark that were measured.
+        The sentence, which also names the model and the benchmark of the measurement.
     """
     if judged is not None and not judged:
         return "Sensitivity: none, as no indicator of this audit could be judged here."
@@ -124,7 +129,8 @@ def quote(
 def chances(
     measured: Mapping[str, Any], audit: str, field: Field, judged: Collection[str] | None = None
 ) -> dict[str, dict[int, Limits]]:
-    """Return the chance that an audit finds each plant, by form and passes.
+    """Map each form of training text and each number of passes to the probability that an audit
+    finds the planted model.
 
     Parameters
     ----------
@@ -134,7 +140,8 @@ def chances(
     Returns
     -------
     dict of dict of Limits
-        The chance of the best indicator. The audit's chance is at least this.
+        The probability, with its limits, that the best indicator finds the planted model. The audit
+        finds it with at least this probability.
     """
     doses: dict[str, dict[int, Limits]] = {}
     for plant in sorted(measured["plants"], key=lambda plant: int(plant["passes"])):
@@ -158,14 +165,15 @@ def chances(
 def chance_of(
     measurement: Mapping[str, Any], plant: Mapping[str, Any], indicator: str, field: Field
 ) -> Limits | None:
-    """Return the chance that one indicator finds a plant that learnt the share LEARNT of the items.
+    """Return the probability that one indicator finds a planted model that learnt the share LEARNT
+    of the items.
 
     Parameters
     ----------
     measurement : mapping
-        As `load_sensitivity` returns.
+        The measurement, as returned by `load_sensitivity`.
     plant : mapping
-        One of its plants.
+        The entry of one planted model in the measurement.
     indicator : str
         The indicator.
     field : Field
@@ -174,7 +182,8 @@ def chance_of(
     Returns
     -------
     Limits or None
-        None if the file does not say what an item contributes.
+        The probability with its limits; None if the measurement lacks the values from which the
+        effect is computed.
     """
     effect_of_plant = _effect(measurement, plant, indicator)
     if effect_of_plant is None:
@@ -187,7 +196,9 @@ def chance_of(
 def _effect(
     measured: Mapping[str, Any], plant: Mapping[str, Any], indicator: str
 ) -> tuple[Effect, TauPrior, int] | None:
-    """Return the effect, the prior of its spread between models, and how many tests share alpha."""
+    """Return the effect, the prior for its differences between clean models, and the number of
+    tests that share alpha.
+    """
     sizes = (measured["learnt_items"], measured["other_items"])
     row = _row(plant, indicator)
     bases = [plant for plant in measured["plants"] if not plant["passes"]]
@@ -211,7 +222,8 @@ def _effect(
         return _with_error(effect, sizes[:1]), PRIORS["rewording"], 1
     if indicator == "router_gain" and (clean := _row(base, "router_gain")) is not None:
         sd = row.get("sd") or _FLIP**0.5
-        error = (2 / sizes[0]) ** 0.5 * sd  # Two models were measured, while a run has one.
+        # The effect is a difference of two measured models, so its variance is twice that of one.
+        error = (2 / sizes[0]) ** 0.5 * sd
         return Effect(row["learnt"] - clean["learnt"], error, (sd,)), PRIORS["rewording"], 1
     return None
 
@@ -225,16 +237,17 @@ def _row(plant: Mapping[str, Any], indicator: str) -> Mapping[str, Any] | None:
 
 
 def _of_shares(shares: tuple[float, float]) -> tuple[float, ...]:
-    """Return the standard deviations of right and wrong answers.
+    """Return the standard deviation of the answers (1 or 0) for each share of right answers.
 
-    A measured share of 1 is uncertain too, so shares are limited to .005 to .995.
+    A measured share of 0 or 1 is uncertain too, so shares are limited to the range from .005 to
+    .995.
     """
     p = np.clip(shares, 0.005, 0.995)
     return tuple(np.sqrt(p * (1 - p)).tolist())
 
 
 def _with_error(effect: Effect, sizes: tuple[int, ...]) -> Effect:
-    """Add the standard error of the measured value. Its only reference was the base model."""
+    """Return the effect with its standard error. The only reference was the base model."""
     alone = 1 if effect.references else 0
     return Effect(
         effect.value, effect.error(sizes, alone), effect.own, effect.references, effect.correlation
@@ -242,10 +255,10 @@ def _with_error(effect: Effect, sizes: tuple[int, ...]) -> Effect:
 
 
 def _text_spread(measured: Mapping[str, Any]) -> float | None:
-    """Return the standard deviation of a text's likelihood between items.
+    """Return the standard deviation over items of the log-likelihood of a text.
 
-    If the file does not hold it, it follows from the AUC of two normal distributions: the median
-    over the plants is returned.
+    If the file lacks the standard deviation, it is computed from the AUC of each planted model,
+    assuming normal distributions. The median over the planted models is returned.
     """
     rows = []
     for plant in measured["plants"]:

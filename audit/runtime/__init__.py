@@ -1,3 +1,3 @@
-"""Run an audit on Ray: place engines, call them from stages, and stream a run through the pipeline.
-Only this package imports Ray.
+"""Run an audit on Ray: place the engines on GPUs, call the engines, and stream the questions
+through the pipeline. Only this package imports Ray.
 """

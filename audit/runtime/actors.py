@@ -1,5 +1,5 @@
-"""Run engines as Ray actors, pinned to their GPUs. All roles call the same actors, so there is one
-copy of the model.
+"""Run engines as Ray actors, each with fixed GPUs. All roles of a model call the same actors, so
+its weights are loaded only once.
 """
 
 import asyncio
@@ -37,23 +37,21 @@ from audit.runtime.nodes import cluster_nodes
 from audit.runtime.placement import Placement, plan_placement
 from audit.runtime.progress import Engines
 
-_GPU_WAIT_FIRST_S = 5.0  # a wait for GPUs is reported after this time,
-_GPU_WAIT_NOTED_S = 30.0  # and then at this interval
-_CPUS = 0.1  # an engine without a GPU requests this share of a CPU
-_CPU_WAIT_NOTED_S = 45.0  # the interval of reports that no CPU is free
+_GPU_WAIT_FIRST_S = 5.0  # a wait for GPUs is first reported after this time
+_GPU_WAIT_NOTED_S = 30.0  # interval of the further reports of a wait for GPUs
+_CPUS = 0.1  # share of a CPU that an engine without a GPU requests
+_CPU_WAIT_NOTED_S = 45.0  # interval of the reports that no CPU is free
 _CLOSE_S = 60.0  # time limit for closing all replicas
 _ANSWER_S = 4.0  # time limit for an engine to report its state
 _COUNTED_S = 10.0  # time limit for the counters of an interrupted run; a dead engine fails at once
-_DYING_S = 10.0  # time limit for clearing up a dead engine
-_AGAIN_S = 1.0  # the wait before a restarted engine is called again
-_LOOK_S = 1.0  # the interval of checks of the nodes while engines load
+_DYING_S = 10.0  # time limit for closing a dead engine
+_AGAIN_S = 1.0  # time to wait before a restarted engine is called again
+_LOOK_S = 1.0  # interval of the checks of the nodes while engines load
 
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """Hold everything that an engine actor needs to build its engine at the start and after a
-    restart.
-    """
+    """Hold what an engine actor needs to build its engine, also after a restart."""
 
     model: ModelConfig
     weights: Weights | None
@@ -78,7 +76,7 @@ def build_engine(spec: EngineSpec) -> Engine:
     Raises
     ------
     EngineLoadError
-        If the weights of a model that needs them are not resolved.
+        If the model needs weights and its weights are not resolved.
     """
     if spec.model.engine == "scripted":
         from audit.engines.scripted import ScriptedEngine
@@ -96,8 +94,8 @@ def build_engine(spec: EngineSpec) -> Engine:
         from audit.engines.masked_engine import MaskedEngine
 
         return MaskedEngine(spec.model, spec.weights, spec.engine_id)
-    # vllm reads these variables when it is imported. Ray has set one thread, the actor's share of
-    # CPUs.
+    # vllm reads these variables when it is imported. Ray has limited the threads to one, since the
+    # actor requests less than one CPU.
     os.environ |= engine_environment(
         spec.model, spec.on_gpu, len(os.sched_getaffinity(0)), is_cpu_build()
     )
@@ -109,8 +107,8 @@ def build_engine(spec: EngineSpec) -> Engine:
 
 
 class EngineActor:
-    """Run one engine in its own process. After a restart by Ray, the actor loads the engine before
-    it answers.
+    """Run one engine in a separate process. If Ray restarts the actor, it loads the engine again
+    before it answers.
     """
 
     def __init__(self, spec: EngineSpec) -> None:
@@ -118,11 +116,12 @@ class EngineActor:
         self._engine: Engine | None = None
         self._failed: EngineError | None = None
         self._starting = asyncio.Lock()
-        self._loading: asyncio.Task[Engine] | None = None  # set after a restart
+        # the loading of the engine after a restart
+        self._loading: asyncio.Task[Engine] | None = None
         self._in_flight = 0
 
     def __repr__(self) -> str:
-        return self._spec.engine_id  # in Ray's dashboard and logs
+        return self._spec.engine_id  # this name is shown in Ray's dashboard and logs
 
     async def start(self) -> str:
         """Load the engine, and return its precision. Raises EngineLoadError or
@@ -139,7 +138,7 @@ class EngineActor:
         requests : sequence of GenerationRequest
             The requests.
         priority : int
-            As in `Engine.run`.
+            Priority of the requests, as in `Engine.run`.
 
         Returns
         -------
@@ -149,7 +148,8 @@ class EngineActor:
         Raises
         ------
         EngineLoadingError
-            While a restarted engine loads; other replicas answer its requests meanwhile.
+            If the engine was restarted and is still loading. The caller sends the requests to other
+            replicas.
         EngineDiedError
             If the engine died and cannot be restarted.
         """
@@ -159,13 +159,13 @@ class EngineActor:
                 self._loading = self._loading or asyncio.create_task(self._ready())
                 if not self._loading.done():
                     raise EngineLoadingError(
-                        f"The engine {self._spec.engine_id} was started again and loads."
+                        f"The engine {self._spec.engine_id} was restarted and is loading."
                     )
             engine = await self._ready()
             return await engine.run(requests, priority)
         except EngineDiedError as error:
-            # The process holds a dead engine. Ray starts one new process, and repeats unanswered
-            # requests. If that engine dies as well, the run stops and says why.
+            # The engine of this process is dead. Ray starts one new process, and repeats the
+            # unanswered requests. If the new engine dies too, the run stops with the reason.
             if (
                 self._spec.model.max_restarts == 0
                 or ray.get_runtime_context().was_current_actor_reconstructed
@@ -173,7 +173,7 @@ class EngineActor:
                 raise
             print(f"{error} This process ends, so that Ray starts a new process.", flush=True)
             threading.Timer(_DYING_S, os._exit, (1,)).start()
-            await self.close()  # this releases the engine's GPUs
+            await self.close()  # closing releases the engine's GPUs
             os._exit(1)
         finally:
             self._in_flight -= len(requests)
@@ -183,12 +183,12 @@ class EngineActor:
         async with self._starting:
             self._spec = replace(self._spec, questions_path=questions_path)
             if self._spec.model.engine == "scripted":
-                # The next call builds the scripted engine again, which takes no time.
+                # The next call builds the scripted engine again, which is fast.
                 self._engine = None
 
     async def stats(self) -> dict[str, float]:
-        """Return the engine's counters; {} if the engine is not loaded. A restarted engine is not
-        loaded for this.
+        """Return the engine's counters; {} if the engine is not loaded. This call does not load a
+        restarted engine.
         """
         return {} if self._engine is None else self._engine.stats()
 
@@ -196,7 +196,7 @@ class EngineActor:
         """Return the engine's state, and the number of requests that it has finished since it was
         loaded.
         """
-        # only engines of endpoints have this attribute
+        # only engines that call endpoints have this attribute
         trouble: str = getattr(self._engine, "trouble", str)()
         return Engines(
             1, 1, 0, self._in_flight, int((await self.stats()).get("requests", 0)), trouble
@@ -209,7 +209,7 @@ class EngineActor:
 
     async def _ready(self) -> Engine:
         async with self._starting:
-            # calls that waited for the closed engine must not load it again
+            # waiting calls must not load the closed engine again
             if self._failed is not None:
                 raise self._failed
             if self._engine is None:
@@ -233,33 +233,34 @@ class EnginePool:
     actors: list[Any]
     groups: list[PlacementGroup]  # one placement group for each actor; empty without GPUs
     ready: bool = False
-    # GPUs of each group by node; {} if incomplete.
+    # For each placement group, maps each node to its number of GPUs; {} while a node of the group
+    # is lost.
     places: list[dict[str, float]] = field(default_factory=list)
     precision: str = ""  # the precision of all replicas, once they are loaded
-    # The counters at the last call of `stats`.
+    # Values of the counters at the last call of `stats`.
     counted: dict[str, float] = field(default_factory=dict)
-    done: int = 0  # the requests at the last call of `progress`
+    done: int = 0  # number of finished requests at the last call of `progress`
 
     def load(
         self, timeout_s: float, note: Callable[[str], None], others: Callable[[], bool]
     ) -> Iterator[None]:
-        """Load every replica, yielding while it waits.
+        """Load every replica. The generator yields while the replicas are loading.
 
         Parameters
         ----------
         timeout_s : float
             The limit.
         note : callable
-            Receives sentences while the pool waits for GPUs: another job may hold them, or an
-            autoscaler may start them.
+            Is called with sentences to show while the pool waits for GPUs, which another job may
+            use or an autoscaler may start.
         others : callable
-            Returns whether other models of this job run. While they run, the wait has no limit,
-            since they release their GPUs when they end.
+            Returns whether other models of this job are running. While other models run, there is
+            no time limit for GPUs, since these models release their GPUs when they end.
 
         Raises
         ------
         EngineError
-            If a replica cannot be loaded. The message has the cause.
+            If a replica cannot be loaded. The message states the cause.
         """
         try:
             began = yield from self._wait_for_gpus(timeout_s, note, others)
@@ -274,7 +275,8 @@ class EnginePool:
             raise EngineLoadError(
                 f"Model {self.model}: its engine process died while loading: {error}"
             ) from error
-        except ray.exceptions.RayError as error:  # for example, the runtime_env could not be set up
+        # for example, Ray could not set up the runtime_env
+        except ray.exceptions.RayError as error:
             raise EngineLoadError(
                 f"Model {self.model}: its engine process did not start: {error}"
             ) from error
@@ -282,10 +284,10 @@ class EnginePool:
     def _wait_for_engines(
         self, began: float, timeout_s: float, note: Callable[[str], None]
     ) -> Generator[None, None, set[str]]:
-        """Wait as in `load`, and return the precisions.
+        """Wait for the engines as described in `load`, and return their precisions.
 
-        If one engine is loaded, the pool does not wait for engines whose node is lost. They load
-        when GPUs are free again, and are then called.
+        If at least one engine is loaded, the pool does not wait for engines whose node is lost. The
+        lost engines load when GPUs are free again, and are called after that.
         """
         calls = _started(self.actors)
         absent: list[Any] = []  # Ray restarts these actors
@@ -318,7 +320,7 @@ class EnginePool:
         return precisions
 
     def _answers(self, calls: dict[Any, Any], precisions: set[str]) -> list[Any]:
-        """Handle ended calls, and return the actors that Ray restarts.
+        """Handle the calls that ended, and return the actors that Ray is restarting.
 
         The calls are removed from `calls`, and the precisions of loaded engines are added to
         `precisions`. Raises the error that an engine raised while it loaded.
@@ -337,7 +339,9 @@ class EnginePool:
         return absent
 
     def _note_cpus(self, note: Callable[[str], None]) -> None:
-        """Note that the cluster has no free CPU for the engines that load, if so."""
+        """If the cluster has no free CPU for the engines that load, call `note` with a sentence on
+        this.
+        """
         if ray.available_resources().get("CPU", 0.0) < _CPUS:
             note(f"{self.model}: still loading; {cpus_there()} (see 'ray status').")
 
@@ -347,8 +351,8 @@ class EnginePool:
         Returns
         -------
         list of str
-            A sentence for each lost node, with its GPUs in use. The node's engines are restarted
-            when such GPUs are free on other nodes.
+            A sentence for each lost node, with the number of GPUs that the pool used on it. The
+            engines of the node are restarted when enough GPUs are free on other nodes.
         """
         if not self.groups:
             return []
@@ -360,7 +364,7 @@ class EnginePool:
                     alive.add(name)
             places = [_place(group, alive) for group in self.groups]
         except ray.exceptions.RayError:
-            return []  # the head does not answer, so the state of the nodes is unknown
+            return []  # Ray's head node does not answer, so the state of the nodes is unknown
         before, self.places = self.places, places
         gone = sorted(set[str]().union(*before) - alive)
         losses = []
@@ -389,7 +393,9 @@ class EnginePool:
     def _wait_for_gpus(
         self, timeout_s: float, note: Callable[[str], None], others: Callable[[], bool]
     ) -> Generator[None, None, float]:
-        """Wait as in `load`, and return the time from which `timeout_s` counts."""
+        """Wait for GPUs as described in `load`, and return the time at which `timeout_s` starts to
+        count.
+        """
         began, noted, pause_s = time.monotonic(), time.monotonic(), _GPU_WAIT_FIRST_S
         while not all(placement_group_table(group)["state"] == "CREATED" for group in self.groups):
             if others():
@@ -402,7 +408,7 @@ class EnginePool:
                 note(f"{self.model}: {self._gpus_wanted()}")
                 noted, pause_s = time.monotonic(), _GPU_WAIT_NOTED_S
             yield
-        self.lost_nodes()  # this records the nodes of the GPUs
+        self.lost_nodes()  # the call records which nodes hold the GPUs
         return began
 
     def _gpus_wanted(self) -> str:
@@ -417,8 +423,8 @@ class EnginePool:
         return f"waiting for {wanted:g} GPUs; {have}{more} (see 'ray status')."
 
     def progress(self) -> Engines:
-        """Return the state of the engines, and the number of requests that they finished since the
-        last call.
+        """Return the state of the engines, and the number of requests that the engines finished
+        since the last call.
         """
         calls = [actor.progress.remote() for actor in self.actors]
         answered, silent = ray.wait(calls, num_returns=len(calls), timeout=_ANSWER_S)
@@ -444,17 +450,19 @@ class EnginePool:
             ) from error
 
     def stats(self, *, well: bool = True) -> dict[str, float]:
-        """Return counters since the last call, summed over the replicas that answer.
+        """Return the increase of the counters since the last call, summed over the replicas that
+        answer.
 
         Parameters
         ----------
         well : bool
-            False for an interrupted run, whose engines get little time to answer.
+            False for an interrupted run. The time limit for the engines' answers is then short.
 
         Returns
         -------
         dict
-            The counters. All rows are already stored, so a dead engine is not a failure.
+            The increase of each counter. A dead engine is left out and raises no error, since all
+            rows are already stored.
         """
         total: dict[str, float] = {}
         for actor in self.actors:
@@ -505,7 +513,7 @@ def _place(group: PlacementGroup, alive: Set[str]) -> dict[str, float]:
 
 
 def cpus_there() -> str:
-    """Describe how many of the cluster's CPUs are free."""
+    """Return a text with the number of free CPUs in the cluster."""
     cpus, free = ray.cluster_resources().get("CPU", 0.0), ray.available_resources().get("CPU", 0.0)
     if not cpus:
         return "no node offers a CPU, which an engine without a GPU and the stages need: a worker node must join"
@@ -520,12 +528,12 @@ def one_precision(model: str, precisions: Collection[str]) -> str:
     model : str
         The model, for the message.
     precisions : collection of str
-        Those of its replicas.
+        The precisions of the model's replicas.
 
     Returns
     -------
     str
-        The precision; "" without weights.
+        The precision; "" for a model without weights.
 
     Raises
     ------
@@ -541,19 +549,21 @@ def one_precision(model: str, precisions: Collection[str]) -> str:
 
 
 def on_cpus(model: ModelConfig) -> ModelConfig:
-    """Return the model with a dtype in which the CPUs of every node compute."""
+    """Return the model's settings with a dtype in which the CPUs of all nodes can compute."""
     return replace(
         model, dtype=dtype_on_cpu(model.dtype, model.dtype != "auto" or _all_in_bfloat16())
     )
 
 
 def _started(actors: Sequence[Any]) -> dict[Any, Any]:
-    """Start engines, and return the actor of each call."""
+    """Call `start` of the given actors, and map each call to its actor."""
     return {actor.start.remote(): actor for actor in actors}
 
 
 def _all_in_bfloat16() -> bool:
-    """Return whether every node with CPUs computes in bfloat16. An engine may restart on any node."""
+    """Return whether the CPUs of all nodes can compute in bfloat16. All nodes count, since an
+    engine may restart on any node.
+    """
     here, task = ray.get_runtime_context().get_node_id(), ray.remote(computes_in_bfloat16_here)
     calls, is_here = [], False
     for node in ray.nodes():
@@ -574,20 +584,20 @@ def start_pool(
     autoscale: bool = False,
     restart: int = 0,
 ) -> EnginePool:
-    """Create the engine actors of one model. They load when `EnginePool.load` is stepped through.
+    """Create the engine actors of one model. The engines are loaded by `EnginePool.load`.
 
     Parameters
     ----------
     model : ModelConfig
         The model's settings.
     weights : Weights or None
-        Its resolved weights.
+        The resolved weights of the model.
     questions_path : str
         The questions of the run.
     autoscale : bool
         Whether an autoscaler may start nodes.
     restart : int
-        The number of a restart; 0 for the first start.
+        Number of the restart; 0 for the first start.
 
     Returns
     -------
@@ -612,7 +622,7 @@ def start_pool(
             spec = EngineSpec(model, weights, engine_id, placement is not None, questions_path)
             pool.actors.append(_start_actor(spec, placement, pool.groups))
     except BaseException:
-        pool.close()  # this releases the GPUs that are already reserved
+        pool.close()  # closing the pool releases the GPUs that are already reserved
         raise
     return pool
 
@@ -621,8 +631,8 @@ _names: Counter[str] = Counter()
 
 
 def _unique(engine_id: str) -> str:
-    """Return a new name for an actor, since Ray releases a name only some time after it killed the
-    actor.
+    """Return an unused name for an actor. A name cannot be used again at once, since Ray releases
+    it only some time after the actor has ended.
     """
     _names[engine_id] += 1
     return engine_id if _names[engine_id] == 1 else f"{engine_id} ({_names[engine_id]})"
@@ -632,12 +642,13 @@ def _start_actor(
     spec: EngineSpec, placement: Placement | None, groups: list[PlacementGroup]
 ) -> Any:
     options: dict[str, Any] = {
-        # A model on CPUs requests CPUs, so that it is not placed on a head node without CPUs.
+        # A model on CPUs requests a share of a CPU, so that Ray does not place it on a head node
+        # without CPUs.
         "num_cpus": _CPUS if spec.model.engine == "vllm" and placement is None else 0,
         "max_concurrency": 10_000,
         "max_restarts": spec.model.max_restarts,
-        # A call to a restarting engine fails, and the caller takes another engine. With retries it
-        # would wait for GPUs that may never be free.
+        # Without retries, a call to a restarting engine fails at once, and the caller uses another
+        # engine. With retries, the call would wait for GPUs that may never be free.
         "max_task_retries": 0,
         "name": _unique(spec.engine_id),
     }

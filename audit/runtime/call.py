@@ -13,35 +13,37 @@ import ray
 from audit.core.errors import EngineDiedError, EngineError, EngineLoadError, EngineLoadingError
 from audit.core.records import Generation, GenerationRequest
 
-SLACK = 32  # how many more requests may wait at a question's own replica than at another
-_WEIGHT = 0.1  # the weight of the newest observation of a replica's pace
+# how many more requests may wait at the home replica than at the replica with the shortest queue
+SLACK = 32
+_WEIGHT = 0.1  # weight of the newest observation in the moving average of a replica's pace
 
 
 class Balancer:
     """Choose a replica for each request.
 
-    Each affinity has a home replica, which is preferred, so that its prefix cache is used. If the
-    home lags behind, the replica that will be done soonest is chosen. `SLACK` is the number of
-    additional requests that may wait at the home. Requests at a slow replica count for more, in
-    proportion to its pace. Otherwise all chunks in flight would finally wait for the slow replica
-    (`tests/bench/fleet.py`).
+    Requests with the same affinity have the same home replica, which is preferred, so that its
+    prefix cache is used. If more than `SLACK` additional requests wait at the home, the replica
+    with the shortest queue is chosen instead. A request at a slow replica counts for more, in
+    proportion to the time that the replica needs for it. Otherwise all chunks in flight would
+    finally wait for the slow replica (`tests/bench/fleet.py`).
     """
 
     def __init__(self, replicas: int) -> None:
         self._load = [0] * replicas
-        # Seconds for each waiting request, smoothed.
+        # For each replica, the moving average of the seconds per waiting request; None if unknown.
         self._pace: list[float | None] = [None] * replicas
-        # The replica is skipped until this time of the monotonic clock; inf if the replica is lost.
+        # For each replica, the time (monotonic clock) until which it is skipped; inf if it is lost.
         self._away = [0.0] * replicas
         self._lock = threading.Lock()
 
     def take(self, affinity: str) -> int:
-        """Choose a replica for a request, which counts as waiting until `give_back`.
+        """Choose a replica for a request. The request counts as waiting until `give_back` is
+        called.
 
         Parameters
         ----------
         affinity : str
-            Requests with one affinity prefer one replica.
+            Requests with the same affinity prefer the same replica.
 
         Returns
         -------
@@ -69,20 +71,20 @@ class Balancer:
         requests : int
             The number of requests.
         seconds : float or None
-            The time from `take` until the requests were answered; None if they failed.
+            The time from `take` until the requests were answered; None if the requests failed.
         """
         with self._lock:
             if seconds is not None:
-                # The time grows with the waiting requests, but only beyond those that are answered
-                # at once.
+                # The time grows with the number of waiting requests. About `SLACK` requests are
+                # answered at the same time, so a small number does not change the time.
                 seen = seconds / (self._load[replica] + SLACK)
                 before = self._pace[replica]
                 self._pace[replica] = seen if before is None else before + _WEIGHT * (seen - before)
             self._load[replica] -= requests
 
     def lost(self, replica: int) -> bool:
-        """Remove a replica, and move each of its affinities to another replica. Return False if
-        there is no other replica.
+        """Remove a replica, so that its affinities move to other replicas. If no other replica is
+        left, change nothing and return False.
         """
         with self._lock:
             away = [*self._away[:replica], *self._away[replica + 1 :]]
@@ -92,14 +94,14 @@ class Balancer:
             return others
 
     def unreachable(self, replica: int, for_s: float) -> None:
-        """Skip a replica for some seconds, if there are other replicas.
+        """Skip a replica for some seconds, unless it is the only replica that can be reached.
 
         Parameters
         ----------
         replica : int
             The replica.
         for_s : float
-            The time.
+            The time in seconds.
         """
         with self._lock:
             usable = self._usable()
@@ -107,7 +109,9 @@ class Balancer:
                 self._away[replica] = time.monotonic() + for_s
 
     def _usable(self) -> list[int]:
-        """Return the reachable replicas; if no replica is reachable, those that may come back."""
+        """Return the replicas that can be reached. If no replica can be reached, return all
+        replicas that are not lost.
+        """
         now = time.monotonic()
         reachable = []
         for replica, until in enumerate(self._away):
@@ -124,7 +128,9 @@ class Balancer:
         return usable[zlib.crc32(f"{affinity}|{home}".encode()) % len(usable)]
 
     def _queue(self, replica: int, usual: float) -> float:
-        """Return the waiting requests of a replica, weighted by its pace."""
+        """Return the number of requests that wait at a replica, plus one, multiplied by its pace
+        relative to the usual pace.
+        """
         pace = self._pace[replica]
         return (self._load[replica] + 1) * (1.0 if pace is None else pace / usual)
 
@@ -136,14 +142,15 @@ class Balancer:
         return sum(known) / len(known) if known else 1.0
 
 
-_AGAIN_S = 1.0  # the wait before requests of an unreachable replica are repeated
-_UNREACHABLE_S = 15.0  # a replica is skipped for this time, in which Ray gives up a lost node
-_SILENT_S = 10.0  # replicas that answered nothing for this time are called again
+_AGAIN_S = 1.0  # time to wait before requests to an unreachable replica are repeated
+# time for which a replica is skipped; Ray needs about this time to detect a lost node
+_UNREACHABLE_S = 15.0
+_SILENT_S = 10.0  # a replica that answered nothing for this time is called again
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Hold the requests of one call that one replica got, by their indices."""
+    """Hold the indices of the requests that were sent to one replica in one call."""
 
     replica: int
     indices: list[int]
@@ -153,8 +160,8 @@ class Share:
 class EngineCaller:
     """Send requests to the replicas of one model, and return the replies in order.
 
-    Requests of a dead replica are sent to other replicas. A replica that cannot be reached is
-    skipped for a while, unless it is the last replica.
+    If a replica dies, its requests are sent to other replicas. A replica that cannot be reached is
+    skipped for some seconds, unless it is the last replica.
     """
 
     def __init__(self, engines: Sequence[Any]) -> None:
@@ -171,7 +178,7 @@ class EngineCaller:
         requests : sequence of GenerationRequest
             The requests.
         priority : int
-            An engine answers calls with smaller numbers first.
+            Priority of the requests. An engine answers requests with smaller numbers first.
 
         Returns
         -------
@@ -197,15 +204,16 @@ class EngineCaller:
                     answers = ray.get(done[0])
                     seconds = time.monotonic() - share.sent_s
                 except (ray.exceptions.ActorUnavailableError, EngineLoadingError):
-                    # The replica is not dead yet: Ray restarts and loads it when GPUs are free, or
-                    # reports its death.
+                    # The replica is not dead yet. Ray restarts it when GPUs are free, or reports
+                    # later that it is dead.
                     self._balancer.unreachable(share.replica, _UNREACHABLE_S)
                     time.sleep(_AGAIN_S)
                 except (ray.exceptions.RayActorError, EngineDiedError, EngineLoadError) as error:
                     if not self._balancer.lost(share.replica):
                         if isinstance(error, EngineError):
                             raise
-                        # The original exception cannot be sent back to the driver.
+                        # A new error is raised, since the original exception cannot be sent to the
+                        # driver.
                         raise EngineDiedError(
                             "An engine's process died and was not restarted (max_restarts). To continue, type the same "
                             f"command again. {str(error).splitlines()[0]}"
@@ -218,7 +226,8 @@ class EngineCaller:
                 for i, reply in zip(share.indices, answers, strict=True):
                     replies[i] = reply
         except ray.exceptions.RaySystemError as error:
-            # Ray Data would repeat this forever, but the reply would remain unreadable.
+            # Without this error, Ray Data would repeat the call forever, although the reply would
+            # remain unreadable.
             raise EngineError(f"A reply of the engine could not be read: {error}") from error
         finally:
             for share in waiting.values():
@@ -230,10 +239,11 @@ class EngineCaller:
         return answered
 
     def _call_silent(self, replicas: Iterable[int]) -> None:
-        """Call replicas whose answers are late, so that Ray reports those that are lost.
+        """Call replicas that have not answered for some time, so that Ray reports which of them are
+        lost.
 
-        If a process calls a replica before it knows that Ray restarts this replica, the call is
-        queued. Ray fails queued calls only when another call follows.
+        If a process calls a replica that Ray is restarting, and does not know this yet, the call is
+        queued. Ray lets a queued call fail only when another call follows.
         """
         for replica in replicas:
             self._engines[replica].progress.remote()

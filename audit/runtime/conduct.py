@@ -1,6 +1,8 @@
-"""Run an audit: resolve it, print its cost, ask the questions, print the results, and report.
+"""Run an audit: resolve the configuration, print the cost, ask the questions, print the results,
+and write the report.
 
-Slow imports are inside the function, so that a refused command does not load them.
+Modules that load slowly are imported inside the functions, so that a refused command does not load
+them.
 """
 
 from __future__ import annotations
@@ -22,11 +24,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A resolved audit.
+    """Hold a resolved audit.
 
-    analysis: facts for the verdict that the manifest stores besides seed and thresholds. notes:
-    texts to print after resolving. pre_run_notes: returns texts to print before engines load, if
-    nothing was refused; empty texts are skipped.
+    Attributes
+    ----------
+    resolved : ResolvedRun
+        The run.
+    thresholds : Limits
+        The thresholds of the verdict.
+    analysis : mapping
+        Facts for the verdict. The manifest stores them together with the seed and the thresholds.
+    notes : tuple of str
+        Texts that are printed after the audit was resolved.
+    pre_run_notes : callable
+        Returns texts that are printed before the engines load, if no check refused the run. Empty
+        texts are skipped.
     """
 
     resolved: ResolvedRun
@@ -43,7 +55,7 @@ def conduct(
     prepare: Callable[[], Prepared],
     ended: Callable[[Path, ResolvedRun], Mapping[str, Any]] = lambda run_dir, resolved: {},
 ) -> int:
-    """Plan an audit; or run (or resume), judge and report it.
+    """Plan an audit, or run (or resume) it, judge it and write its report.
 
     Parameters
     ----------
@@ -52,12 +64,12 @@ def conduct(
     config : RunConfig
         The composed options.
     stage : str
-        A description of `prepare` for the display.
+        A description of the step `prepare`, which the display shows.
     prepare : callable
         Resolves the run.
     ended : callable
-        Prints the results if the run has rows. The rows that it read are passed to the audit's
-        `REPORT.build`.
+        Prints the results; it is called if the run has rows. It returns what it read, as arguments
+        for the audit's `REPORT.build`.
 
     Returns
     -------
@@ -67,7 +79,7 @@ def conduct(
     Raises
     ------
     AuditError
-        If the run cannot be made.
+        If the run cannot be started or completed.
     """
     if config.plan:
         planned = part_of(audit, "plan").planned(config)
@@ -94,7 +106,7 @@ def conduct(
     from audit.runtime.summary import conclude, print_failed
 
     if result.rows == 0:
-        print_failed(result.failed)  # every model failed
+        print_failed(result.failed)  # no rows: every model failed
         return 1
     run_dir, paths = result.run_dir, None
     read = ended(run_dir, ready.resolved)

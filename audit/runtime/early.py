@@ -1,5 +1,5 @@
-"""Divide the tasks of a run into batches, and stop a model because of its first answers or its
-cost.
+"""Divide the tasks of a run into batches. Stop a model if most of its first answers are unparsed,
+or if the money is spent.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -19,7 +19,7 @@ from audit.shards.schema import RowSchema
 from audit.shards.working_copy import fetch_shards
 
 QUESTIONS = 20
-# With fewer tasks, a separate first batch saves little and costs seconds.
+# With fewer tasks than this, a separate first batch would save little and cost some seconds.
 _ALONE_FROM = 2 * QUESTIONS
 # number of replies that a message shows, and number of characters of each reply
 _SHOWN, _LENGTH = 2, 200
@@ -28,19 +28,18 @@ _SHOWN, _LENGTH = 2, 200
 def canary_first(
     tasks: NDArray[np.int64], n_parts: int, *, alone: bool
 ) -> Iterator[NDArray[np.int64]]:
-    """Yield the canary batch first: one task for each of QUESTIONS questions, spread over all
-    parts.
+    """Yield the tasks, beginning with the canary: one task for each of QUESTIONS questions, spread
+    over all parts.
 
     Parameters
     ----------
     tasks : array of int
-        Sorted numbers, question x n_parts + part.
+        Sorted task numbers: number of the question x n_parts + number of the part.
     n_parts : int
         Number of tasks of a question.
-
     alone : bool
-        Send the canary by itself (paid endpoints), and continue only after its replies were
-        checked. A small run is not divided.
+        Whether the canary is a separate batch, so that its replies are checked before further
+        questions are sent (paid endpoints). A small run is not divided.
 
     Yields
     ------
@@ -62,21 +61,24 @@ def canary_first(
 def check_panel(
     refused: Mapping[str, AuditError], models: Collection[str], judged: Collection[str] | None
 ) -> None:
-    """Check, before the first call, that every paid answer can be compared with another.
+    """Check, before the first call, that the answers of the models can be compared, since answers
+    cost money.
 
     Parameters
     ----------
     refused : mapping of str to AuditError
-        The models that cannot be asked.
+        Maps each model that cannot be asked to the error.
     models : collection of str
         The models to ask.
     judged : collection of str or None
-        The models that are judged and not references; None for an audit without references.
+        The models that are judged; all other models are references. None for an audit without
+        references.
 
     Raises
     ------
     EngineError
-        If some models can be asked, but a reference or every judged model cannot.
+        If some models can be asked, but a reference cannot be asked, or no judged model can be
+        asked.
     """
     if judged is None or not refused or len(refused) == len(models):
         return
@@ -91,13 +93,15 @@ def check_panel(
 
 
 class Canary:
-    """Stop a model whose first answers are mostly unparsed, before further answers are paid for.
+    """Stop a model if most of its first answers are unparsed, before money is spent on further
+    answers.
 
-    The canary counts stored answers until it has those of QUESTIONS questions. It stops the model if
-    more than half of these are unparsed. For a model that leaves 10 % of its answers unparsed, the
-    probability of being stopped is P(X >= 11) = 7e-7, with X ~ Binomial(20, .1); for 30 % it is
-    .017. A model that leaves 90 % unparsed is not stopped with probability 7e-6. Questions are
-    counted instead of answers, because the answers to one question fail together.
+    The canary counts stored answers until the answers to QUESTIONS questions are stored. It stops
+    the model if more than half of these answers are unparsed. If 10 % of a model's answers are
+    unparsed, the model is stopped with probability P(X >= 11) = 7e-7, where X ~ Binomial(20, .1).
+    At 30 %, the probability is .017. At 90 %, the model is not stopped with probability 7e-6.
+    Questions are counted instead of answers, because the answers to one question tend to fail
+    together.
     """
 
     def __init__(self) -> None:
@@ -110,12 +114,12 @@ class Canary:
         Parameters
         ----------
         counts : Table
-            As `shards.complete.count_answers` returns.
+            The counts of the shard, as returned by `shards.complete.count_answers`.
 
         Returns
         -------
         bool
-            True if the model must stop; it is True only once.
+            True if the model must stop. After True was returned once, the result is always False.
         """
         if self._passed or not (read := int(pc.sum(counts["read"]).as_py() or 0)):
             return False
@@ -132,7 +136,7 @@ def refusal(canary: Canary, run_dir: Path, schema: RowSchema, model: str) -> Eng
     Parameters
     ----------
     canary : Canary
-        Its counts.
+        The counts of the model's first answers.
     run_dir : Path
         The run directory.
     schema : RowSchema
@@ -143,15 +147,17 @@ def refusal(canary: Canary, run_dir: Path, schema: RowSchema, model: str) -> Eng
     Returns
     -------
     EngineError
-        The error, with a code.
+        The error, which states the reason. Its attribute `stopped` holds the code "canary".
     """
     fetch_shards(run_dir)
     replies = islice(_unparsed(run_dir, schema, model), _SHOWN)
     shown = "".join(f"\n  reply {k}: {text}" for k, text in enumerate(replies, start=1))
     error = EngineError(
-        f"{canary.unparsed} of its first {canary.answers} answers are unparsed, so it was stopped.{shown}\n"
+        f"{canary.unparsed} of the first {canary.answers} answers are unparsed, so the model was "
+        f"stopped.{shown}\n"
         "Expected replies that hold an answer, such as 'B'. A reply that is cut off needs a larger worker.max_tokens, "
-        "or thinking switched off. A reply that does not fit the question shows a wrong chat template or server.\n"
+        "or thinking switched off. A reply that does not fit the question indicates a wrong chat "
+        "template or server.\n"
         f"The answers stay in {named(run_dir)}. To continue, type the same command with canary=false. After a repair, "
         "choose a new run_dir: stored answers are not asked again."
     )
@@ -169,7 +175,8 @@ def _unparsed(run_dir: Path, schema: RowSchema, model: str) -> Iterator[str]:
                 yield f"{cut!r} (finish_reason {row['finish_reason']})"
 
 
-# A batch may be this many times larger than all earlier batches, from which its price is estimated.
+# A batch may be this many times larger than the previous batch. The price of a batch is estimated
+# from all earlier batches.
 _GROWTH = 4
 
 
@@ -179,20 +186,20 @@ def affordable(
     n_parts: int,
     left: Callable[[], tuple[float, float]],
 ) -> Iterator[NDArray[np.int64]]:
-    """Yield the same tasks in batches that the remaining money pays for.
+    """Yield the same tasks in batches, each of which the remaining money can pay for.
 
-    A batch is on disk when the next batch is drawn, so no paid answer is lost.
+    The answers to a batch are on disk before the next batch is yielded, so no paid answer is lost.
 
     Parameters
     ----------
     batches : iterator of array
         The tasks.
     done : int
-        Tasks of this model that have rows.
+        Number of tasks of this model that already have rows.
     n_parts : int
-        Tasks of a question.
+        Number of tasks of a question.
     left : callable
-        Returns (remaining money, cost of this model's rows).
+        Returns the remaining money, and the cost of this model's rows so far.
 
     Yields
     ------
@@ -202,7 +209,7 @@ def affordable(
     Raises
     ------
     SpentError
-        If the money does not pay for another question.
+        If the remaining money cannot pay for another question.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Check the run directory and the endpoints before the benchmark is read.
 
-Reading and resolving load scipy and other packages. This takes many times longer than a refusal
-should.
+To read the benchmark and resolve the run, scipy and other packages are loaded. This takes too long
+for a command that is only refused.
 """
 
 from collections.abc import Mapping
@@ -42,8 +42,8 @@ def check_start(audit: Audit, config: RunConfig) -> None:
     BenchmarkError
         If a file of questions does not exist.
     EngineError
-        If a new run has no model that can be asked. A run with stored rows may have no questions
-        left for its endpoints, so these endpoints are checked after the missing rows are counted.
+        If no model of a new run can be asked. If a run has stored rows, its endpoints are checked
+        later, after the missing rows were counted, since its endpoints may not be needed.
     """
     check_files(config)
     answering = {name: audit.answering(config, model) for name, model in config.model.items()}
@@ -57,7 +57,9 @@ def check_start(audit: Audit, config: RunConfig) -> None:
 
 
 def check_files(config: RunConfig) -> None:
-    """Raise if a file that the options name does not exist, before a model is loaded or asked."""
+    """Raise an error if a file that the options name does not exist. This is checked before a model
+    is loaded or asked.
+    """
     for benchmark in (config.benchmark, config.control_benchmark):
         if benchmark is not None and benchmark.path is not None:
             check_path(benchmark.path)
@@ -70,8 +72,9 @@ def check_files(config: RunConfig) -> None:
 
 
 def _is_new(audit: Audit, config: RunConfig, answering: Mapping[str, ModelConfig]) -> bool:
-    """Return whether the run has no stored rows. Raises ConfigError if its directory cannot
-    serve."""
+    """Return whether the run has no stored rows. Raises ConfigError if its directory cannot be used
+    for this run.
+    """
     if config.run_dir is None:
         return not any(OUTPUTS.glob(f"{default_prefix(audit.name, config)}*"))
     if is_url(config.run_dir):
@@ -85,7 +88,7 @@ def _is_new(audit: Audit, config: RunConfig, answering: Mapping[str, ModelConfig
 def _refused(
     audit: Audit, config: RunConfig, answering: Mapping[str, ModelConfig]
 ) -> dict[str, AuditError]:
-    """Return the models whose endpoints would not serve, each with its error."""
+    """Map each model whose endpoints cannot be used to its error."""
     names: list[str] = []
     endpoints: list[ModelConfig] = []
     letters: list[bool] = []
@@ -104,7 +107,9 @@ def _refused(
 
 
 def _check_writable(run_dir: Path) -> None:
-    """Check that a file can be written into the directory. Folders made for this check are removed."""
+    """Check that a file can be written into the directory. Folders that this check created are
+    removed.
+    """
     missing = [folder for folder in (run_dir, *run_dir.parents) if not folder.exists()]
     try:
         make_folder(run_dir)

@@ -1,8 +1,9 @@
-"""Share engines among runs of one process: within `keep_engines()` a model is loaded once.
+"""Share engines among the runs of one process: within a block `keep_engines()`, each model is
+loaded once.
 
-An engine is kept if its run ended well. Engines of a failed run are closed at once. All other
-engines are closed at the end of the block, even after an exception. An unused engine is closed if
-another model needs its GPUs.
+An engine is kept if its run ended without an error. Engines of a failed run are closed at once.
+Kept engines are closed at the end of the block, even after an exception, or earlier if another
+model needs their GPUs.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ ROOM_WAIT_S = 2.0  # time limit for reserving GPUs that other jobs may release
 
 @dataclass
 class _Held:
-    """Hold a pool with the settings that it was started with. Pools with equal settings have the
-    same engine.
+    """Hold a pool with the settings with which it was started. A pool can be used again for a model
+    with equal settings.
     """
 
     model: ModelConfig
@@ -44,7 +45,9 @@ _held: list[_Held] | None = None  # None if no engines are kept
 
 @contextmanager
 def keep_engines() -> Iterator[None]:
-    """Keep engines after their runs within the block. A nested block is part of the outer block."""
+    """Keep engines after their runs until the block ends. A nested block is part of the outer
+    block.
+    """
     global _held
     if _held is not None:
         yield
@@ -65,7 +68,7 @@ def take_pool(
     questions_path: str,
     start: Callable[..., EnginePool],
 ) -> EnginePool:
-    """Return the kept pool of a model, or else a new pool. The caller returns the pool with
+    """Return the kept pool of a model, or else a new pool. After its run, the caller must call
     `give_back`.
 
     Parameters
@@ -73,7 +76,7 @@ def take_pool(
     model : ModelConfig
         The model's settings.
     weights : Weights or None
-        Its resolved weights.
+        The resolved weights of the model.
     questions_path : str
         The questions of the run.
     start : callable
@@ -98,8 +101,8 @@ def take_pool(
             return held.pool
     new = _Held(model, weights, start(model, weights, questions_path))
     _held.append(new)
-    # Unused engines are closed, the oldest first, until the new one's GPUs are reserved. On CPUs
-    # models take turns, because memory is not reserved there.
+    # Unused engines are closed, the oldest first, until the GPUs of the new engine are reserved. On
+    # CPUs, an unused engine is always closed, because memory is not reserved for engines there.
     unused = [held for held in _held if not held.used]
     for held in unused:
         both_on_cpus = new.on_cpus and held.on_cpus
@@ -110,7 +113,8 @@ def take_pool(
 
 
 def give_back(pool: EnginePool, *, failed: bool) -> None:
-    """Return a pool after a run. The pool is closed unless engines are kept and the run ended well.
+    """Release a pool after a run. The pool is kept if engines are kept and the run did not fail;
+    otherwise it is closed.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Load a finished or interrupted run as tables (`audit.load`), and list the runs in a folder.
 
-Tables are pyarrow tables. With `to=` they are pandas or polars frames, if that package is installed
-(docs/reference/python.md). Ray is not loaded.
+Tables are pyarrow tables. With `to="pandas"` or `to="polars"`, they are data frames of this
+package, if it is installed (docs/reference/python.md). Ray is not loaded.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from audit.shards.object_store import is_url
 from audit.shards.read import load_cells, open_dataset
 from audit.shards.working_copy import run_folder
 
-if TYPE_CHECKING:  # figures need matplotlib
+if TYPE_CHECKING:  # only figures need matplotlib
     from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
 class Report:
-    """Hold the path of a report's page. A notebook shows the page in a frame."""
+    """Hold the path of a report's page. In a notebook, the page is shown in a frame."""
 
     path: Path
 
@@ -55,7 +55,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Figure:
-    """Hold the path of one figure of a report. A notebook shows the figure."""
+    """Hold the path of one figure of a report. In a notebook, the figure itself is shown."""
 
     path: Path
 
@@ -89,8 +89,8 @@ _MEASURED = {
 class Run:
     """Hold a run directory. `audit.load` returns it.
 
-    manifest: the configuration, versions and times of the run. rows: the numbers of stored and
-    expected rows of each model and benchmark.
+    `manifest` holds the configuration, versions and times of the run. `rows` holds the numbers of
+    stored and expected rows of each model and benchmark.
     """
 
     path: Path
@@ -100,7 +100,7 @@ class Run:
 
     @property
     def watermark(self) -> str:
-        """Return a mark such as "incomplete, 512 of 1,000 answers"; empty for a complete run."""
+        """Return a text such as "incomplete, 512 of 1,000 answers", or "" for a complete run."""
         answers = expected = 0
         for rows in self.rows:
             answers += rows.found
@@ -112,7 +112,7 @@ class Run:
         return self.document().plain
 
     def document(self) -> AuditVerdict[Any]:
-        """Return report/verdict.json as a typed model.
+        """Return the content of report/verdict.json as a typed object.
 
         Raises ConfigError if the report does not exist, was built from other shards, or has a field
         of a wrong type."""
@@ -135,10 +135,12 @@ class Run:
         return report
 
     def verdict(self, to: str = "arrow", *, trust_report: bool = False) -> Any:
-        """Return one row for each cell (model x benchmark): the plain fields of verdict.json.
+        """Return a table with a row for each cell (model and benchmark). Its columns are the fields
+        of verdict.json that are not nested.
 
-        Nested fields are in `verdict_json`. Raises ConfigError if a verdict differs from the
-        verdict recomputed from the answers. trust_report=True skips this slow check.
+        `verdict_json` also has the nested fields. The verdict is recomputed from the answers, and
+        ConfigError is raised if it differs from the stored verdict. trust_report=True skips this
+        slow check.
         """
         document = self.document()
         stored = sorted((cell.model, cell.benchmark, cell.verdict) for cell in document.cells)
@@ -147,7 +149,8 @@ class Run:
             if stored != computed:
                 path = self.path / "report" / "verdict.json"
                 raise ConfigError(
-                    f"{path} says {stored}, the answers give {computed}. Build it again: audit report {self.path}"
+                    f"The verdict in {path} is {stored}, but the answers give {computed}. Build "
+                    f"it again: audit report {self.path}"
                 )
         first, cells = ["model", "benchmark", "verdict", "headline"], document.plain["cells"]
         plain = set()
@@ -202,8 +205,9 @@ class Run:
         return ax
 
     def settings(self, to: str = "arrow") -> Any:
-        """Return one row for each setting of each cell: accuracy and gain over the baseline (0-1),
-        as printed at a run's end."""
+        """Return a table with a row for each setting of each cell. It has the accuracy and the gain
+        over the baseline (0-1), which are also printed at the end of a run.
+        """
         rows = []
         for cell in load_cells(self.path, self.audit.schema):
             for row in summarise(cell, self.audit.roles):
@@ -214,8 +218,9 @@ class Run:
         return _as(pa.Table.from_pylist(rows, pa.schema((_SETTING | _MEASURED).items())), to)
 
     def answers(self, columns: Sequence[str] | None = None, to: str = "arrow") -> Any:
-        """Return one row for each answer, as stored; `columns` selects some of them
-        (docs/reference/columns.md)."""
+        """Return a table with a row for each stored answer. `columns` selects columns of the table
+        (docs/reference/columns.md).
+        """
         known = self.audit.schema.columns.names
         for name in columns or ():
             check_known("column", name, known)
@@ -223,10 +228,12 @@ class Run:
         return _as(open_dataset(self.path, self.audit.schema).to_table(columns=wanted), to)
 
     def messages(self, to: str = "arrow") -> Any:
-        """Return one row for each text, with the key of its answer, role, index and text.
+        """Return a table with a row for each text: the key of its answer, its role, its index, and
+        the text.
 
-        role: "prompt", "response", or the role of the calls before the answer. index: the number of
-        such a call. A model's text may be hostile: escape it before you show it.
+        The role is "prompt", "response", or the role of the calls that precede the answer. The
+        index numbers the calls that precede the answer. A model's text may be hostile, so escape it
+        before you show it.
         """
         key, role = self.audit.schema.key, self.audit.prepare_role
         several = f"{role}_messages"
@@ -249,8 +256,9 @@ class Run:
         )
 
     def figure(self, name: str) -> Figure:
-        """Return a figure of the report by name, such as "evidence". Raises ConfigError that lists
-        the known names."""
+        """Return the figure of the report with this name, such as "evidence". If no figure has the
+        name, raise ConfigError, which lists the names of all figures.
+        """
         known = {path.stem: path for path in (self.path / "report" / "figures").glob("*.svg")}
         if not known:
             raise ConfigError(
@@ -277,10 +285,11 @@ class Run:
 
 @dataclass(frozen=True)
 class RunEntry:
-    """Hold one run of a folder.
+    """Hold the facts about one run in a folder.
 
-    found, expected: numbers of rows (None without a manifest). problem: the reason why the run
-    cannot be read. cells: the cells of the verdict. reason: the reason why there are no cells.
+    `found` and `expected` are the numbers of stored and expected rows; `expected` is None without a
+    manifest. `problem` is the reason why the run cannot be read. `cells` are the cells of its
+    verdict, and `reason` states why the verdict has no cells.
     """
 
     path: Path
@@ -307,7 +316,7 @@ def load(run_dir: Path | str) -> Run:
     """
     path = run_folder(run_dir)
     manifest, audit = Manifest.load(path), audit_of(path)
-    # Without shards the run was stopped before its first rows.
+    # A run without shards was stopped before its first rows were stored.
     begun = manifest.shards or any((path / SHARDS).glob("[!.]*"))
     return Run(
         path, audit, manifest, cell_rows(path, count_rows(path, audit.schema) if begun else Seen())
@@ -320,7 +329,8 @@ def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
     if is_url(folder):
         place = str(folder).partition("?")[0]
         raise ConfigError(
-            f"Runs cannot be listed at a URL ({place}). Load one by its address: audit.load('s3://my-bucket/my_run')."
+            f"Runs cannot be listed at a URL ({place}). Load a run by its address: "
+            "audit.load('s3://my-bucket/my_run')."
         )
     root = Path(folder)
     if not root.is_dir():
@@ -333,7 +343,7 @@ def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
             entries.append(_entry(load(path.parent)))
         except AuditError as error:
             entries.append(RunEntry(path.parent, problem=str(error).splitlines()[0]))
-        # Another program's manifest.json.
+        # The manifest.json was written by another program.
         except (
             AttributeError,
             KeyError,
@@ -391,7 +401,7 @@ def _entry(run: Run) -> RunEntry:
 
 
 def _why(run: Run, error: AuditError) -> str:
-    """Return the reason why a run has no verdict on its present rows."""
+    """Return the reason why a run has no verdict on the rows that it has now."""
     failed = run.manifest.models_failed
     if failed:
         how = dict.fromkeys(failed, "failed") | dict.fromkeys(
@@ -414,7 +424,7 @@ def _texts(keys: pa.Table, role: str, index: pa.Array, text: Any) -> pa.Table:
 
 
 def _as(table: pa.Table, to: str) -> Any:
-    """Return the table in the requested library."""
+    """Convert the table to the requested library (arrow, pandas or polars)."""
     check_known("to", to, _TO)
     if to == "arrow":
         return table
@@ -426,5 +436,5 @@ def _as(table: pa.Table, to: str) -> Any:
         ) from error
     if to == "polars":
         return library.from_arrow(table)
-    # Null means "no answer". It must not become False.
+    # A null value means "no answer", so it must not become False.
     return table.to_pandas(types_mapper={pa.bool_(): library.BooleanDtype()}.get)

@@ -1,4 +1,6 @@
-"""Run one model: take its engines, ask it in chunks, and always return the engines."""
+"""Run one model: take its engines, send the questions in chunks, and release the engines at the
+end, even after an error.
+"""
 
 import socket
 import time
@@ -33,7 +35,7 @@ from audit.shards.working_copy import where, withdraw
 
 _REACH_S = 2.0  # time limit for connecting to a node
 _AT_ONCE = 64
-_LOOK_S = 2.0  # the interval of checks of the engines' nodes
+_LOOK_S = 2.0  # interval of the checks of the engines' nodes
 
 
 def waits_for(pools: Sequence[EnginePool], seconds: float) -> str:
@@ -42,14 +44,14 @@ def waits_for(pools: Sequence[EnginePool], seconds: float) -> str:
     Parameters
     ----------
     pools : sequence of EnginePool
-        Its engines.
+        The engines of the run.
     seconds : float
-        The time.
+        The time since rows were last stored.
 
     Returns
     -------
     str
-        The state of engines, nodes and CPUs.
+        A text on the state of the engines, nodes and CPUs.
     """
     try:
         engines = [pool.progress() for pool in dict.fromkeys(pools)]
@@ -72,18 +74,18 @@ def waits_for(pools: Sequence[EnginePool], seconds: float) -> str:
 
 
 def silent_nodes(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the nodes that accept no connection from this machine.
+    """Return the addresses of the nodes that accept no connection from this machine.
 
     Parameters
     ----------
     nodes : sequence of mapping
-        From `ray.nodes()`. Ray counts a node as alive until its health check has failed for more
-        than a minute.
+        The nodes, as returned by `ray.nodes()`. Ray counts a node as alive until its health check
+        has failed for more than a minute.
 
     Returns
     -------
     list of str
-        Their addresses.
+        The addresses of these nodes.
     """
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as threads:
         reached = list(threads.map(_reached, nodes))
@@ -106,8 +108,8 @@ def _reached(node: Mapping[str, Any]) -> bool:
 
 @dataclass(eq=False)
 class ModelRun:
-    """Ask a model the batches of its tasks. The next batch is drawn when the rows of the last batch
-    are stored.
+    """Ask a model the tasks of all batches. The next batch starts when the rows of the previous
+    batch are stored.
 
     Parameters
     ----------
@@ -124,8 +126,8 @@ class ModelRun:
     display : Display
         Shows the progress.
     restart_index : int or None
-        If set, new engines are started and labelled with this number. None shares engines with
-        other runs.
+        Number of the restart: new engines are started, and this number is part of their names. None
+        shares engines with other runs.
     """
 
     resolved: ResolvedRun
@@ -143,21 +145,21 @@ class ModelRun:
         self._chunks: ChunkRun | None = None  # the batch in progress
         self._canary = Canary()
         self._metrics, self._charged = AuditMetrics(self.name), 0.0
-        self._counting = False  # true once the counters are exported, which needs Ray
-        self._look_at = 0.0  # when nodes are checked next, on the monotonic clock
+        self._counting = False  # whether the counters are exported, which needs Ray
+        self._look_at = 0.0  # time of the next check of the nodes (monotonic clock)
         self._timing = f"{self.name}/{self.run_dir.attempt}"
         self._before = (
             self.run_dir.manifest.timings.get(self._timing, {}) if self.restart_index else {}
         )
 
     def steps(self, others: Callable[[], bool]) -> Generator[None]:
-        """Run to the end, yielding wherever it waits.
+        """Run the model to the end. The generator yields wherever it waits.
 
         Parameters
         ----------
         others : callable
-            Returns whether other models run. If they run, this model does not wait for GPUs that
-            are not free, unless an autoscaler may start them.
+            Returns whether other models are running. If so, this model does not wait for GPUs,
+            unless an autoscaler may start nodes with GPUs.
 
         Raises
         ------
@@ -167,7 +169,7 @@ class ModelRun:
             If the model fails.
         """
         started = time.monotonic()
-        ready: float | None = None  # when the engines were loaded
+        ready: float | None = None  # time at which the engines were loaded
         well = False
         try:
             self._take_engines(others)
@@ -176,7 +178,7 @@ class ModelRun:
                 if ready is None:
                     yield from self._load(chunks, others)
                     ready = time.monotonic()
-                    # stored now, because the run may be killed later
+                    # the times are stored now, because the run may be killed later
                     self._timed(load_s=ready - started)
                 yield from self._follow(chunks)
                 chunks.close()
@@ -190,12 +192,13 @@ class ModelRun:
                 if ready is not None and well:
                     self._counted()
                 elif ready is not None:
-                    with suppress(AuditError):  # the error of the run is shown, not that of its end
+                    # people must see the error of the run, not a later error here
+                    with suppress(AuditError):
                         self._counted(well=False)
 
     def _counted(self, *, well: bool = True) -> None:
-        """Record the counters of the engines: retries, and the versions of the backends that
-        answered.
+        """Record the counters of the engines: the number of retries, and the versions of the
+        backends that answered.
         """
         for pool in self._pools:
             stats = pool.stats(well=well)
@@ -215,7 +218,8 @@ class ModelRun:
                 self.display.note(f"{pool.model}: {sentence}")
 
     def _take_engines(self, others: Callable[[], bool]) -> None:
-        self._pools = []  # if the GPUs were not free, the engines are already returned
+        # if the GPUs were not free, the engines of the earlier try are already released
+        self._pools = []
         autoscale = self.resolved.config.cluster.autoscale
         start = partial(start_pool, autoscale=autoscale, restart=self.restart_index or 0)
         for model in map(self._as_before, self._models):
@@ -226,14 +230,16 @@ class ModelRun:
             raise NoRoom
 
     def _as_before(self, model: ModelConfig) -> ModelConfig:
-        """Return the model in the precision of the stored rows, since rows of two precisions must
-        not be mixed.
+        """Return the model's settings with the precision of the rows that are already stored, since
+        rows of two precisions must not be mixed.
         """
         before = self.run_dir.manifest.precision.get(model.name)
         return replace(model, dtype=before) if before else model
 
     def _begin(self, tasks: np.ndarray) -> ChunkRun:
-        """Start the stages of these tasks; their first calls wait until the engines are loaded."""
+        """Start the stages for the given tasks. The first calls of the stages wait until the
+        engines are loaded.
+        """
         resolved, run_dir, config = self.resolved, self.run_dir, self.resolved.config
         design, model, answering = (
             resolved.design,
@@ -257,7 +263,8 @@ class ModelRun:
             preparing_engines=tuple(self._pools[0].actors),
             answering_engines=tuple(self._pools[-1].actors),
         )
-        # Each replica needs at least one chunk, or a large fleet would wait for questions.
+        # Each replica needs at least one chunk. With fewer chunks in flight, some replicas would
+        # wait for questions.
         in_flight = max(
             config.cluster.chunks_in_flight, *(len(pool.actors) for pool in self._pools)
         )
@@ -294,7 +301,7 @@ class ModelRun:
             self._metrics.begin("cost", currency=self.resolved.config.cost.currency)
         with self.display.watching(self.name, partial(waits_for, self._pools)):
             while True:
-                ended = chunks.ended  # This is read before the counts, so that no count is missed.
+                ended = chunks.ended  # read before the counts, so that no count is missed
                 for counts in chunks.counts():
                     self.display.counts(self.name, counts)
                     spent = self.display.money(self.name) or self._charged
@@ -320,7 +327,7 @@ class ModelRun:
                 self.display.note(sentence)
 
     def _timed(self, **seconds: float) -> None:
-        """Record the times of an attempt. An attempt without generate_s did not end."""
+        """Record the times of an attempt. If generate_s is missing, the attempt did not end."""
         timing = {}
         for name, time_s in seconds.items():
             timing[name] = round(time_s + self._before.get(name, 0.0), 3)

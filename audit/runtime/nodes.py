@@ -19,12 +19,12 @@ def cluster_nodes(*, with_memory: bool = False) -> list[Node]:
     Parameters
     ----------
     with_memory : bool
-        Ask each node with GPUs for their memory, which starts a process on it.
+        Ask each node with GPUs for the memory of its GPUs. This starts a process on the node.
 
     Returns
     -------
     list of Node
-        The memory of a node that does not answer is unknown.
+        The nodes. If a node does not answer, its memory is unknown.
     """
     alive = []
     for node in ray.nodes():
@@ -42,7 +42,7 @@ def _node(resources: Mapping[str, float], gpu_bytes: int | None) -> Node:
 
 
 def _memory(nodes: list[Mapping[str, Any]]) -> dict[str, int]:
-    """Map each node to the memory of its smallest GPU."""
+    """Map each node to the memory (bytes) of its smallest GPU."""
     here, task = ray.get_runtime_context().get_node_id(), ray.remote(gpu_memory_here)
     calls = {}
     for node in nodes:
@@ -57,7 +57,7 @@ def _memory(nodes: list[Mapping[str, Any]]) -> dict[str, int]:
         try:
             memory[calls[reference]] = ray.get(reference)
         except ray.exceptions.RayError:
-            continue  # its memory stays unknown
+            continue  # the memory of this node stays unknown
     smallest = {}
     for node, each in memory.items():
         if each:

@@ -1,8 +1,8 @@
-"""Stream one model's questions through the Ray Data stages prepare and answer, with bounded memory
-on the driver.
+"""Stream one model's questions through two stages of Ray Data, `prepare` and `answer`. The memory
+that the driver needs is limited.
 
-The driver holds task numbers (8 bytes each) and counts. The stages read questions from the run
-directory.
+The driver holds only task numbers (8 bytes each) and counts. The stages read the questions from the
+run directory.
 """
 
 import logging
@@ -23,37 +23,37 @@ from audit.core.errors import AuditError, EngineError
 from audit.runtime.stages import AnswerStage, PrepareStage, StageContext
 from audit.shards.files import make_folder, whole_file
 
-# A real engine serves the earliest chunk first. So small chunks reach the disk while later chunks
-# wait, and a kill loses little. The scripted engine answers at once, so only the overhead of a
-# chunk matters.
+# A real engine answers the earliest chunk first. So small chunks are stored while later chunks
+# wait, and little is lost if the run is killed. The scripted engine answers at once, so its chunks
+# are larger, which reduces the overhead.
 _TASKS_PER_CHUNK = 32
 _TASKS_PER_CHUNK_SCRIPTED = 256
-# Ray Data ends an execution without progress for 30 minutes. A model that loads again after its
-# process died also needs its load timeout.
+# Ray Data ends an execution that makes no progress for this time (30 minutes). The model's load
+# timeout is added, since a model whose process died is loaded again.
 _NO_PROGRESS_S = 1800.0
-_CLOSE_S = 10.0  # time limit for stages that still wait
+_CLOSE_S = 10.0  # time limit for the end of stages that still wait
 _RETRY_NOTE = "\nFailed to apply UDF transform"  # Ray Data appends lines about its settings to an error's text
-# This number of chunks overlaps enough, and a kill loses little. More chunks would add overhead.
+# With this number of chunks, enough chunks are processed at the same time, and little is lost if
+# the run is killed. More chunks would add overhead.
 _CHUNKS_WANTED = 64
-_CHUNKS_MOST = 8192  # each chunk needs about 12 KB in the driver, and a file
+_CHUNKS_MOST = 8192  # largest number of chunks: each needs about 12 KB in the driver, and a file
 
 
 def tasks_per_chunk(
     tasks: int, settings_per_task: float, rows_per_shard: int | None, engine: str
 ) -> int:
-    """Return how many tasks share a shard.
+    """Return the number of tasks whose rows are stored in the same shard.
 
     Parameters
     ----------
     tasks : int
         Number of all tasks.
-
     settings_per_task : float
-        Rows of a task.
+        Number of rows of a task.
     rows_per_shard : int or None
-        The configured size; None chooses one.
+        The configured number of rows in a shard; None lets this function choose.
     engine : str
-        The model's engine.
+        The type of the model's engine, such as "scripted".
 
     Returns
     -------
@@ -70,10 +70,10 @@ Stage = TypeVar("Stage")
 
 
 class ChunkRun:
-    """Run every chunk. The stages start at once, in the background, while an engine loads.
+    """Run every chunk. The stages start at once, in the background, while the engines load.
 
-    Stage processes need some seconds to start. Their first calls wait in the engine actors until the
-    engines are loaded.
+    The processes of the stages need some seconds to start. Their first calls wait in the engine
+    actors until the engines are loaded.
     """
 
     def __init__(
@@ -83,30 +83,31 @@ class ChunkRun:
         self._stored = _dataset(context, n_tasks, chunks_in_flight, self._still_s)
         self._counts: deque[pa.Table] = deque()
         self._error: BaseException | None = None
-        # The thread is a daemon: stages that wait, for example for a CPU, must not keep the driver
-        # alive.
+        # The thread is a daemon, so that the driver can end while stages wait, for example for a
+        # CPU.
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 
     def _follow(self) -> None:
-        try:  # the request for a result starts Ray Data
+        try:  # Ray Data starts when results are requested
             self._counts.extend(self._stored.iter_batches(batch_size=None, batch_format="pyarrow"))
         except BaseException as error:  # noqa: BLE001 - handed to the thread that asks
             self._error = error
 
     @property
     def ended(self) -> bool:
-        """Return whether all chunks are stored, or the run was stopped."""
+        """Return whether all chunks are stored or the run was stopped."""
         return not self._thread.is_alive()
 
     def check(self) -> None:
-        """Raise the AuditError that has stopped the run, for example because another driver took
-        over its directory.
+        """Raise the AuditError that has stopped the run, if any. For example, another driver may
+        have taken over its directory.
         """
         error = self._error
         if isinstance(error, ExecutionTimeoutError):
             raise EngineError(
-                f"Nothing moved for {self._still_s / 60:.0f} minutes, so the run was stopped. 'ray status' shows what "
+                f"The run made no progress for {self._still_s / 60:.0f} minutes, so it was "
+                "stopped. 'ray status' shows what "
                 "waits for resources. Type the same command again: the run continues where it stopped."
             ) from error
         if isinstance(error, ray.exceptions.RayError):
@@ -115,48 +116,53 @@ class ChunkRun:
             raise error
 
     def counts(self) -> Iterator[pa.Table]:
-        """Yield the counts of each shard stored since the last call. Raises the AuditError that
-        stopped the run."""
+        """Yield the counts of each shard that was stored since the last call. Raises the AuditError
+        that stopped the run, if any.
+        """
         while self._counts:
             yield self._counts.popleft()
         self.check()
 
     def stop(self) -> None:
-        """End the stages before their engines, so that Ray neither repeats nor reports their last
-        requests.
+        """End the stages. This is called before the engines are closed, so that Ray neither repeats
+        nor reports the last requests of the stages.
         """
-        # Ray Data has no public way to end an execution in another thread. The executor is None
-        # before the first result.
+        # Ray Data has no public function that ends an execution in another thread, so its private
+        # executor is used. The executor is None before the first result.
         if (executor := self._stored._current_executor) is not None:
             executor.shutdown(force=False)
 
     def close(self) -> None:
-        """End the stages. Call this after the engines are closed, so that no call waits for
-        them."""
+        """Wait until the stages have ended. This is called after the engines are closed, so that no
+        call of a stage waits for an engine.
+        """
         self._thread.join(_CLOSE_S)
 
 
 def _dataset(
     context: StageContext, n_tasks: int, chunks_in_flight: int, still_s: float
 ) -> ray.data.Dataset:
-    """Return the lazy dataset: chunk ids -> prepare (if the audit makes calls before the answer) ->
-    answer -> counts of each shard.
+    """Return the dataset, which is computed only when it is read. Chunk ids pass through the stage
+    prepare (if the audit makes calls before the answer) and the stage answer, which returns the
+    counts of each shard.
     """
     n_chunks = -(-n_tasks // context.tasks_per_chunk)
     for handler in logging.getLogger("ray.data").handlers:
-        # The display reports progress; Ray's log file has the rest.
+        # The display shows the progress. Ray's messages are only in its log file.
         if isinstance(handler, logging.StreamHandler):
             handler.setLevel(logging.CRITICAL)
     settings = DataContext.get_current()
     settings.print_on_execution_start = False
     settings.enable_progress_bars = False
     settings.enable_operator_progress_bars = False
-    # The detectors warn about the memory that a stage process needs to start.
+    # Ray's issue detectors would warn about the memory that each process of a stage needs to start.
     settings.issue_detectors_config.detectors = []
     settings.execution_options.preserve_order = False
     settings.execution_no_progress_timeout_s = still_s
-    settings.raise_original_map_exception = True  # if Ray Data wraps the error, the cause is lost
-    # A stage waits for engines nearly all the time. So it uses threads, and reserves almost no CPU.
+    # without this setting, Ray Data wraps the error and its cause is lost
+    settings.raise_original_map_exception = True
+    # A stage waits for engines nearly all the time. So it runs in threads and reserves almost no
+    # CPU.
     pool = ActorPoolStrategy(
         size=1,
         max_tasks_in_flight_per_actor=2 * chunks_in_flight,
@@ -164,8 +170,8 @@ def _dataset(
         enable_true_multi_threading=True,
     )
     light = {"num_cpus": 0.1, "batch_format": "pyarrow", "batch_size": None, "compute": pool}
-    # The blocks exist already. The read tasks of ray.data.range would start another process and
-    # need a CPU.
+    # These blocks are in memory already. With ray.data.range, read tasks would start another
+    # process and need a CPU.
     chunks = ray.data.from_blocks([pa.table({"id": [chunk]}) for chunk in range(n_chunks)])
     run = f"{context.audit.name} {context.work.model}"
     if context.audit.prepare is not None:
@@ -174,15 +180,13 @@ def _dataset(
     stored = chunks.map_batches(
         _named(AnswerStage, f"{run} answer"), fn_constructor_args=(context,), **light
     )
-    # The name is part of file names too.
+    # Ray also uses this name in file names, so it contains no spaces.
     stored.set_name(f"{context.audit.name}-{context.work.model}")
     return stored
 
 
 def _named(stage: type[Stage], name: str) -> type[Stage]:
-    """Return the stage class with another name. Ray's dashboard shows the name of an operator's
-    class.
-    """
+    """Return the stage class under another name, which Ray's dashboard shows."""
     return type(name, (stage,), {"__module__": stage.__module__})
 
 
@@ -201,8 +205,8 @@ def _audit_error(error: BaseException) -> AuditError:
         seen.add(id(current))
         cause = getattr(current, "cause", None)
         wrapped = cause if isinstance(cause, BaseException) else None
-        # Ray makes a remote error an instance of its class too, with the whole remote traceback as
-        # text.
+        # Ray's wrapper of a remote error is also an instance of the error's class, but its text is
+        # the whole remote traceback.
         if isinstance(current, AuditError) and not isinstance(current, ray.exceptions.RayTaskError):
             return type(current)(str(current).split(_RETRY_NOTE)[0])
         deepest = current
@@ -211,14 +215,15 @@ def _audit_error(error: BaseException) -> AuditError:
 
 
 def write_task_list(run_dir: Path, model: str, attempt: str, tasks: NDArray[np.int64]) -> Path:
-    """Write the remaining tasks to a file that the stages map into memory.
+    """Write the numbers of the remaining tasks to a file, which the stages map into memory.
 
     Parameters
     ----------
     run_dir : Path
         The run directory.
     model, attempt : str
-        The model and the attempt, which name the file. Files of killed attempts are deleted.
+        The model and the attempt, which are part of the file's name. Files of killed attempts are
+        deleted.
     tasks : array of int
         Task numbers.
 

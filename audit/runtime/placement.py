@@ -1,9 +1,10 @@
-"""Choose GPUs for engines, and the models that run at the same time, without Ray.
+"""Choose the GPUs of engines, and the models that run at the same time. This module does not use
+Ray.
 
-One thread runs all models of a job. A model's run is a generator that yields wherever it waits;
-engines and Ray Data work in their own processes and threads. So Ctrl-C, the manifest, the display
-and kept engines need no locks. When the loop ends, for any reason, every run ends: `close()` raises
-at the run's yield, and the run returns its engines.
+One thread runs all models of a job. The run of a model is a generator that yields wherever it
+waits, while engines and Ray Data work in other processes and threads. So no locks are needed for
+Ctrl-C, the manifest, the display and kept engines. When the loop ends, for any reason, every run
+ends: `close()` raises an exception at the yield of the run, and the run releases its engines.
 """
 
 import math
@@ -23,7 +24,8 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Hold the number of GPUs of one node, Ray's names of their types, and the memory of the smallest GPU.
+    """Hold the number of GPUs of one node, Ray's names for their types, and the memory (bytes) of
+    the smallest GPU.
 
     `gpu_bytes` is None if the memory is unknown.
     """
@@ -35,8 +37,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Hold one engine's placement group; the engine actor itself has `actor_gpus` GPUs (in bundle
-    0)."""
+    """Hold the placement group of one engine. The engine actor is in bundle 0 and holds
+    `actor_gpus` GPUs.
+    """
 
     bundles: tuple[dict[str, float], ...]
     strategy: str
@@ -55,13 +58,13 @@ def plan_placement(
     nodes : sequence of Node
         The cluster.
     autoscale : bool
-        Whether to request GPUs that do not exist, since an autoscaler starts the nodes for which a
-        placement group waits.
+        Whether GPUs that do not exist yet may be requested: an autoscaler then starts the nodes for
+        which a placement group waits.
 
     Returns
     -------
     Placement or None
-        The placement; None if no node has a GPU, so that vLLM's CPU build serves.
+        The placement; None if no node has a GPU, so that the model runs on vLLM's CPU build.
 
     Raises
     ------
@@ -70,10 +73,11 @@ def plan_placement(
 
     Notes
     -----
-    With executor `mp`, all GPUs are on one node and held by the engine actor, whose vLLM forks a
-    worker for each GPU. With executor `ray`, each GPU is a bundle; the bundles are packed but may
-    span nodes. vLLM's Ray workers take them, tensor-parallel ranks first, node by node. No CPU is
-    reserved: vLLM's workers request no CPU, and eight replicas on eight CPUs would leave no CPU for
+    With executor `mp`, all GPUs of an engine are on one node and belong to the engine actor, in
+    which vLLM forks a worker for each GPU. With executor `ray`, each GPU is a bundle of the
+    placement group. Ray puts the bundles on as few nodes as possible. vLLM's Ray workers take the
+    bundles node by node, in the order of the tensor-parallel ranks. No CPU is reserved, since
+    vLLM's workers request no CPU. If they did, eight replicas on eight CPUs would leave no CPU for
     the stages.
     """
     if not any(node.gpus for node in nodes) and not autoscale:
@@ -87,7 +91,9 @@ def plan_placement(
 
 
 def _too_few(model: ModelConfig, nodes: Sequence[Node]) -> str:
-    """Return why the replicas of a model do not fit on the GPUs of these nodes; "" if they fit."""
+    """Return why the replicas of a model do not fit on the GPUs of the given nodes; "" if the
+    replicas fit.
+    """
     each = []
     for node in nodes:
         if model.accelerator_type in (None, *node.types):
@@ -111,13 +117,14 @@ def _too_few(model: ModelConfig, nodes: Sequence[Node]) -> str:
     return _apart(model, each, wanted)
 
 
-_ROUNDING = 1e-9  # absorbs the rounding of shares such as 1/3
+_ROUNDING = 1e-9  # tolerance for the rounding of shares such as 1/3
 
 
 def _apart(model: ModelConfig, each: Sequence[float], wanted: str) -> str:
-    """Return why an engine of several GPUs does not fit, although the cluster has enough GPUs; "" if it fits.
+    """Return why an engine with several GPUs does not fit, although the cluster has enough GPUs in
+    all; "" if it fits.
 
-    `each` is the number of GPUs of each node, and `wanted` the needed GPUs in words.
+    `each` holds the number of GPUs of each node, and `wanted` is the number of needed GPUs as text.
     """
     m, tensor, stages = (
         f"model.{model.name}",
@@ -138,7 +145,8 @@ def _apart(model: ModelConfig, each: Sequence[float], wanted: str) -> str:
             f"nodes. Example: {m}.executor=ray {m}.tensor_parallel_size={within} "
             f"{m}.pipeline_parallel_size={gpus // within}"
         )
-    places = sum(int(number // tensor) for number in each)  # for stages
+    # tensor-parallel groups that fit, one for each pipeline stage
+    places = sum(int(number // tensor) for number in each)
     if stages > 1 and tensor <= largest and places < stages * model.replicas:
         return (
             f"{wanted}, {tensor} of them within a node for each stage; {have}. Example: {m}.tensor_parallel_size=1 "
@@ -148,7 +156,7 @@ def _apart(model: ModelConfig, each: Sequence[float], wanted: str) -> str:
 
 
 def gpus_in_words(number: float, kind: str = "") -> str:
-    """Format a number of GPUs, such as "2 GPUs"."""
+    """Format a number of GPUs as text, such as "2 GPUs"."""
     return f"{number:g} GPU{'' if number == 1 else 's'}{kind}"
 
 
@@ -163,7 +171,7 @@ def product_in_words(model: ModelConfig) -> str:
     Returns
     -------
     str
-        The factors in brackets; "" for one engine with one GPU.
+        The factors of the number, in brackets; "" for one engine with one GPU.
     """
     parts = {
         "tensor_parallel_size": model.tensor_parallel_size,
@@ -181,22 +189,22 @@ def product_in_words(model: ModelConfig) -> str:
 def may_run_beside(
     engines: Iterable[ModelConfig], running: Iterable[ModelConfig], cluster_gpus: float
 ) -> bool:
-    """Return whether it is faster to start engines while others run.
+    """Return whether it is faster to start engines while other engines run.
 
     Parameters
     ----------
     engines, running : iterable of ModelConfig
-        The new engines, and those that run.
+        The models of the new engines, and the models that are running.
     cluster_gpus : float
-        The GPUs of the cluster; infinite with an autoscaler.
+        Number of GPUs of the cluster; infinite with an autoscaler.
 
     Returns
     -------
     bool
-        False in three cases: together the engines need more GPUs than the cluster has; two of them
-        compute on CPUs, where they would share the cores; or two of them call the same server,
-        whose limit is `concurrency`, and which may have to swap models. A scripted engine never
-        waits.
+        False in three cases. Together, the engines need more GPUs than the cluster has. Or two
+        engines compute on CPUs, where they would share the cores. Or two engines call the same
+        server, which is limited by `concurrency` and may have to swap models. A scripted engine
+        never has to wait.
     """
     new, old = list(engines), list(running)
     wanted = 0.0
@@ -216,8 +224,9 @@ def _on_cpus(model: ModelConfig, cluster_gpus: float) -> bool:
 
 
 def _servers(models: Iterable[ModelConfig]) -> set[tuple[str, int, str]]:
-    """Return the servers that the models call, however their URLs are spelt: host, port and
-    path."""
+    """Return the servers that the models call, as tuples (host, port, path). Different spellings of
+    a URL give the same tuple.
+    """
     servers = set()
     served = [model.endpoints for model in models if model.engine == "openai"]
     for endpoint in chain.from_iterable(served):
@@ -228,10 +237,11 @@ def _servers(models: Iterable[ModelConfig]) -> set[tuple[str, int, str]]:
     return servers
 
 
-STEP_S = 0.05  # the interval of steps
+STEP_S = 0.05  # interval between two steps of a run
 _ASK_AGAIN_S = 30.0  # interval at which waiting models are tried again, since nodes may have joined
 
-# A callback that starts a run; its argument returns whether other runs are active.
+# A function that starts a run. Its argument is a function that returns whether other runs are
+# active.
 Steps = Callable[[Callable[[], bool]], Generator[None]]
 
 
@@ -244,8 +254,8 @@ def run_in_turns(
     may_join: Callable[[str, Collection[str]], bool],
     ended: Callable[[str, AuditError | None], None],
 ) -> None:
-    """Run all models, one after the other in the order of `runs` if they cannot run at the same
-    time.
+    """Run all models. Models that cannot run at the same time run one after the other, in the order
+    of `runs`.
 
     Parameters
     ----------
@@ -254,13 +264,13 @@ def run_in_turns(
     may_join : callable
         Returns whether a model can run together with the running models.
     ended : callable
-        Receives a model that ended, and its error or None. The other models continue.
+        Is called with each model that ended, and with its error or None. The other models continue.
 
     Raises
     ------
     ShardError
-        If the disk or the run directory fails, which ends all runs. An error other than AuditError
-        also ends all runs.
+        If the disk or the run directory fails. This ends all runs, and so does any error that is
+        not an AuditError.
     """
     waiting, running, refused = list(runs), dict[str, Generator[None]](), set[str]()
     asked_at = -math.inf
@@ -279,7 +289,7 @@ def run_in_turns(
                     next(run)
                     continue
                 except NoRoom:
-                    # The model returns to its place in the order.
+                    # The model waits again, at its place in the order of `runs`.
                     waiting = [other for other in runs if other in {name, *waiting}]
                     refused.add(name)
                 except StopIteration:

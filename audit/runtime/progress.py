@@ -28,25 +28,26 @@ Clock = Callable[[], float]
 Spent = Callable[[str, Mapping[str, int], float], float | None]
 _PLAIN_EVERY_S = 10.0
 _LOADING_EVERY_S = 15.0
-_STILL_S = 45.0  # after this time without a stored answer, the display shows what the run waits for
+# After this many seconds without a stored answer, the display shows what the run waits for.
+_STILL_S = 45.0
 _WIDE = 80  # columns of a wide terminal
-_ETA_AFTER_S = 10.0  # the ETA is shown this long after the first shard
+_ETA_AFTER_S = 10.0  # The ETA is shown this many seconds after the first shard.
 
 
 @dataclass(frozen=True)
 class Engines:
-    """Hold the state of some engines.
+    """Hold the state of the engines of one or several models.
 
     Parameters
     ----------
     polled, answer, died : int
-        Numbers of engines that were asked for their state, that answered, and that died.
+        Number of engines whose state was requested, number that replied, and number that died.
     in_flight : int
-        Number of requests that wait at these engines.
+        Number of unanswered requests at these engines.
     done : int
-        Number of requests that these engines finished since they were last asked.
+        Number of requests that these engines finished since their state was last requested.
     trouble : str
-        The last error of the endpoints, or the time that their replies may take.
+        The last error of the endpoints, or the time limit of the endpoints' replies.
     """
 
     polled: int
@@ -65,15 +66,15 @@ class Engines:
 
 
 def still(seconds: float, engines: Engines, cluster: str) -> str:
-    """Describe a run that stored nothing for some time. The text is no warning if requests are
-    being answered.
+    """Describe a run that has stored no answer for some time. If requests are still being answered,
+    the text is not a warning.
 
     Parameters
     ----------
     seconds : float
         The time.
     engines : Engines
-        Their state.
+        State of the engines that the run uses.
     cluster : str
         The state of the cluster.
 
@@ -106,7 +107,7 @@ def still(seconds: float, engines: Engines, cluster: str) -> str:
     return f"nothing was stored for {seconds:.0f} s, no request answered, {where}: {why}"
 
 
-# Rows of an earlier start do not count.
+# These columns of a shard's counts are added up for each arm.
 _COUNTED = (
     "rows",
     "errors",
@@ -118,31 +119,33 @@ _COUNTED = (
 
 @dataclass
 class _ModelState:
-    arms: dict[str, Counter[str]]  # total and done rows of each arm, and _COUNTED
+    arms: dict[str, Counter[str]]  # for each arm: total rows, done rows, and the columns _COUNTED
     resumed: int = 0
-    stored: int = 0  # rows of this start
-    tokens: int = 0  # tokens of this start
-    sums: Counter[str] = field(default_factory=Counter)  # tokens of all counted rows, by column
+    stored: int = 0  # number of rows stored since this start
+    tokens: int = 0  # number of tokens since this start
+    # tokens of all counted rows, by column name
+    sums: Counter[str] = field(default_factory=Counter)
     retries: int = 0
     started: float | None = None
     loading_since: float | None = None
-    first: tuple[float, int] | None = None  # the time and the rows of the first shard
-    moved: float = 0.0  # the time of the last shard
-    printed: float = 0.0  # the time of the last plain line
+    first: tuple[float, int] | None = None  # time and number of rows of the first shard
+    moved: float = 0.0  # time of the last stored shard
+    printed: float = 0.0  # time when the last plain line was printed
 
 
 class Display:
-    """Show the progress of a run. One thread may call it; a second thread only repaints.
+    """Show the progress of a run. Only one thread may call the methods; a second thread redraws the
+    display.
 
     Parameters
     ----------
     console : Console or None
         The console to print on.
     quiet : bool
-        Print nothing.
+        True prints nothing.
     clock : callable or None
-        Returns the time in seconds. For a run that another process watches, it is the time of the
-        observed state.
+        Function that returns the time in seconds. If another process watches the run, it returns
+        the time at which the shown state was true.
     """
 
     def __init__(
@@ -180,7 +183,8 @@ class Display:
         totals : mapping
             Numbers of expected rows by model and arm.
         spent : callable or None
-            Returns the cost of a model so far, from its tokens by column and its seconds.
+            Function that computes the cost of a model so far. Its arguments are the model's name,
+            the tokens by column, and the elapsed seconds.
         currency : str
             The currency of the cost.
         """
@@ -207,14 +211,14 @@ class Display:
 
     @contextmanager
     def loading(self, name: str, usual: str = "") -> Iterator[None]:
-        """Report, within the block, that an engine loads, which takes a minute.
+        """Report that an engine is loading while the `with` block runs.
 
         Parameters
         ----------
         name : str
             The model.
         usual : str
-            The usual time, in words.
+            The usual loading time, in words.
         """
         state, since = self._models[name], time.monotonic()
         state.loading_since = since
@@ -234,14 +238,15 @@ class Display:
 
     @contextmanager
     def watching(self, name: str, why: Callable[[float], str]) -> Iterator[None]:
-        """Report, within the block, what the run waits for if no answer is stored.
+        """Report what the run waits for if no answer is stored while the `with` block runs.
 
         Parameters
         ----------
         name : str
             The model.
         why : callable
-            Returns the reason, given the seconds.
+            Function that returns the reason. Its argument is the number of seconds without a stored
+            answer.
         """
         state = self._models[name]
         state.moved = reported = time.monotonic()
@@ -256,12 +261,12 @@ class Display:
             yield
 
     def kept(self, name: str) -> None:
-        """Report, instead of `loading`, that an earlier run of this process has loaded the engine."""
+        """Report that an earlier run of this process has already loaded the engine."""
         self._models[name].started = self._clock()
         self.stage(f"{name}: the engine is loaded already")
 
     def counts(self, name: str, counts: pa.Table) -> None:
-        """Add one stored shard's counts (`shards.complete.count_answers`)."""
+        """Add the counts of one stored shard, as computed by `shards.complete.count_answers`."""
         state = self._models[name]
         for row in counts.to_pylist():
             state.arms[row["arm"]].update({c: row[c] for c in _COUNTED}, done=row["rows"])
@@ -281,7 +286,7 @@ class Display:
             self.stage(self._line(name, state))
 
     def retries(self, name: str, retries: int) -> None:
-        """Add retries of endpoints."""
+        """Add to the number of retried calls to endpoints."""
         state = self._models[name]
         state.retries += retries
         if self._live is None:
@@ -295,8 +300,8 @@ class Display:
         """Return rows, accuracy and unparsed share of every model and arm, then each model's pace
         and cost.
 
-        A narrow table has no bars, and shows errors only below the table, so that names are
-        complete.
+        On a narrow terminal the table has no bars, and errors are shown only below the table. Names
+        are then not cut off.
         """
         wide = self._console.width >= _WIDE
         table = Table(box=None, pad_edge=False)
@@ -333,14 +338,14 @@ class Display:
         return Group(table, *(Text(one_line(footer)) for footer in footers))
 
     def money(self, name: str) -> float | None:
-        """Return the cost of this start; None if a price is unknown."""
+        """Return the cost of a model since this start; None if a price is unknown."""
         if self._spent is None:
             return None
         return self._spent(name, self._models[name].sums, self._clock() - self._begun)
 
     def _rate(self, name: str, state: _ModelState) -> str:
-        """Return the time since the beginning, the pace, the time left and the cost so far as one
-        text, without unknown parts.
+        """Return one text with the elapsed time, the pace, the time left and the cost so far.
+        Unknown values are left out.
         """
         now = self._clock()
         parts = [f"{_clock(now - self._begun)} elapsed"]
@@ -352,13 +357,13 @@ class Display:
             and state.stored > state.first[1]
         ):
             # The first shards come late, because their answers queue behind the preparing calls of
-            # all chunks in flight. So the pace since then counts.
+            # all chunks in flight. The pace is therefore measured from the first shard on.
             pace = (state.stored - state.first[1]) / (now - state.first[0])
             left = _sum(state, "total") - _sum(state, "done")
             parts.append(f"{pace:.2g} rows/s" if pace < 10 else f"{pace:,.0f} rows/s")
             if left > 0:
                 parts.append(f"ETA {_clock(left / pace)}")
-        # the cost is 0 for a scripted model, and before the first answer
+        # The cost is 0 for a scripted model, and for every model before the first answer.
         if money := self.money(name):
             parts.append(
                 f"{money:,.2f} {self._currency} {'by this start' if state.resumed else 'so far'}"
@@ -366,16 +371,17 @@ class Display:
         return "  ".join(parts)
 
     def stage(self, text: str) -> None:
-        """Print a line."""
+        """Print a line, unless the display is quiet."""
         if self._quiet:
             return
-        # A Text interprets no markup, but keeps escape sequences.
+        # Rich's Text does not interpret markup, but it keeps escape sequences; `lines` removes
+        # them.
         self._console.print(Text(lines(text)), soft_wrap=True)
 
 
 @contextmanager
 def _every(seconds: float, act: Callable[[], None]) -> Iterator[None]:
-    """Call a function repeatedly, in a thread, within the block."""
+    """Call a function repeatedly in a thread while the `with` block runs."""
     stop = threading.Event()
 
     def repeat() -> None:
@@ -390,20 +396,20 @@ def _every(seconds: float, act: Callable[[], None]) -> Iterator[None]:
 
 
 def usual_load(engines: Sequence[str], earlier_s: Sequence[float]) -> str:
-    """Return how long engines usually load.
+    """Return how long the engines of a model usually take to load.
 
     Parameters
     ----------
     engines : sequence of str
         The engines of a model.
     earlier_s : sequence of float
-        The seconds of earlier starts of this run.
+        The loading times, in seconds, of earlier starts of this run.
 
     Returns
     -------
     str
-        The time in words: that of the last start of this run, or that of docs/findings/measured.md;
-        "" for engines that load at once.
+        The loading time in words. It is taken from the last start of this run or, if this is the
+        first, from docs/findings/measured.md. "" if the engines load at once.
     """
     if "vllm" not in engines:
         return ""

@@ -20,15 +20,15 @@ _CPU_WEIGHTS_MOST = (
 def check_room(
     model: ModelConfig, files: ModelFiles, nodes: Sequence[Node], *, autoscale: bool = False
 ) -> None:
-    """Check that one engine of a model can load on some nodes, and does not run on CPUs
-    unintentionally.
+    """Check that one engine of a model can load on the given nodes, and that it does not run on
+    CPUs unintentionally.
 
     Parameters
     ----------
     model : ModelConfig
         The model's settings.
     files : ModelFiles
-        The known facts about its files.
+        The known facts about the model's files.
 
     nodes : sequence of Node
         The cluster.
@@ -38,7 +38,7 @@ def check_room(
     Raises
     ------
     ConfigError
-        If the engine cannot load. The message has an option that would work.
+        If the engine cannot load. The message names an option with which it can.
     """
     if model.engine != "vllm":
         if model.scripted.on_gpu:
@@ -68,7 +68,9 @@ def check_room(
 
 
 def _gpu_bytes(model: ModelConfig, nodes: Sequence[Node]) -> list[int | None]:
-    """Return the memory of a GPU of each node that the model may use; None if it is unknown."""
+    """Return, for each node that the model may use, the memory of one of its GPUs in bytes; None if
+    it is unknown.
+    """
     sizes = []
     for node in nodes:
         if node.gpus and model.accelerator_type in (None, *node.types):
@@ -77,20 +79,20 @@ def _gpu_bytes(model: ModelConfig, nodes: Sequence[Node]) -> list[int | None]:
 
 
 def runs_on_cpus(model: ModelConfig, files: ModelFiles) -> bool:
-    """Return whether a model runs on CPUs if there is no GPU.
+    """Return whether a model runs on CPUs if no GPU is available.
 
     Parameters
     ----------
     model : ModelConfig
         The model's settings.
     files : ModelFiles
-        What is known of its files.
+        The known facts about the model's files.
 
     Returns
     -------
     bool
-        The configured value; if there is none, whether the model needs at most one GPU and is known
-        to be small.
+        The configured value, if there is one. Otherwise, True if the model needs at most one GPU
+        and is known to be small.
     """
     if model.on_cpus is not None:
         return model.on_cpus
@@ -98,19 +100,19 @@ def runs_on_cpus(model: ModelConfig, files: ModelFiles) -> bool:
 
 
 def needs(model: ModelConfig, need: Need) -> str:
-    """Describe what the engines of a model need.
+    """Describe how much memory the engines of a model need.
 
     Parameters
     ----------
     model : ModelConfig
         The model's settings.
     need : Need
-        The memory of one engine.
+        The memory that one engine needs.
 
     Returns
     -------
     str
-        A clause of a sentence.
+        A clause, which the caller completes to a sentence.
     """
     gpus, product = gpus_in_words(model.gpus * model.replicas), product_in_words(model)
     if need.each_gpu is None:
@@ -123,7 +125,9 @@ def needs(model: ModelConfig, need: Need) -> str:
 
 
 def _instead(model: ModelConfig, files: ModelFiles, gpu_bytes: int | None = None) -> str:
-    """Return the options to type for a model that does not fit on a GPU of this many bytes."""
+    """Return the options that a user can type if a model does not fit on a GPU with `gpu_bytes` of
+    memory.
+    """
     ways = [
         f"Smaller: model={'smollm2_135m' if gpu_bytes is None or gpu_bytes < 16e9 else 'llama3_2_3b'}."
     ]
@@ -148,7 +152,7 @@ def _instead(model: ModelConfig, files: ModelFiles, gpu_bytes: int | None = None
 
 
 def foreseen(resolved: ResolvedRun) -> dict[str, str]:
-    """Describe, for a plan, what each engine needs and whether it fits.
+    """Describe, for a plan, how much memory each engine needs and whether it fits on the GPUs.
 
     Parameters
     ----------
@@ -158,7 +162,8 @@ def foreseen(resolved: ResolvedRun) -> dict[str, str]:
     Returns
     -------
     dict
-        Maps each model with weights to a sentence about the configured cluster or this machine.
+        Maps each model with weights to a sentence that states whether it fits on the configured
+        cluster, or on this machine.
     """
     config, sentences = resolved.config, dict[str, str]()
     models: dict[str, ModelConfig] = {}

@@ -55,7 +55,9 @@ from audit.shards.working_copy import fetch_shards
 NO_HOOKS = Hooks()
 
 _IDS_IN_MANIFEST = (
-    10_000  # for a larger sample the manifest has only the hash; questions.arrow has all ids
+    # For a larger sample the manifest stores only the hash of the ids; questions.arrow stores all
+    # ids.
+    10_000
 )
 
 
@@ -98,11 +100,12 @@ def run_audit(
         The settings of the verdict, {seed, thresholds, control_benchmark}, which the manifest
         stores.
     display : Display
-        Shows the progress.
+        The display that shows the progress.
     hooks : Hooks
-        Called when the run starts and when it fails.
+        Functions that are called when the run starts and when it fails.
     before_asking : callable
-        Called after all checks, before Ray starts or a verified run ends.
+        Function that is called after all checks, before Ray starts. If no row is missing, it is
+        called before the run ends.
 
     Returns
     -------
@@ -155,7 +158,7 @@ def run_audit(
 
 def _describe(resolved: ResolvedRun, run_dir: RunDir, display: Display) -> None:
     samples = resolved.samples
-    # The questions are written at every start, since their file may have been changed.
+    # The questions are written at every start, since the existing file may have been changed.
     questions = chain.from_iterable(sample.questions() for sample in samples)
     write_questions(run_dir.path, questions)
     if resolved.on_open is not None:
@@ -197,22 +200,22 @@ def _describe(resolved: ResolvedRun, run_dir: RunDir, display: Display) -> None:
 
 
 def _record_failure(run_dir: RunDir, error: BaseException, status: str = "failed") -> bool:
-    """Record a failure. Return False if a later driver continues the run, so that the failure is
-    not the run's.
+    """Record in the manifest that the run failed. Return False if a later driver continues the run,
+    because then the run itself has not failed.
     """
     try:
         run_dir.update(status=status, ended=now())
     except SupersededError:
         return False
-    except AuditError as also:  # if, for example, the disk is full, the first error is shown
+    except AuditError as also:  # for example a full disk; the first error is shown
         error.add_note(f"The manifest could not be updated either: {also}")
     return True
 
 
 @dataclass(eq=False)
 class Start:
-    """Run one start of a run whose directory is open: ask every model the missing questions, and
-    verify the rows.
+    """Run one start of a run whose directory is open: ask every model the questions that it has not
+    answered, and verify the rows.
     """
 
     resolved: ResolvedRun
@@ -226,7 +229,7 @@ class Start:
         self._going: set[str] = set()
 
     def ask(self) -> None:
-        """Ask every model that can run its questions without a row."""
+        """Ask every model that can run those questions for which it has no stored row."""
         config, design = self.resolved.config, self.resolved.design
         runnable = []
         for name in config.model:
@@ -237,7 +240,7 @@ class Start:
         called = {name: (config.model[name], self.resolved.answering[name]) for name in runnable}
         money = partial(spent, config.cost, called)
         self.display.begin(dict.fromkeys(runnable, totals), money, config.cost.currency)
-        # Engines load for these models only.
+        # Engines are loaded only for the models in `asking`.
         asking = {}
         for name in runnable:
             tasks = missing_tasks(done, name, design, self.questions)
@@ -294,7 +297,7 @@ class Start:
         left = [(int(k), tasks[replicate == k]) for k in np.unique(replicate)]
 
         def steps(others: Callable[[], bool]) -> Generator[None]:
-            while left:  # a finished replicate is not repeated if the others must wait for GPUs
+            while left:  # A finished replicate is not repeated if the next ones must wait for GPUs.
                 index, replicate_tasks = left[0]
                 batches = self._batches(name, replicate_tasks)
                 run = ModelRun(
@@ -308,8 +311,8 @@ class Start:
     def _affordable(
         self, most: float, name: str, batches: Iterator[np.ndarray], done: int
     ) -> Iterator[np.ndarray]:
-        """Yield the batches that `cost.max` pays for. The money is shared evenly among the running
-        models.
+        """Yield batches while `cost.max` covers their cost. The remaining money is divided evenly
+        among the running models.
         """
         resolved, run_dir = self.resolved, self.run_dir
 
@@ -332,7 +335,8 @@ class Start:
             yield from affordable(batches, done, len(resolved.design.parts), left)
         except SpentError as error:
             spent = sum(paid().values())
-            # Before the first question its cost is unknown.
+            # The cost of a question is unknown before the first answer, so the example doubles the
+            # amount.
             larger = float(f"{2 * max(most, spent):.2g}")
             stop = SpentError(
                 f"{spent:.4g} of cost.max={most:g} {resolved.config.cost.currency} are spent, and the "
@@ -343,10 +347,11 @@ class Start:
             raise stop from error
 
     def _refused(self, names: Sequence[str]) -> dict[str, AuditError]:
-        """Return the models whose endpoints cannot be used, before Ray starts.
+        """Map each model whose endpoints cannot be used to the error. This is checked before Ray
+        starts.
 
-        This check is skipped on a cluster. The nodes of a cluster may reach other endpoints than
-        this process, and engines check their endpoints when they start.
+        This check is skipped on a cluster, because its nodes may reach other endpoints than this
+        process. Engines check their endpoints when they start.
         """
         if self.resolved.config.cluster.address is not None:
             return {}
@@ -366,7 +371,9 @@ class Start:
         return refused
 
     def _without_room(self, names: Sequence[str]) -> dict[str, AuditError]:
-        """Return the models that do not fit on the nodes of the cluster, before an engine loads."""
+        """Map each model that does not fit on the nodes of the cluster to the error, before an
+        engine loads.
+        """
         from audit.runtime.nodes import cluster_nodes
 
         engines: dict[tuple[str, str], ModelConfig] = {}
@@ -385,7 +392,9 @@ class Start:
         return errors
 
     def _batches(self, name: str, tasks: np.ndarray) -> Iterator[np.ndarray]:
-        """Return the batches of a model. The first batches show whether its answers can be read."""
+        """Return the batches of a model's tasks. The first batches are small and show whether the
+        model's answers can be read.
+        """
         unread = self.resolved.work(name).reading in (Reading.OPTION_TEXT, Reading.TEXT)
         if not self.resolved.config.canary or unread:
             return iter([tasks])
@@ -393,7 +402,7 @@ class Start:
         return canary_first(tasks, len(self.resolved.design.parts), alone=paid)
 
     def _scan(self) -> KeySet:
-        """Return the keys of the stored rows that are kept."""
+        """Return the keys of the stored rows, after dropping the rows that must be run again."""
         run_dir, schema, design = self.run_dir, self.resolved.audit.schema, self.resolved.design
         scan = scan_once(run_dir.path, schema, run_dir.attempt)
         for name, why in scan.corrupt.items():
@@ -412,9 +421,10 @@ class Start:
         return scan_run(run_dir.path, schema).done
 
     def _keep_to_packages(self, done: KeySet, asking: Collection[str]) -> None:
-        """Raise ConfigError if another version of an engine with weights made its stored rows.
+        """Raise ConfigError if stored rows were made by another version of an engine that loads
+        weights.
 
-        If there are no such rows, the manifest gets the present versions.
+        If no engine with weights has stored rows, the present versions are written to the manifest.
         """
         present, before = package_versions(), self.run_dir.manifest.packages
         if not asking or present == before:
@@ -436,8 +446,8 @@ class Start:
         import ray
 
         cluster = self.resolved.config.cluster
-        # Ray Data divides each node's CPUs in whole numbers among its executions. An
-        # execution without CPUs would wait.
+        # Ray Data divides each node's CPUs among its executions in whole numbers. An execution that
+        # gets no CPU would wait.
         cpus = 0.0
         for node in ray.nodes():
             if node["Alive"]:
@@ -455,7 +465,8 @@ class Start:
         if error is not None:
             self.result.failed[name] = str(error)
             self.result.stopped |= {name: dict(error.stopped)} if error.stopped is not None else {}
-            # the last lines of the command name the failures; other models may still run
+            # The failures are printed at the end of the command, because other models may still
+            # run.
             if self._going:
                 self.display.note(f"model {name} failed: {error}")
 
@@ -469,7 +480,8 @@ class Start:
         )
         run_dir, result = self.run_dir, self.result
         failures = {"models_failed": result.failed, "models_stopped": result.stopped}
-        run_dir.update(**failures)  # a superseded driver is refused here, before files are removed
+        # This raises an error for a superseded driver, before files are removed.
+        run_dir.update(**failures)
         expected = expected_keys(list(config.model), design, self.questions)
         fetch_shards(run_dir.path)
         report = verify_run(run_dir.path, schema, expected, run_dir.attempt)
@@ -498,7 +510,7 @@ class Start:
 
 
 def _rows_by_arm(tasks: np.ndarray, design: Design) -> dict[str, int]:
-    """Return how many rows these tasks produce for each arm."""
+    """Return the number of rows that the tasks produce, by arm."""
     per_part = np.bincount(tasks % len(design.parts), minlength=len(design.parts))
     rows: dict[str, int] = {}
     for part, count in zip(design.parts, per_part, strict=True):

@@ -1,9 +1,10 @@
 """Define the stages that Ray Data runs: chunk ids -> calls before the answer -> scored rows in
 shards.
 
-The stages depend on no audit. A *task* is one part of one question's design: task = question index x
-number of parts + part index. A *chunk* is a block of tasks. It becomes one shard, named by its keys,
-so a repeated chunk overwrites its own shard. Stages hold handles of engine actors, never an engine.
+The stages are the same for every audit. A *task* is one part of one question's design: task =
+question index x number of parts + part index. A *chunk* is a block of tasks. It becomes one shard,
+named by its keys, so a repeated chunk overwrites its own shard. Stages hold handles of engine
+actors, never an engine.
 """
 
 import collections
@@ -42,8 +43,8 @@ from audit.shards.questions import QuestionFile
 from audit.shards.working_copy import local_file
 from audit.shards.write import write_shard
 
-# The Ray dashboard shows these metrics, and Prometheus collects them, labelled by model and arm.
-# cluster/monitoring has a Grafana dashboard and alerts for them.
+# The Ray dashboard shows these metrics, and Prometheus collects them with labels for model and arm.
+# The folder cluster/monitoring has a Grafana dashboard and alerts for these metrics.
 METRICS = {
     "generations": "Engine calls answered",
     "tokens": "Tokens processed",
@@ -81,8 +82,8 @@ class AuditMetrics:
             self._counter(name, tags).inc(value, tags=tags)
 
     def begin(self, name: str, *, arm: str = "all", **tags: str) -> None:
-        """Export a counter with the value 0. Otherwise Prometheus sees no increase at the counter's
-        first value.
+        """Export a counter with the value 0. Without this first value, Prometheus would not see the
+        counter's first increase.
 
         Parameters
         ----------
@@ -94,7 +95,7 @@ class AuditMetrics:
             Further labels.
         """
         tags |= {"model": self._model, "arm": arm}
-        # `inc` refuses 0, and Ray has no public function for this.
+        # The method `inc` does not accept 0, and Ray has no public function that exports a 0.
         self._counter(name, tags)._record(0.0, tags=tags)
 
     def _counter(self, name: str, tags: Mapping[str, str]) -> Counter:
@@ -128,19 +129,20 @@ class AuditMetrics:
                 self.add("tokens", n, arm=arm, engine=engine, kind=kind)
 
 
-# The reply, and the reply to the repeated question if the first was unparsed.
+# This pair holds the first reply, and the reply to the repeated question if the first reply was
+# unparsed.
 Answered = tuple[Generation, Generation | None]
 
 
 @dataclass(frozen=True)
 class StageContext:
-    """Hold the settings that the stages of one model's run share. They are small, since every stage
-    process gets a copy.
+    """Hold the settings that the stages of one model's run share. The settings are small, since
+    every stage process gets a copy.
     """
 
     audit: Audit
     work: Work
-    run_dir: str  # a folder, or a URL of object storage, as are the two files
+    run_dir: str  # path or URL of object storage, as are the next two fields
     questions_path: str
     tasks_path: str  # .npy file of the remaining task numbers
     attempt: str
@@ -153,10 +155,10 @@ class StageContext:
 
 
 class TaskReader:
-    """Read chunks: their tasks, and the tasks' questions and parts.
+    """Read the tasks of chunks, and the question and part of each task.
 
-    The first call opens the files. An error in a call reaches the driver in readable form, while an
-    error in the constructor does not.
+    The files are opened at the first call. An error in a call is readable for the driver, while an
+    error in the constructor is not.
     """
 
     def __init__(self, context: StageContext) -> None:
@@ -178,7 +180,7 @@ class TaskReader:
         return tasks
 
     def tasks(self, chunks: Sequence[int]) -> list[int]:
-        """Return the tasks of some chunks."""
+        """Return the task numbers of the given chunks."""
         size = self._context.tasks_per_chunk
         tasks: list[int] = []
         for chunk in chunks:
@@ -200,7 +202,7 @@ class TaskReader:
         """
         parts = self._context.work.design.parts
         wanted = sorted({task // len(parts) for task in tasks})
-        # Neighbouring questions, as in a new run, need only one read.
+        # Neighbouring questions, which a new run has, are read at once.
         if wanted and wanted[-1] - wanted[0] < 2 * len(wanted):
             items = dict(
                 enumerate(self._questions.slice(wanted[0], wanted[-1] + 1), start=wanted[0])
@@ -230,7 +232,7 @@ def _reply_from(fields: Mapping[str, Any]) -> Generation:
 def priority_of(tasks: Sequence[int]) -> int:
     """Return the priority of a chunk's calls, which is the number of its first task.
 
-    So questions are finished in order, and their rows reach the disk soon.
+    Questions are thus finished in order, and their rows are soon written to disk.
     """
     return min(tasks, default=0)
 
@@ -269,7 +271,7 @@ class PrepareStage:
         return pa.Table.from_pydict({"task": tasks, "replies": stored}, schema=_PREPARED)
 
 
-# Maps each counter to its column of the counts.
+# This dict maps each counter to the column of the counts that it adds up.
 _STORED = {
     "questions_done": "rows",
     "parse_failures": "unparsed",
@@ -280,9 +282,9 @@ _STORED = {
 class AnswerStage:
     """Ask the model, score its answers, and write a shard to disk.
 
-    Only counts are passed on, so the driver receives little data. This stage writes the shard, so
-    that rows are not sent to another process. A process that imports Ray Data takes seconds to
-    start.
+    The stage returns only counts, so the driver receives little data. The stage itself writes the
+    shard, so that rows are not sent to another process, which would take seconds to import Ray
+    Data.
     """
 
     def __init__(self, context: StageContext) -> None:
@@ -309,8 +311,8 @@ class AnswerStage:
             for setting, presented in zip(part.settings, presentations, strict=True):
                 requests = answer_requests(work, question, setting, presented)
                 rows_to_ask.append((question, setting, presented, requests))
-        # A question that could not be presented cannot be answered: its row is an error, not a
-        # wrong answer.
+        # If a question could not be presented, it is not asked. Its row is an error and not a wrong
+        # answer.
         calls: dict[Request, tuple[Setting, Presentation]] = {}
         for _, setting, presented, requests in rows_to_ask:
             if presented.error is None:
@@ -320,7 +322,8 @@ class AnswerStage:
         for question, setting, presented, requests in rows_to_ask:
             given: list[tuple[Answered, bool]] = []
             if presented.error is None:
-                # If several rows use one ballot, the first row counts its cost.
+                # If several rows share one ballot, only the first row counts the cost of the
+                # ballot.
                 given = [(answers[r], calls.pop(r, None) is not None) for r in requests]
             row_inputs.append((question, setting, presented, requests[0].seed, given))
         # Scoring a programming problem runs a program, so several rows are scored in parallel.
@@ -356,8 +359,8 @@ class AnswerStage:
         return counts
 
     def _to_reask(self, presented: Presentation, reply: Generation) -> bool:
-        """Return whether options were shown and the reply names no option. An error is not asked
-        again.
+        """Return whether the question must be repeated: options were shown, and the reply names no
+        option. A question whose call failed is not repeated.
         """
         work = self._context.work
         if (
@@ -389,8 +392,8 @@ class AnswerStage:
     ) -> dict[str, Any]:
         """Return the row of a question.
 
-        `given` has the answer, or the answers to the ballots, and for each whether this row counts
-        its cost. It is empty if the question could not be asked.
+        `given` holds the answer, or one answer for each ballot. Each answer is paired with True if
+        this row counts the cost of the answer. `given` is empty if the question could not be asked.
         """
         context, work = self._context, self._context.work
         reading = Reading.TEXT if presented.pieces else work.reading
@@ -454,8 +457,8 @@ class AnswerStage:
     def _ballots(
         self, item: Item, presented: Presentation, reading: Reading, answered: Sequence[Answered]
     ) -> tuple[list[Score], list[Generation]]:
-        """Return a score for each reply, and the replies. If the sandbox fails, return a single
-        error.
+        """Return the score of each reply, and the replies. If the sandbox fails, return one score
+        that is an error.
         """
         try:
             ballots, replies = [], []
@@ -477,8 +480,9 @@ class AnswerStage:
     ) -> Score:
         """Return the score of a reply.
 
-        If the reply is unparsed, `second` has the likelihoods of the options (double sampling,
-        Hansen and Hurwitz 1946), which give the answer. An error in it leaves the reply unparsed.
+        If the reply is unparsed, the answer is read from `second`, which holds the likelihoods of
+        the options (double sampling, Hansen and Hurwitz 1946). If `second` is an error, the reply
+        stays unparsed.
         """
         normalisation, reask = self._context.option_normalisation, self._context.work.reask
         scored = score(reply, presented.options, presented.gold, reading, normalisation, item)

@@ -61,20 +61,20 @@ _LATE = re.compile(
 
 
 def in_time(start: Callable[[], None], clear: Callable[[], None]) -> None:
-    """Start Ray. If its processes did not start in time, end them, print a note, and start Ray
-    again.
+    """Start Ray. If the processes of Ray did not start in time, end them, print a note, and start
+    Ray again.
 
     Parameters
     ----------
     start : callable
-        Starts Ray.
+        Function that starts Ray.
     clear : callable
-        Ends the started processes.
+        Function that ends the started processes.
 
     Raises
     ------
     Exception
-        The error of the last start. If the cause is not lateness, the first error.
+        The error of the last attempt. An error other than a late start is raised at once.
     """
     for left in reversed(range(_STARTS)):
         try:
@@ -101,19 +101,20 @@ _LOCAL_RAY = {
 
 def _init_ray(cluster: ClusterConfig) -> None:
     if "RAY_BACKEND_LOG_LEVEL" not in os.environ:
-        # Ray's C++ core warns at [E] that each stage's `max_restarts` (Ray Data sets -1) does not
-        # fit its arguments in the object store (Ray Data puts them there). They live as long as
-        # this driver, which is all that a stage needs. putenv is used instead of os.environ to
-        # affect this process alone, so that the logs of Ray's own processes stay unchanged.
+        # Ray's C++ core prints a warning at level [E] for each stage. Ray Data sets `max_restarts`
+        # to -1 and puts the arguments of the stage in the object store. The arguments live only as
+        # long as this driver. A stage does not outlive the driver, so the warning is irrelevant.
+        # os.putenv affects the C++ core of this process alone, so that the logs of Ray's other
+        # processes stay unchanged.
         os.putenv("RAY_BACKEND_LOG_LEVEL", "fatal")
-    # Ray reports no usage, and no process collects data.
+    # With this variable, Ray Data does not report its usage.
     os.environ.setdefault("RAY_DATA_USAGE_DISABLED", "1")
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if cluster.runtime_env:
         options["runtime_env"] = dict(cluster.runtime_env)
     if cluster.address is not None:
         options["address"] = cluster.address
-    # Inside `ray job submit` this variable is set, and ray.init uses it.
+    # `ray job submit` sets this variable, and ray.init reads it.
     elif not os.environ.get("RAY_ADDRESS"):
         for name, value in _LOCAL_RAY.items():
             os.environ.setdefault(name, value)
@@ -127,18 +128,19 @@ def _init_ray(cluster: ClusterConfig) -> None:
         )
     with _stderr_held_back():
         ray.init(**options)
-    heed_sigterm()  # Ray's core would print its stack at SIGTERM
+    heed_sigterm()  # Otherwise Ray's core would print its stack at SIGTERM.
 
 
 def _own_folder() -> Path:
     """Return the folder for the sockets and logs of the Ray that this program starts. Other users
     of this machine cannot enter the folder.
 
-    Each of Ray's processes opens its own folders to everybody, and the token of its servers is
-    protected too. Its ports stay open to the network behind that token, because Ray cannot bind
-    them to loopback. Raises ConfigError if the folder belongs to another user.
+    This folder is needed because each of Ray's processes lets everybody read the folders that it
+    creates. The file with the token of Ray's servers is protected too. Ray's ports stay open to the
+    network, because Ray cannot bind them to loopback, but connections need the token. Raises
+    ConfigError if the folder belongs to another user.
     """
-    with suppress(OSError):  # the file may be missing, or belong to another user
+    with suppress(OSError):  # the token file may be missing, or belong to another user
         (Path.home() / ".ray" / "auth_token").chmod(0o600)
     folder = Path(get_default_system_temp_dir()) / f"ray-{os.getuid()}"
     with suppress(FileExistsError):
@@ -153,15 +155,17 @@ def _own_folder() -> Path:
 
 
 def hush_ray() -> None:
-    """Stop Ray from printing what its processes report, such as repeated calls and ended processes.
+    """Stop Ray from printing the reports of its processes, such as those on repeated calls and
+    ended processes.
 
-    The run itself reports the consequences. Only a lack of memory is reported, once, because a
-    person must act.
+    The run itself reports the consequences. Only a lack of memory is printed, once, because a
+    person must free memory.
     """
-    # Ray reads this variable at each error of a call without a waiter, such as those of Ray Data's
-    # statistics.
+    # Ray reads this variable when a call fails whose result nobody waits for, such as the calls for
+    # Ray Data's statistics.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
-    # Ray has no public function for other reports. Its listener looks up this name at each report.
+    # Ray has no public function that stops other reports. Ray calls the function of this name for
+    # each report, so it is replaced.
     worker.print_to_stdstream = lambda data, **_: say_needed_action(
         "\n".join(map(str, data["lines"]))
     )
@@ -171,8 +175,8 @@ _reported: set[str] = set()
 
 
 def say_needed_action(report: str) -> None:
-    """Print what a person must do about a report of Ray. Print it only once, and only if a person
-    must act.
+    """Print what a person must do about a report of Ray. Reports that need no action print nothing,
+    and repeated reports are printed once.
     """
     if "low on memory" in report and "memory" not in _reported:
         _reported.add("memory")
@@ -198,7 +202,8 @@ def _stderr_held_back() -> Iterator[None]:
         except BaseException as error:
             output.seek(0)
             text = output.read()
-            if b"InvalidAuthToken" in text:  # Ray repeats this line every second until it gives up
+            # Ray repeats this error every second until it gives up.
+            if b"InvalidAuthToken" in text:
                 raise ConfigError(
                     "The token for the cluster is missing or wrong. Expected RAY_AUTH_MODE=token in the environment, "
                     "and that cluster's token in RAY_AUTH_TOKEN or ~/.ray/auth_token (jobs/README.md)."
@@ -212,14 +217,15 @@ def _stderr_held_back() -> Iterator[None]:
 
 
 def run_command(words: Sequence[str], log: Path) -> int:
-    """Run a command on a node of the cluster, with one GPU if there are any.
+    """Run a command on a node of the cluster, with one GPU if the cluster has GPUs.
 
     Parameters
     ----------
     words : sequence of str
-        The command. Its files must be on a disk that every node sees.
+        The command and its arguments. Files that the command uses must be on a disk that every node
+        can read.
     log : Path
-        Receives its output.
+        The file to which the output of the command is written.
 
     Returns
     -------
@@ -232,12 +238,13 @@ def run_command(words: Sequence[str], log: Path) -> int:
 
 
 def _run(words: list[str], log: str, folder: str) -> int:
-    # Ray sets this variable to one thread
+    # Ray sets OMP_NUM_THREADS to 1, which would limit the command to one thread.
     env = {}
     for k, v in os.environ.items():
         if k != "OMP_NUM_THREADS":
             env[k] = v
-    # Spinning threads would occupy the core that they wait for.
+    # With an active wait policy, waiting threads would occupy the core on which other threads must
+    # run.
     env.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     with Path(log).open("w", encoding="utf-8") as file:
         return subprocess.run(

@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
-    """Hold one setting of one cell. Accuracy and its standard error are over the parsed answers
-    (0-1)."""
+    """Hold the figures of one setting of one cell. The accuracy (0-1) and its standard error are
+    computed from the parsed answers.
+    """
 
     setting: Setting
     n: int
@@ -46,15 +47,16 @@ class SummaryRow:
     standard_error: float
     parse_rate: float
     errors: int
-    # The comparison with the baseline, over items answered in both; None for the baseline.
+    # Gain, improve and degrade compare this setting with the baseline, over items answered in both.
+    # They are None for the baseline itself.
     gain: float | None
-    improve: float | None  # expected numbers if the baseline is the mean of several replicates
+    improve: float | None  # number of items; a mean over replicates gives an expected number
     degrade: float | None
 
 
 def summarise(cell: CellOutcomes, roles: Roles) -> list[SummaryRow]:
-    """Return one row for each setting, in the audit's order of arms. The baseline is the mean of
-    its replicates.
+    """Return one row for each setting, in the audit's order of arms. Each row is compared with the
+    mean of the baseline's replicates.
     """
     base = []
     for s in cell.settings:
@@ -84,8 +86,8 @@ def _row(state: np.ndarray, setting: Setting, baseline: FloatArray | None) -> Su
 def print_cells(
     cells: Sequence[CellOutcomes], audit: Audit, console: Console | None = None
 ) -> None:
-    """Print one table for each cell. Names come from configurations and files, so markup in them is
-    not interpreted.
+    """Print one table for each cell. Names come from configurations and files, so markup in names
+    is not interpreted.
     """
     console = console or Console(highlight=False, width=None)
     for cell in cells:
@@ -94,7 +96,7 @@ def print_cells(
         title += f", {cell.draws} draws" if cell.draws else ""
         table = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
         table.add_column("arm")
-        level = audit.schema.level[0]  # only the first letter, since the table must fit
+        level = audit.schema.level[0]  # only the first letter, since the table must be narrow
         for heading in (
             level,
             "rep",
@@ -109,7 +111,7 @@ def print_cells(
             table.add_column(heading, justify="right")
         for row in summarise(cell, audit.roles):
             s = row.setting
-            if not row.n:  # this was asked for no question
+            if not row.n:  # no question was asked in this setting
                 continue
             moved = (
                 ("",) * 3
@@ -136,7 +138,7 @@ def conclude(
     """Print the end of a run, and return its exit code.
 
     The text states the paths, the failed models, the verdict, the advice and the next command.
-    paths: paths of the report; None if no report was requested.
+    `paths` holds the paths of the report; None if no report was requested.
     """
     code, config.run_dir = 0, str(run_dir)  # `audit.run` continues from this result
     print(f"shards   {named(run_dir / 'shards')}\nmanifest {named(run_dir / 'manifest.json')}")
@@ -153,8 +155,8 @@ def conclude(
 
 
 def print_end(content: Document, run_dirs: Sequence[Path]) -> int:
-    """Print each verdict in plain words with its figures and advice, and for a single run the next
-    command. Return the exit code of the verdict.
+    """Print each verdict in plain words with its figures and advice. For a single run, also print
+    the next command. Return the exit code of the verdict.
     """
     from audit.governance.ruling import print_content
     from audit.judging.together import JointVerdict
@@ -182,19 +184,21 @@ def print_failed(failed: Mapping[str, str]) -> None:
 
 
 if TYPE_CHECKING:
-    # (verdict, manifest) of each audit.
+    # For each audit, the pair of its verdict and its manifest.
     Parts = Sequence[tuple[AuditVerdict[Any], Mapping[str, Any]]]
-# Options that describe the audited model: another audit of the same model has them too.
+# These options describe the audited model, so the command of another audit of this model repeats
+# them.
 _SUBJECT = ("hydra", "model", "benchmark", "endpoint", "model_id", "data")
 
 
 def next_command(content: AuditVerdict[Any], manifest: Mapping[str, Any], run_dir: str) -> str:
     """Return the command to type after a run of one audit; "" if no command fits.
 
-    If rows are missing, it is the same command. If there were too few questions, it is the command
-    with more questions, or the command that plans the run if the benchmark has too few. If there is
-    no verdict, the command follows the advice, or opens the page. Otherwise it plans another audit.
-    manifest: the run's manifest, as JSON. run_dir: the directory, as a person writes it.
+    If rows are missing, the same command is returned. If the run had too few questions, it is the
+    command with more questions. If the benchmark itself has too few questions, it is the command
+    that plans the run. If the verdict is withheld, the command follows the advice, or opens the
+    report. Otherwise it is the command that plans another audit. `manifest` is the run's manifest
+    as JSON, and `run_dir` is the directory as a person types it.
     """
     typed, audit = manifest["config"].get("typed"), content.audit
     if typed is None:
@@ -220,13 +224,14 @@ def next_command(content: AuditVerdict[Any], manifest: Mapping[str, Any], run_di
 
 
 def _without(words: Sequence[str], *starts: str) -> list[str]:
-    """Return the words of a command that do not begin with any of `starts`."""
+    """Return the arguments of a command without those that begin with one of `starts`."""
     return [word for word in words if not word.startswith(starts)]
 
 
 def _going_on(audit: str, words: Sequence[str], manifest: Mapping[str, Any]) -> str:
-    """Return the command that continues the run, with more money if the money ran out. Return "" if
-    the canary stopped the run, since it would stop the run again.
+    """Return the command that continues the run, with a larger `cost.max` if the money was spent.
+    Return "" if the canary (the check of the first answers) stopped the run, since the canary would
+    stop it again.
     """
     stopped = manifest["models_stopped"].values()
     if "canary" in set(map(itemgetter("code"), stopped)):
@@ -238,11 +243,11 @@ def _going_on(audit: str, words: Sequence[str], manifest: Mapping[str, Any]) -> 
 
 
 def _enlarged(audit: str, words: Sequence[str], parts: Parts) -> str:
-    """Return the command that runs enough questions. If the benchmark has too few, return the
-    command that plans the run. Return "" if there are enough questions already.
+    """Return the command that runs enough questions. If the benchmark has too few questions, return
+    the command that plans a run of all of them. Return "" if the run already has enough questions.
     """
-    # The number of questions comes from a plan with two replicates, so the command has two
-    # replicates.
+    # The number of questions is planned for two replicates, so options that set one replicate are
+    # removed.
     repeated = []
     for word in words:
         if word not in ("clean_replicates=1", "noisy_replicates=1"):
@@ -259,8 +264,9 @@ def _enlarged(audit: str, words: Sequence[str], parts: Parts) -> str:
 def _mending(
     content: AuditVerdict[Any], command: Sequence[str], manifest: Mapping[str, Any]
 ) -> str:
-    """Return the command that the advice of a withheld verdict names; empty if a person must
-    first read or correct something."""
+    """Return the command that follows the advice of a withheld verdict. Return "" if a person must
+    first read or correct something.
+    """
     cells: list[Cell] = []
     to_do: set[str] = set()
     for cell in content.cells:
@@ -287,20 +293,21 @@ def _calls_failed(cell: Cell) -> bool:
 
 
 def larger(command: Sequence[str], key: str, n: int | str) -> str:
-    """Return the same command with more questions. If the command names a directory, the new
-    command names another directory, since a directory holds one design.
+    """Return the command with the option `key` set to `n`, such as a larger number of questions. If
+    the command names a run directory, the returned command names another directory, since a
+    directory holds the rows of one design.
     """
 
     def other(word: str) -> str:
-        quote = word[-1] if word[-1] in "'\"" else ""  # of a path
+        quote = word[-1] if word[-1] in "'\"" else ""  # the quotation mark that closes a path
         return f"{word.removesuffix(quote)}_2{quote}" if word.startswith("run_dir=") else word
 
     return shlex.join([*map(other, _without(command, f"{key}=")), f"{key}={n}"])
 
 
 def more_questions(parts: Parts) -> int | None:
-    """Return n for a run that would be large enough. Return None if no cell was too small, or if a
-    benchmark has too few questions.
+    """Return the number of questions with which the run would be large enough. Return None if no
+    cell was too small, or if the benchmarks of the small cells have too few questions.
     """
     needed_counts = []
     for _, n, needed, available in _too_small(parts):
@@ -310,7 +317,9 @@ def more_questions(parts: Parts) -> int | None:
 
 
 def out_of_reach(parts: Parts) -> str:
-    """Return one line if a benchmark has fewer questions than a verdict needs; otherwise ""."""
+    """Return a one-line message if a benchmark has fewer questions than a verdict needs; otherwise
+    "".
+    """
     short = []
     for name, _, needed, available in _too_small(parts):
         if needed > available:

@@ -28,14 +28,15 @@ def engines_of(resolved: ResolvedRun, name: str) -> list[ModelConfig]:
     Returns
     -------
     list of ModelConfig
-        One pool for both roles if the model answers itself.
+        The settings of the engines. If the model answers its own messages, one pool of engines
+        serves both roles.
     """
     return loaded(resolved.audit, resolved.config.model[name], resolved.answering[name])
 
 
 def loaded(audit: Audit, model: ModelConfig, answering: ModelConfig) -> list[ModelConfig]:
-    """Return the engines of a model and of its answering model. The list has one engine if both are
-    the same, or if the model makes no calls before the answer.
+    """Return the engines of a model and of its answering model. The list has one engine if both
+    models are the same, or if no calls are made before the answer.
     """
     return [answering] if audit.prepare is None or answering is model else [model, answering]
 
@@ -43,7 +44,7 @@ def loaded(audit: Audit, model: ModelConfig, answering: ModelConfig) -> list[Mod
 def missing_tasks(
     done: KeySet, model: str, design: Design, questions: QuestionFile
 ) -> NDArray[np.int64]:
-    """Return the numbers of the tasks of which at least one row is not stored.
+    """Return the numbers of those tasks for which at least one row is not stored.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def missing_tasks(
     Returns
     -------
     array of int
-        The tasks of one question are neighbours.
+        The task numbers, in an order in which the tasks of one question are neighbours.
     """
     n_parts = len(design.parts)
     settings = list(chain.from_iterable(part.settings for part in design.parts))
@@ -97,7 +98,7 @@ def expected_keys(models: Sequence[str], design: Design, questions: QuestionFile
 
 
 def question_blocks(questions: QuestionFile) -> Iterator[tuple[int, str, list[str]]]:
-    """Yield the neighbouring questions of one benchmark.
+    """Yield blocks of neighbouring questions that belong to one benchmark.
 
     Parameters
     ----------
@@ -107,7 +108,7 @@ def question_blocks(questions: QuestionFile) -> Iterator[tuple[int, str, list[st
     Returns
     -------
     iterator of (int, str, list of str)
-        The index of the first question, the benchmark and the ids.
+        For each block: the index of its first question, the benchmark and the ids of the questions.
     """
     first = 0
     for names in questions.names():

@@ -1,5 +1,5 @@
-"""Show how far a run is, from its manifest and shards alone. Any process can watch a run, also
-after its end.
+"""Show the progress of a run, which is read from its manifest and shards alone. Any process can
+watch a run, even after the run has ended.
 """
 
 import time
@@ -43,7 +43,7 @@ _PRICED = (
     "gpu_share",
     "replicas",
 )
-_SHOWN = 120  # characters of a reply that are shown
+_SHOWN = 120  # largest number of characters of a reply that are shown
 
 
 def runs_of(folder: Path) -> list[Path]:
@@ -52,7 +52,7 @@ def runs_of(folder: Path) -> list[Path]:
 
 
 def look(run_dirs: Sequence[Path], now: float | None = None) -> tuple[Group, bool]:
-    """Return a table for each run from its present shards.
+    """Return a table of the progress of each run, read from its present shards.
 
     Parameters
     ----------
@@ -64,7 +64,8 @@ def look(run_dirs: Sequence[Path], now: float | None = None) -> tuple[Group, boo
     Returns
     -------
     tuple of Group and bool
-        The tables, and whether all runs could be read. A problem is shown in place of a table.
+        The tables, and True if all runs could be read. If a run cannot be read, the problem is
+        shown in place of its table.
     """
     shown: list[Any] = []
     well = True
@@ -85,8 +86,8 @@ def look(run_dirs: Sequence[Path], now: float | None = None) -> tuple[Group, boo
 
 
 def counted(run_dir: Path) -> dict[str, Any]:
-    """Return the numbers of requested and stored rows by model and arm, for programs. Raises
-    AuditError if there is no readable run.
+    """Return the state of a run as data for other programs, with the numbers of requested and
+    stored rows of each model and arm. Raises AuditError if the run cannot be read.
     """
     manifest, schema = Manifest.load(run_dir), audit_of(run_dir).schema
     arms: dict[str, dict[str, dict[str, int]]] = {}
@@ -108,7 +109,7 @@ def counted(run_dir: Path) -> dict[str, Any]:
 
 
 def as_text(run_dirs: Sequence[Path]) -> str:
-    """Return the text of `look` for the page of a run in progress."""
+    """Return the tables of `look` as text, for the page of a run in progress."""
     console = Console(file=StringIO(), width=110, color_system=None)
     console.print(look(run_dirs)[0])
     return str(console.file.getvalue())  # type: ignore[attr-defined]
@@ -131,7 +132,7 @@ def _look(run_dir: Path, now: float) -> list[Any]:
             ):
                 display.counts(name, counts)
 
-    # Files of an earlier start do not count for the pace.
+    # Shards of an earlier start are counted as done, but not for the pace.
     count(file for file in files if file[0] < begun)
     clock[0] = begun
     for name in totals:
@@ -153,14 +154,14 @@ def _look(run_dir: Path, now: float) -> list[Any]:
 
 
 def _begun(run_dir: Path, manifest: Manifest) -> float:
-    """Return when the latest start began, in Unix time."""
+    """Return the Unix time at which the latest start began."""
     path = run_dir / ATTEMPT
     stamp = read_json(path)["started"] if path.is_file() else manifest.started
     return datetime.fromisoformat(stamp).timestamp()
 
 
 def _totals(manifest: Manifest) -> dict[str, dict[str, int]]:
-    """Return the expected rows by model and arm."""
+    """Map each model and arm to the number of expected rows."""
     arms = Counter(str(setting["arm"]) for setting in manifest.settings)
     questions = Counter(dict.fromkeys(manifest.models, 0))
     for (model, _), n in manifest.asked().items():
@@ -172,8 +173,8 @@ def _totals(manifest: Manifest) -> dict[str, dict[str, int]]:
 
 
 def _called(manifest: Manifest) -> dict[str, tuple[ModelConfig, ModelConfig]]:
-    """Map each model to its preparing and its answering model, with the facts on which its price
-    depends.
+    """Map each model to the settings of its preparing model and of its answering model. Only the
+    settings on which the price depends are included.
     """
     configs = [
         *manifest.config.get("model", {}).values(),
@@ -195,7 +196,7 @@ def _called(manifest: Manifest) -> dict[str, tuple[ModelConfig, ModelConfig]]:
 
 @lru_cache(maxsize=65536)
 def _counted(path: Path, size: int, mtime_ns: int, schema: RowSchema) -> list[tuple[str, pa.Table]]:
-    """Return the counts of a shard by model. Each shard is read only once."""
+    """Return, for each model in a shard, the counts of its rows. Each shard is read only once."""
     rows = read_shard(
         path, schema, (*_COUNTED, schema.level, *schema.failure_columns, *schema.cost_columns)
     )
@@ -207,7 +208,9 @@ def _counted(path: Path, size: int, mtime_ns: int, schema: RowSchema) -> list[tu
 
 
 def _sample(path: Path, schema: RowSchema) -> str:
-    """Return the last reply of a shard, in one line, since a model's text is hostile."""
+    """Return the last reply of a shard as one line without control characters, since a model's text
+    may be hostile.
+    """
     rows = read_shard(path, schema, _SAMPLE)
     (row,) = rows.slice(rows.num_rows - 1).to_pylist()
     option = (

@@ -2,8 +2,8 @@
 
 The sandbox passes this module to Python as text, so it uses the standard library only. The role
 `candidate` runs the model's code and answers calls. The role `tests` makes the calls. A call and an
-answer are one line of JSON each. Values are sent as plain data, so the tests never receive an
-object of the model's code, whose `==` could always be true.
+answer are one line of JSON each. Values are sent as plain data. The tests therefore never receive
+an object of the model's code, since `==` of such an object could always be true.
 """
 
 import builtins
@@ -15,12 +15,12 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-LINE_BYTES = 1_000_000  # a longer answer is wrong
-# This limits the CPU seconds for reading an answer. A set of numbers with equal hashes would
-# otherwise take minutes to build.
+LINE_BYTES = 1_000_000  # largest length of an answer; a longer answer counts as wrong
+# This is the limit of the CPU seconds for reading an answer. Without a limit, a set of numbers with
+# equal hashes would take minutes to build.
 READ_S = 1.0
-# If the code raised one of these, a loop such as `all(map(candidate, cases))` in a test would end
-# early without an error.
+# If the code raised one of these exceptions, a loop such as `all(map(candidate, cases))` in a test
+# would end early without an error.
 _ENDS_A_LOOP = ("StopIteration", "StopAsyncIteration")
 _SEQUENCES: dict[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 
@@ -47,7 +47,7 @@ def pack(value: Any) -> Any:
     Returns
     -------
     object
-        JSON. A value that is not plain data becomes a mark.
+        The value as JSON data. A value that is not plain data is replaced by a marker.
     """
     if value is None or isinstance(value, bool):
         return value
@@ -86,7 +86,7 @@ def unpack(value: Any) -> Any:
 def candidate(entry_point: str, calls: int, answers: int) -> None:
     """Load the model's code, then answer calls.
 
-    The code can write anything to `answers`, which then counts as its answer.
+    The code may write to `answers` itself. Whatever it writes counts as its answer.
 
     Parameters
     ----------
@@ -129,10 +129,10 @@ def tests(entry_point: str, answers: int, calls: int) -> str:
     Returns
     -------
     str
-        "passed", or the reason why the tests failed in one or two words.
+        "passed", or one or two words that state why the tests failed.
     """
     replies = os.fdopen(answers, "rb")
-    # This holds the reason why the answers ended, since a test may catch the exception.
+    # The reason why the answers ended is kept here, since a test may catch the exception.
     ended: list[str] = []
 
     def end(why: str) -> NoReturn:
@@ -203,7 +203,7 @@ def say(to: int, value: Any) -> None:
 
 
 def main(role: str, entry_point: str, limits: str) -> NoReturn:
-    """Limit this process and run one role in it.
+    """Set the resource limits of this process, and run one role in it.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ from audit.scoring.letter import read_letter
 def read_against_key(
     reply: str, key: str, options: Sequence[str] = ()
 ) -> tuple[str | None, bool | None]:
-    r"""Return the answer of a reply as text, and whether it equals the key.
+    r"""Return the answer of a reply as text, and whether the answer equals the key.
 
     Parameters
     ----------
@@ -23,9 +23,9 @@ def read_against_key(
         The reply.
     key : str
         The right answer. A capital letter names an option, and a number is compared by value. Any
-        other key is LaTeX, which is compared with the content of the reply's last box.
+        other key is read as LaTeX and compared with the content of the last LaTeX box in the reply.
     options : sequence of str
-        The options of the question; empty if it has none.
+        The options of the question; empty if the question has no options.
 
     Returns
     -------

@@ -1,9 +1,10 @@
 r"""Read which option a generated text gives as its answer (reading `letter`).
 
 In the form `strict`, the reply is only a letter: `B`, `(B)`, `**B**`, `Answer: B`, `\boxed{B}`. In
-the form `lenient`, the reply states exactly one option in another way. It may declare a letter ("so
-the answer is B."), or begin or end with a line that is only a letter. It may also name one option,
-give a letter with its option's text, or quote exactly one option. Every other reply is unparsed.
+the form `lenient`, the reply states exactly one option in a less strict way. It may declare a
+letter ("so the answer is B."), or begin or end with a line that is only a letter. It may also name
+one option, give a letter with its option's text, or quote exactly one option. Every other reply is
+unparsed.
 
 If two ways to read a reply disagree, the reply is unparsed and not guessed. The statistics count
 unparsed replies and impute them, but they cannot detect a wrong letter.
@@ -20,13 +21,15 @@ from audit.core.prompting import strip_thinking
 from audit.core.records import Answer, FinishReason
 
 UNPARSED = Answer(index=None, form="none")
-AMBIGUOUS = -1  # the reply names several options, or contradicts itself
+AMBIGUOUS = -1  # result for a reply that names several options or contradicts itself
 
 MAX_STRICT_CHARS = 60
-# Only the end of a longer reply is read, since the answer is usually declared at the end.
+# If a reply is longer, only its end is read, since the answer is usually declared there.
 MAX_LENIENT_CHARS = 50_000
-MAX_QUOTE_SEARCH_CHARS = 10_000  # a longer reply is not searched for quoted options, to limit time
-MIN_QUOTE_CHARS = 4  # a shorter option ("4", "no") occurs in any prose by chance
+# To limit the time, a longer reply is not searched for quoted options.
+MAX_QUOTE_SEARCH_CHARS = 10_000
+# A shorter option ("4", "no") occurs in any prose by chance, so it is not searched.
+MIN_QUOTE_CHARS = 4
 
 # This table maps full-width forms (U+FF01-FF5E) and ideographic punctuation to ASCII, and removes
 # quotation marks.
@@ -48,8 +51,8 @@ _STRICT = re.compile(
     rf"{_BRACKETED_LETTER}[.:!,;]?",
     re.IGNORECASE | re.ASCII,  # Without ASCII, the Kelvin sign would match K.
 )
-# This matches the words before a declared answer: a noun with a verb or a colon ("answer is",
-# "option:", "答案是"), or a phrase such as "choose". `_declared_at` reads the text that follows.
+# This pattern matches the words before a declared answer: a noun with a verb or a colon ("answer
+# is", "option:", "答案是"), or a phrase such as "choose". `_declared_at` reads the text that follows.
 _DECLARES = re.compile(
     rf"\b{_NOUN}(?: (?:choice|option|letter|to (?:the|this|your) question))?"
     rf"(?:(?: {_IS})? ?[:=][ \n]?| - | {_IS} )"
@@ -82,7 +85,7 @@ _NEGATED_CLAUSE = re.compile(
     r"|(?:\b(?:not|never|cannot|incorrect|wrong|another|no|other)|n't) $",
     re.IGNORECASE,
 )
-# This matches a clause that contradicts a following "B is correct", such as "I doubt that".
+# This pattern matches a clause that contradicts a following "B is correct", such as "I doubt that".
 _NOT_MEANT = re.compile(
     r"(?:(?:\b(?:not|never|cannot)|n't) (?:think|believe|sure|certain|say|claim|mean|agree|true|clear|know)"
     r"|\b(?:doubt|deny|tempting|might say|could say|people (?:think|believe|say)))\b[^.,;\n]{0,30}$",
@@ -121,8 +124,9 @@ def read_letter(text: str, finish_reason: FinishReason, options: Sequence[str]) 
     Returns
     -------
     Answer
-        The index and the form, which is "none" if the reply is unparsed. A single letter is read as
-        a letter even if it is also the text of an option ("A" among blood groups).
+        The index of the option and the form of the answer. The form is "none" if the reply is
+        unparsed. A single letter is read as a letter even if it is also the text of an option ("A"
+        among blood groups).
 
     Examples
     --------
@@ -171,14 +175,16 @@ def _strict_letter(reply: str, any_case: bool) -> str | None:
     if boxed and re.fullmatch(
         r"(?:the )?(?:final )?(?:answer)?(?: is)?\W*", _BOXED.sub("", flat, count=1), re.I
     ):
-        # This is None for a letter with a text, which `_in_box` compares with the options.
+        # The group is None if the box holds a letter with a text. `_in_box` compares such a box
+        # with the options.
         return boxed[1]
     match = _STRICT.fullmatch(flat)
     return match[1] if match and (any_case or match[1].isupper()) else None
 
 
 def _lenient(reply: str, options: list[str]) -> int | None:
-    """Return the index of the option, AMBIGUOUS, or None without an answer.
+    """Return the index of the option that the reply states. Return AMBIGUOUS if the reply states
+    several options, and None if it states no option.
 
     All declarations in the reply must agree.
     """
@@ -212,7 +218,7 @@ def _agree(indices: Iterable[int]) -> int:
 def _last_declared(reply: str, options: list[str]) -> int | None:
     """Return the option of the last "answer is B", "B is correct", or boxed B.
 
-    A model may correct itself while it reasons, so the last declaration counts.
+    A model may correct an earlier answer while it reasons, so the last declaration counts.
     """
     k, last_at, last = len(options), -1, None
     for match in _DECLARES.finditer(reply):
@@ -242,8 +248,8 @@ def _last_declared(reply: str, options: list[str]) -> int | None:
 def _in_box(match: re.Match[str], options: list[str]) -> int:
     """Return the option in a box such as `\\boxed{B}` or `\\boxed{B. Paris}`.
 
-    A letter with a text counts if the text is that of the letter's option. The whole content may
-    also be the text of an option, such as "E. coli".
+    A letter followed by a text counts only if the text is that of the letter's option. The whole
+    content of the box may also be the text of an option, such as "E. coli".
     """
     if match[1]:
         return _index(match[1], len(options))
@@ -261,7 +267,8 @@ def _in_box(match: re.Match[str], options: list[str]) -> int:
 
 
 def _declared_at(reply: str, at: int, options: list[str]) -> int | None:
-    """Return the option right after "the answer is": its text ("A planet") or its letter.
+    """Return the option that follows "the answer is", named by its text ("A planet") or by its
+    letter.
 
     A letter that is an article or part of a name does not count.
     """
@@ -297,8 +304,8 @@ def _text_declared(reply: str, end: int, text: int, options: list[str]) -> int |
 def _option_at(reply: str, at: int, options: list[str]) -> int | None:
     """Return the longest option whose text begins at `at` and ends at a word boundary.
 
-    It is None if two options have that text. Case is ignored without changing the length of the
-    text, so that the caller knows where it ends.
+    Return None if two options have the same text. Case is ignored without changing the length of
+    the text, so that the caller can compute where the option ends.
     """
     best: int | None = None
     for i, option in enumerate(options):
@@ -327,8 +334,8 @@ def _same(first: str, second: str) -> bool:
 def _opening(reply: str, options: list[str]) -> int | None:
     """Return the option of a reply that begins with "B) ...", "B: ..." or "B because ...".
 
-    It is AMBIGUOUS if the text of another option follows. `_labelled` reads "B. ...", since a
-    sentence may begin with a name such as "E. coli".
+    Return AMBIGUOUS if the text of another option follows the letter. `_labelled` reads a reply
+    that begins with "B. ...", since a sentence may begin with a name such as "E. coli".
     """
     match = _OPENS.match(reply)
     if match is None or len({m.group(1) for m in _LABELLED.finditer(reply)}) > 1:
@@ -341,7 +348,7 @@ def _opening(reply: str, options: list[str]) -> int | None:
 
 
 def _named(reply: str, options: list[str]) -> int | None:
-    """Return the option of one "option B" that ends a clause, as in "I choose option B.".
+    """Return the option named by "option B" at the end of a clause, as in "I choose option B.".
 
     Options that are only discussed do not count.
     """
@@ -361,9 +368,9 @@ def _named(reply: str, options: list[str]) -> int | None:
 
 
 def _labelled(reply: str, options: list[str]) -> int | None:
-    """Return the option of a letter with its text ("B. Paris").
+    """Return the option that is named by its letter with its text ("B. Paris").
 
-    It is AMBIGUOUS if the text is that of another option.
+    Return AMBIGUOUS if the text after the letter is that of another option.
     """
     labelled: set[int] = set()
     for match in _LABELLED.finditer(reply):
@@ -401,8 +408,8 @@ def _quoted(reply: str, options: list[str]) -> int | None:
         denied = _BEFORE_DENIED.search(rest[max(0, match.start() - 20) : match.start()])
         if denied or _DENIED.match(rest[match.end() : match.end() + 40]):
             return AMBIGUOUS
-        # "York's" and "York-based" do not give York as the answer. They make another quoted option
-        # ambiguous.
+        # "York's" and "York-based" do not give York as the answer, but the reply is then ambiguous
+        # if it also quotes another option.
         alone = re.search(rf"(?<!\w)(?<!\w['-]){re.escape(wanted)}(?!['-]?\w)", rest)
         quoted.append(i if alone else AMBIGUOUS)
         rest = pattern.sub("\x00", rest)
@@ -410,7 +417,7 @@ def _quoted(reply: str, options: list[str]) -> int | None:
 
 
 def _long_enough(index: int, options: list[str]) -> int | None:
-    """Return the index, unless its option is too short to be quoted."""
+    """Return the index of an option; None if the option is too short to count as quoted."""
     if index == AMBIGUOUS:
         return index
     option = options[index]

@@ -1,13 +1,13 @@
 """Run a model's code and a problem's tests, each in its own sandbox (bubblewrap, Linux).
 
-Only this module runs code that a model wrote. The code answers calls over a pipe. The tests call it
-from another sandbox, and only they can write to the pipe of the result. So the code cannot print a
-success, replace an assertion or read an expected value.
+Only this module runs code that a model wrote. The code answers calls over a pipe. The tests call
+the code from another sandbox, and only the tests can write to the pipe of the result. So the code
+cannot print a success, replace an assertion or read an expected value.
 
-A sandbox has no network, no home folder, no /proc, no environment variables and no privileges. The
-system is read-only, with 16 MB for temporary files. Time, memory, files and processes are limited,
-and `seccomp.py` refuses io_uring, bpf and the kernel's keys. The code is process 1 of its
-namespace, so that a SIGKILL can only come from outside.
+A sandbox has no network, no home folder, no /proc, no environment variables and no privileges. It
+can read the system's files, and write only 16 MB of temporary files. Time, memory, files and
+processes are limited, and `seccomp.py` refuses io_uring, bpf and the kernel's keys. The code is
+process 1 of its namespace, so that a SIGKILL can only come from outside.
 """
 
 import json
@@ -29,9 +29,10 @@ from typing import IO, NamedTuple
 from audit.core.errors import ConfigError
 from audit.scoring.seccomp import seccomp_filter
 
-WALL_S = 300.0  # the limit of a whole test; it is long because a machine may be busy
-IDLE_S = 10  # the seconds for which code may sleep while the tests wait, checked each second
-ENDING_S = 10.0  # the seconds in which code must end after its pipe is closed
+# seconds that a whole test may take; the limit is long because a machine may be busy
+WALL_S = 300.0
+IDLE_S = 10  # seconds for which the code may sleep while the tests wait for its answer
+ENDING_S = 10.0  # seconds within which the code must end after its pipe is closed
 LIMITS = {
     "RLIMIT_CPU": 5,  # seconds
     "RLIMIT_AS": 512 * 2**20,
@@ -43,7 +44,8 @@ LIMITS = {
 # A killed process with this CPU time counts as over RLIMIT_CPU, since the kernel counts in ticks.
 _CPU_USED_S = 4.0
 _TMP_BYTES = str(16 * 2**20)
-_NOBODY = 65534  # the user of the sandbox if we are root, since root ignores RLIMIT_NPROC
+# user id in the sandbox if this process is root, since RLIMIT_NPROC does not limit root
+_NOBODY = 65534
 _KILLED = 128 + signal.SIGKILL
 _ISOLATED = (
     *(
@@ -66,7 +68,7 @@ _ISOLATED = (
         "/dev",
     ),
 )
-# This lets the kernel kill a sandbox first if the memory of the machine runs out.
+# If the memory of the machine runs out, the kernel kills a sandbox before other processes.
 _FIRST_TO_GO = ("/bin/sh", "-c", 'echo 1000 2>/dev/null >/proc/self/oom_score_adj; exec "$@"', "sh")
 _INSTALL = (
     "A code benchmark runs the model's code in sandboxes only. Expected bubblewrap (bwrap) 0.8 or newer on every "
@@ -80,7 +82,8 @@ class Outcome(NamedTuple):
     Attributes
     ----------
     passed : bool or None
-        Whether the code passed; None if the sandbox failed, so that the code was not tested.
+        True if the code passed, False if it failed. None if the sandbox failed, so that the code
+        was not tested.
     why : str
         "passed", or the reason.
     """
@@ -120,8 +123,8 @@ def run_tests(
     Notes
     -----
     The code fails if it raises an exception, fails an assertion, ends before the tests, uses 5
-    seconds of CPU, or sleeps while the tests wait. A sandbox that did not start or was killed is
-    not an answer, and neither is a time limit that was reached because no CPU was free.
+    seconds of CPU, or sleeps while the tests wait. If a sandbox did not start or was killed, the
+    code counts as not tested. The same holds if the time limit was reached because no CPU was free.
     """
     python = python or sandbox_python()
     calls, answers, verdict = os.pipe(), os.pipe(), os.pipe()
@@ -153,8 +156,8 @@ def sandbox_python() -> str:
     Returns
     -------
     str
-        The interpreter of this process. It is the system's interpreter if the sandbox cannot read
-        ours, which happens in the home folder of root.
+        The path of this process's interpreter. If the sandbox cannot read that interpreter, which
+        is the case in the home folder of root, the path of the system's interpreter.
 
     Raises
     ------
@@ -179,7 +182,7 @@ def sandbox_python() -> str:
 class _Half:
     """Hold one of the two sandboxes.
 
-    `info` is a file in which bwrap writes the number of the process inside.
+    `info` is the file in which bwrap writes the process id of the sandbox's first process.
     """
 
     process: subprocess.Popen[bytes]
@@ -188,16 +191,17 @@ class _Half:
 
     @property
     def inside(self) -> int | None:
-        """Return the outer number of process 1 of the sandbox, or None if it has ended.
+        """Return the process id, outside the sandbox, of the sandbox's process 1. Return None if
+        process 1 has ended.
 
-        The kernel may give the number to another process later, so its parent is checked.
+        The kernel may reuse the id for another process, so the parent of the process is checked.
         """
         self.info.seek(0)
         pid: int = json.loads(self.info.read() or b"{}").get("child-pid", 0)
         return pid if _stat(f"/proc/{pid}/stat")[1:2] == [str(self.process.pid)] else None
 
     def waits(self) -> bool:
-        """Return whether all threads sleep.
+        """Return whether all threads of the sandbox's process 1 sleep.
 
         This is False if a thread waits for a CPU, reads from a disk or was stopped.
         """
@@ -215,7 +219,7 @@ class _Half:
         Returns
         -------
         bool
-            Whether it ended.
+            True if the sandbox ended within this time.
         """
         until = time.monotonic() + within_s
         while self.process.returncode is None:
@@ -230,7 +234,7 @@ class _Half:
         return True
 
     def end(self) -> None:
-        """Kill all processes of the sandbox. They end when its process 1 is killed."""
+        """Kill process 1 of the sandbox, which ends all processes of the sandbox."""
         if self.info.closed:
             return
         if (inside := self.inside) is not None:
@@ -243,7 +247,9 @@ class _Half:
 
 
 def _stat(path: str) -> list[str]:
-    """Return the fields of a stat file from the state on; empty if the process has ended."""
+    """Return the fields of a stat file in /proc, beginning with the state of the process. The list
+    is empty if the process has ended.
+    """
     with suppress(OSError):
         return Path(path).read_text(errors="replace").rpartition(")")[2].split()
     return []
@@ -306,8 +312,8 @@ def _start(python: str, given: tuple[str, str, str], pipes: tuple[int, int, int]
 def _mounts(python: Path) -> list[str]:
     """Return bwrap's arguments for the file system.
 
-    The system and the interpreter can be read, without installed packages. Only a small temporary
-    folder can be written.
+    The sandbox can read the system and the interpreter, except for installed packages. It can write
+    only to a small temporary folder.
     """
     prefix, usr = python.parent.parent, Path("/usr")
     arguments = []
@@ -325,7 +331,7 @@ def _mounts(python: Path) -> list[str]:
 
 
 def _read(output: IO[bytes], wall_s: float, halves: list[_Half]) -> tuple[str | None, bool]:
-    """Return the output of the tests, and whether both sandboxes slept for IDLE_S seconds.
+    """Return the output of the tests, and True if both sandboxes slept for IDLE_S seconds.
 
     The output is None if the tests did not end.
     """
@@ -343,7 +349,7 @@ def _read(output: IO[bytes], wall_s: float, halves: list[_Half]) -> tuple[str | 
 def _outcome(output: str | None, idle: bool, code: _Half, notes: IO[bytes]) -> Outcome:
     """Return the outcome of the tests from their output.
 
-    `notes` is a file with the messages of bwrap about the sandbox of the code.
+    `notes` is the file with bwrap's messages about the sandbox that runs the model's code.
     """
     if output is None:
         code.end()

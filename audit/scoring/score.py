@@ -40,7 +40,8 @@ def read_logprobs(
     Parameters
     ----------
     option_logprobs : sequence of float or None
-        The total logprobs of the k options in nats; None if the engine gave no value.
+        The total logprob of each of the k options in nats; None if the engine gave no value for the
+        option.
     option_tokens : sequence of int
         The k token counts, for the normalisation `token`.
     normalise : str
@@ -48,24 +49,24 @@ def read_logprobs(
     options : sequence of str
         The k texts, for the normalisation `byte`.
     none_is_lowest : bool
-        Whether None means a value below all others. This holds for option letters at endpoints that
-        list the top tokens, since every other token is less likely. It does not hold for whole
-        option texts. There an unknown value could be the best, so one None makes the answer
+        True treats None as a value below all known values. This is right for option letters at
+        endpoints that list the top tokens, since an unlisted token is less likely. For whole option
+        texts, an unknown value could be the best. With False, one None therefore makes the answer
         unparsed.
 
     Returns
     -------
     Answer
-        The option. The answer is unparsed (form "none") and not guessed if there is no value, or a
-        value is NaN or +inf, which is a fault of the engine. It is also unparsed if the best value
-        is -inf, or if two options share it.
+        The chosen option. The answer is unparsed (form "none") and not guessed if there is no
+        value. A value of NaN or +inf is a fault of the engine and also makes it unparsed. The same
+        holds if the best value is -inf, or if two options share the best value.
 
     Raises
     ------
     ConfigError
         If the normalisation is unknown.
     DataError
-        If the number of counts or texts is not the number of options.
+        If the number of token counts or of texts differs from the number of options.
 
     Examples
     --------
@@ -151,7 +152,7 @@ def read_code(text: str, entry_point: str, *, truncated: bool = False) -> str | 
 
 
 def _blocks(text: str) -> tuple[list[str], bool]:
-    """Return the fenced blocks, and whether a last block is not closed.
+    """Return the fenced blocks, and True if the last block is not closed.
 
     Every line is read once, so the time is linear in the length of the text.
     """
@@ -174,9 +175,8 @@ class Score(NamedTuple):
     answer : Answer
         The answer that was read.
     correct : bool or None
-        Whether the answer is right. It is None if no answer could be read (unparsed, truncated or
-        error), which does not count as wrong. It is also None for the reading `text`, which is not
-        scored.
+        True if the answer is right. None if no answer could be read (unparsed, truncated or error);
+        such a reply does not count as wrong. None also for the reading `text`, which is not scored.
     finish_reason : FinishReason
         How the generation ended.
     """
@@ -205,11 +205,11 @@ def score(
     gold : int
         The index of the right option.
     reading : Reading
-        How the answer is read. `number` compares with the target of `item`, and `code` runs its
-        tests.
+        How the answer is read. `number` compares the answer with the target of `item`, and `code`
+        runs the tests of `item`.
     normalisation : str
-        The normalisation of `option_text`. The letters of `letter_logprob` are one token each and
-        need none.
+        The normalisation of `option_text`. The reading `letter_logprob` needs no normalisation,
+        since each letter is one token.
     item : Item or None
         The question, for the readings `number` and `code`.
 
@@ -279,7 +279,8 @@ def _read_scored(
 
 
 def majority(ballots: Sequence[Score]) -> Score:
-    """Choose the option with most votes. In a tie, it is the option that was voted for first.
+    """Choose the option with most votes. In a tie, choose the tied option that received a vote
+    first.
 
     Parameters
     ----------
@@ -289,7 +290,8 @@ def majority(ballots: Sequence[Score]) -> Score:
     Returns
     -------
     Score
-        The result. It is unparsed if most votes abstain, and a failure if a vote failed.
+        The result. The result is unparsed if most votes abstain, and a failure if the call of a
+        vote failed.
 
     Examples
     --------
@@ -317,7 +319,7 @@ def majority(ballots: Sequence[Score]) -> Score:
 
 
 def counted(replies: Sequence[Generation], ballots: Sequence[Score]) -> Generation:
-    """Join the replies of a vote to one generation.
+    """Join the replies of a vote into one generation.
 
     Parameters
     ----------
@@ -329,7 +331,8 @@ def counted(replies: Sequence[Generation], ballots: Sequence[Score]) -> Generati
     Returns
     -------
     Generation
-        A line for each reply, with its text or the letter of its answer, and the first error.
+        A generation whose text has a line for each reply: the reply's text or the letter of its
+        answer. Its error is the first error of the replies.
     """
     lines, errors = [], []
     for k, (reply, ballot) in enumerate(zip(replies, ballots, strict=True), start=1):

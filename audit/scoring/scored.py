@@ -1,8 +1,8 @@
 """Define the requests and the readings that reference scorers share.
 
-A response is canonical: it is the published position of an option, and not the position at which
-the option was shown. So responses to two edits of the same item can be compared. An unparsed reply
-has no response and does not count as wrong.
+A response is canonical: it is the position of an option in the published item, and not the position
+at which the option was shown. Responses to two edits of the same item can therefore be compared. An
+unparsed reply has no response and does not count as wrong.
 """
 
 import math
@@ -38,10 +38,10 @@ class Scored:
     score : float or None
         1 or 0; None if the reply is unread.
     why : str
-        The reason if the reply is unread.
+        The reason why the reply is unread; "" if it was read.
     detail : mapping of str to float
-        Further numbers, such as the margin over the second option in nats, or the probability mass
-        of the labels.
+        Further numbers by name, such as the margin over the second-best option in nats, or the
+        probability mass of the labels.
     """
 
     response: int | None
@@ -163,7 +163,7 @@ def reply_best(item: Item, response: int | None) -> Generation:
 
 
 def judged(item: Item, response: int, **detail: float) -> Scored:
-    """Return the reading of a response, scored against the item's key.
+    """Return the reading of a response, with the response scored against the item's key.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def logprobs(generation: Generation, expected: int) -> Sequence[float | None]:
 
 
 def finite_logprobs(generation: Generation, expected: int) -> list[float] | Scored:
-    """Return all logprobs of a generation, or an unread reading if they cannot be compared.
+    """Return all logprobs of a generation, or an unread reading if the logprobs cannot be compared.
 
     Parameters
     ----------
@@ -224,8 +224,8 @@ def finite_logprobs(generation: Generation, expected: int) -> list[float] | Scor
     Returns
     -------
     list of float or Scored
-        The logprobs. It is an unread reading if the engine failed, or if a value is missing or not
-        finite.
+        The logprobs. If the engine failed, or if a value is missing or not finite, an unread
+        reading.
 
     Raises
     ------
@@ -261,14 +261,15 @@ def scored_reply(values: Sequence[float]) -> Generation:
 
 
 def preferring(count: int, position: int | None) -> Generation:
-    """Return a generation in which one of several texts is the most likely.
+    """Return a generation that gives one of several texts the highest logprob.
 
     Parameters
     ----------
     count : int
         The number of texts.
     position : int or None
-        The position of the most likely text; any other value makes all texts equally likely.
+        The position of the most likely text. None, or a position that no text has, makes all texts
+        equally likely.
 
     Returns
     -------

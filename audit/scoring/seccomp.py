@@ -1,14 +1,15 @@
 """Build the seccomp filter of the sandbox, in classic BPF without libseccomp.
 
 bwrap reads the filter from a file (`--seccomp FD`). The filter refuses system calls that the code
-of a benchmark does not need and that attack the kernel more easily than others. These are io_uring,
-bpf, ptrace and reading the memory of other processes, the kernel's keys, userfaultfd, perf events,
-file handles, and new namespaces or mounts. It also refuses memory that the limits of a process do
-not count: shared segments, queues and files in memory. A refused call returns EPERM.
+of a benchmark does not need, and through which the kernel is attacked most easily. The refused
+calls are those for io_uring, bpf, ptrace, the memory of other processes, the kernel's keys,
+userfaultfd and perf events. Calls for file handles, new namespaces and mounts are refused too. So
+are calls for memory that the limits of a process do not count: shared segments, queues and files in
+memory. A refused call returns EPERM.
 
-Only sockets of the internet and of files are allowed, since AF_VSOCK reaches the host of a virtual
-machine from any network namespace. A call of another architecture (32 bit on x86-64, or x32) ends
-the process, since the same number means another call there.
+Only internet sockets and Unix sockets are allowed. A socket of AF_VSOCK, for example, would reach
+the host of a virtual machine from any network namespace. A call of another architecture (32 bit on
+x86-64, or x32) ends the process, since the same number means another call on that architecture.
 """
 
 import errno
@@ -85,7 +86,7 @@ _LOAD = 0x20  # BPF_LD | BPF_W | BPF_ABS
 _JUMP_EQUAL = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
 _JUMP_AT_LEAST = 0x35  # BPF_JMP | BPF_JGE | BPF_K
 _RETURN = 0x06  # BPF_RET | BPF_K
-# These are offsets in struct seccomp_data. _FIRST is the lower half of args[0].
+# These are byte offsets in struct seccomp_data. _FIRST is the offset of the lower half of args[0].
 _NUMBER, _ARCH, _FIRST = 0, 4, 16
 _ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 

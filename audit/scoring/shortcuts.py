@@ -1,8 +1,8 @@
 """Score rules that never read the question. A model must score higher than these rules.
 
-It is not enough to compare a model with guessing. On TruthfulQA, a rule that picks an option with a
-negation word scores .505, while guessing scores .2225. On BBQ, "unknown" is the right answer of
-half of the rows by design. The rules in this module are not trained.
+A comparison of a model with guessing is not enough. On TruthfulQA, a rule that picks an option with
+a negation word scores .505, while guessing scores .2225. On BBQ, "unknown" is by design the right
+answer to half of the questions. The rules in this module are not trained.
 """
 
 import re
@@ -28,8 +28,8 @@ class Shortcut:
         The rule.
     score : float
         The mean probability, over the items, that the rule gives the right answer (0-1). If the
-        rule picks several options, one of them is drawn. If it picks no option, one of all is
-        drawn.
+        rule picks several options, one of them is drawn at random. If it picks no option, one of
+        all options is drawn.
     """
 
     name: str
@@ -109,7 +109,8 @@ def shortcuts(benchmark: str, items: Sequence[Item]) -> list[Shortcut]:
 
 
 def negation_scores(items: Sequence[Item]) -> list[float]:
-    """Return, for each item, the probability that an option with a negation word is the key.
+    """Return, for each item, the probability that a rule which picks an option with a negation word
+    is right.
 
     Parameters
     ----------
@@ -119,12 +120,13 @@ def negation_scores(items: Sequence[Item]) -> list[float]:
     Returns
     -------
     list of float
-        The probabilities (0-1), which are the scores of the best such rule on TruthfulQA.
+        The probability (0-1) for each item. On TruthfulQA, no other rule of this module scores
+        higher on average.
     """
     return [_chance(_negated, item) for item in items]
 
 
 def _chance(rule: Callable[[Item], list[int]], item: Item) -> float:
-    """Return the probability that a rule gives the right answer."""
+    """Return the probability that a rule gives the right answer to an item."""
     picked = rule(item) or list(range(len(item.options)))
     return (item.key in picked) / len(picked)

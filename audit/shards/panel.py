@@ -1,6 +1,6 @@
 """Read and write PANEL/panel.json, which lists the runs of a common report.
 
-Its paths are relative, so that the report and the runs can be moved together.
+The paths in panel.json are relative, so that the report and the runs can be moved together.
 """
 
 import json
@@ -14,12 +14,14 @@ from audit.shards.files import make_folder, write_file
 from audit.shards.manifest import MANIFEST
 
 PANEL = "panel.json"
-SUITE = "suite.json"  # This file lies beside panel.json if the runs are those of a suite.
+# If the runs belong to a suite, this file is in the same folder as panel.json.
+SUITE = "suite.json"
 
 
 def write_panel(folder: Path, run_dirs: Sequence[Path]) -> None:
-    """Write the list of runs of the report in `folder`; raise ShardError if it cannot be
-    written."""
+    """Write panel.json, the list of the runs of the report in `folder`. Raise ShardError if the
+    file cannot be written.
+    """
     make_folder(folder)
     runs = []
     for run_dir in run_dirs:
@@ -28,7 +30,7 @@ def write_panel(folder: Path, run_dirs: Sequence[Path]) -> None:
 
 
 def panel_of(run_dir: Path) -> Path | None:
-    """Return the panel or suite to which a run belongs; None if it belongs to none.
+    """Return the folder of the panel or suite to which a run belongs; None for a single run.
 
     The panel or suite is the folder above the run.
     """
@@ -70,7 +72,9 @@ def panel_runs(folder: Path) -> list[Path] | None:
 
 
 def verdict_path(run_dir: Path) -> Path:
-    """Return the path of a run's verdict.json; in a panel the file may lie in the folder itself."""
+    """Return the path of a run's verdict.json. In a panel the file may be in the panel's folder
+    itself.
+    """
     inside = run_dir / "report" / "verdict.json"
     panel = run_dir / "verdict.json"
     return (

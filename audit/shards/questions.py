@@ -1,8 +1,8 @@
 """Write and read RUN_DIR/questions.arrow: the questions of a run, written once and read by
 position.
 
-The file consists of record batches with 512 rows. It is uncompressed and memory-mapped. A task that
-needs questions 51,200 to 51,263 reads only one batch, however large the file is.
+The file consists of record batches with 512 rows. The file is uncompressed and memory-mapped. A
+task that needs questions 51,200 to 51,263 reads only one batch, however large the file is.
 """
 
 from collections.abc import Iterable, Iterator
@@ -36,7 +36,10 @@ QUESTION_SCHEMA = pa.schema(
     ]
 )
 _CODE = pa.struct([(name, pa.string()) for name in ("entry_point", "tests", "solution")])
-CODE_SCHEMA = QUESTION_SCHEMA.append(pa.field("code", _CODE))  # schema of programming problems
+CODE_SCHEMA = QUESTION_SCHEMA.append(
+    pa.field("code", _CODE)
+    # schema of a file of programming problems
+)
 
 
 def write_questions(run_dir: Path | str, questions: Iterable[Item]) -> int:
@@ -47,7 +50,7 @@ def write_questions(run_dir: Path | str, questions: Iterable[Item]) -> int:
     run_dir : Path or str
         Run directory.
     questions : iterable of Item
-        The questions. One batch of them is in memory at a time.
+        The questions, of which one batch is in memory at a time.
 
     Returns
     -------
@@ -69,12 +72,12 @@ def write_questions(run_dir: Path | str, questions: Iterable[Item]) -> int:
     with whole_file(path) as file, pa.ipc.new_file(file, schema) as writer:
         while step:
             for question in step:
-                # Only the hash is stored, because a run may have millions of ids.
+                # Only the hash of each id is kept, because a run may have millions of ids.
                 key = hash((question.benchmark, question.id))
                 if key in seen:
                     raise BenchmarkError(
                         f"Question id {question.id!r} occurs twice in {question.benchmark}. "
-                        "Expected unique ids, because rows are found by them. Example: "
+                        "Expected unique ids, because rows are found by their id. Example: "
                         f"{question.id + '#2'!r}."
                     )
                 seen.add(key)
@@ -121,7 +124,7 @@ class QuestionFile:
         path = local_file(str(path))
         self.path = path / QUESTIONS if path.is_dir() else path
         try:
-            # A file from object storage has no name, only a descriptor.
+            # A file from object storage has no file name, only a file descriptor.
             check_regular(self.path, follow=True)
             self._reader = pa.ipc.open_file(pa.memory_map(str(self.path)))
             batches = self._reader.num_record_batches
@@ -160,7 +163,7 @@ class QuestionFile:
     def names(self) -> Iterator[list[tuple[str, str]]]:
         """Yield (benchmark, id) of the questions, one batch at a time.
 
-        The file is read instead of mapped, so that a driver that goes through all questions needs
+        The file is read and not memory-mapped, so that a driver that reads all questions needs
         little memory.
         """
         columns = [QUESTION_SCHEMA.get_field_index(c) for c in ("id", "benchmark")]

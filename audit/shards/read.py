@@ -1,4 +1,4 @@
-"""Scan a run, drop rows so that they are run again, and read columns for the statistics."""
+"""Scan the shards of a run, drop rows to run them again, and read columns for the statistics."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class RunScan:
     corrupt : dict of str to str
         {name: reason} of each file that this scan moved to quarantine.
     duplicates : int
-        Number of rows beyond the first row of each key (`verify_run` removes them).
+        Number of rows whose key occurs in an earlier row (`verify_run` removes these rows).
     digests : (rows, 2) array or None
         Digest of each row, in the order of `shards`; None if there are no duplicates.
     """
@@ -74,7 +74,8 @@ class RunScan:
 
 
 def scan_run(run_dir: Path | str, schema: RowSchema, *, written: bool = False) -> RunScan:
-    """Open and validate every shard of a run; only the driver that holds the directory may do this.
+    """Open and validate every shard of a run. Only the driver that holds the lock on the directory
+    may call this.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ def scan_run(run_dir: Path | str, schema: RowSchema, *, written: bool = False) -
     schema : RowSchema
         Schema of the audit's rows.
     written : bool
-        True if shards are being written at the same time; temporary files are then kept.
+        True if shards are being written during the scan; temporary files are then kept.
 
     Returns
     -------
@@ -139,7 +140,7 @@ def _inspect(
             return CorruptShardError(
                 f"{path} is not a shard. Expected a name that ends in {' or '.join(SUFFIXES)}."
             )
-        # Every column is read, because damage is repaired only here.
+        # Every column is read, because damaged shards are found and replaced only here.
         for batch in iter_batches(path, schema):
             check_keys(path, schema, batch)
             digests.append(digests_of_table(batch, schema))
@@ -164,7 +165,7 @@ def _quarantine(run_dir: Path, path: Path) -> None:
 def drop_rows(
     run_dir: Path | str, schema: RowSchema, which: KeySet, design: Design, *, attempt: str
 ) -> int:
-    """Rewrite shards without some of their rows, so that these rows are run again.
+    """Rewrite shards without the given rows, so that these rows are run again.
 
     Parameters
     ----------
@@ -173,10 +174,10 @@ def drop_rows(
     schema : RowSchema
         Schema of the audit's rows.
     which : KeySet
-        Keys of the rows to drop. All rows of a part of the design are dropped together, because
-        they are run together.
+        Keys of the rows to drop. If a row of a part of the design is dropped, all rows of this part
+        are dropped, because they are run together.
     design : Design
-        Parts of the run.
+        Design of the run, which defines the parts.
     attempt : str
         Attempt id of the driver.
 
@@ -213,9 +214,9 @@ def _readable(run_dir: Path, schema: RowSchema) -> Iterator[tuple[Path, pa.Table
 
 
 def _part_digests(table: pa.Table, schema: RowSchema, part_of: dict[Setting, int]) -> Digests:
-    """Return the digest of the question and part of each row, (rows, 2).
+    """Return an array (rows, 2) with the digest of each row's question and part.
 
-    A row that belongs to no part has a digest of its own.
+    A row that belongs to no part of the design gets a digest that no other row has.
     """
     digests = digests_of_table(table, schema, columns=3)
     columns = (table.column(name).to_pylist() for name in schema.key[3:])
@@ -313,7 +314,7 @@ def iter_columns(
     Raises
     ------
     ShardError
-        If there is no shard, or one is damaged.
+        If the runs have no shards, or if a shard is damaged.
     """
     stored = list(dict.fromkeys("options" if name == N_OPTIONS else name for name in columns))
     for path in shard_files(run_dirs):
@@ -337,12 +338,12 @@ def iter_rows(
     key : sequence of str
         Names of the columns by which rows are selected.
     only : iterable of tuple of str or None
-        Values of these columns in the rows to yield; None yields all rows.
+        Values of the `key` columns in the rows to yield; None yields all rows.
 
     Yields
     ------
     list of dict
-        Selected rows of one batch.
+        Selected rows of one batch, each as {column: value}.
     """
     chosen = None if only is None else pa.array(map("\0".join, only), pa.string())
     for batch in iter_columns(run_dirs, schema, columns):
@@ -362,7 +363,7 @@ def write_table(path: Path, table: pa.Table, rows_at_once: int | None = None) ->
     table : pyarrow.Table
         Rows of the file.
     rows_at_once : int or None
-        Largest number of rows in a batch.
+        Largest number of rows in a record batch; None sets no limit.
 
     Returns
     -------
@@ -383,7 +384,8 @@ def write_table(path: Path, table: pa.Table, rows_at_once: int | None = None) ->
 def load_cells(
     run_dirs: RunDirs, schema: RowSchema, model: str | None = None
 ) -> list[CellOutcomes]:
-    """Return the outcomes of one or several runs, paired by question.
+    """Return the outcomes of one or several runs, with the answers to each question paired across
+    settings.
 
     Parameters
     ----------
@@ -392,7 +394,7 @@ def load_cells(
     schema : RowSchema
         Schema of the audit's rows.
     model : str or None
-        Name of the only model to read; None reads all.
+        Name of the only model to read; None reads all models.
 
     Returns
     -------
@@ -431,7 +433,8 @@ def open_dataset(run_dir: Path | str, schema: RowSchema) -> ds.Dataset:
     pyarrow.dataset.Dataset
         The rows.
     """
-    import pyarrow.dataset as ds  # Imported here: with pandas installed, it takes half a second.
+    # The import takes half a second if pandas is installed, so it is made only here.
+    import pyarrow.dataset as ds
 
     files = shard_files(run_dir)
     return ds.dataset(

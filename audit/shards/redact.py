@@ -12,8 +12,9 @@ from typing import Any
 
 REMOVED = "<removed>"
 
-# transformers uses these names for parts of a prompt. They determine rows, so the manifest and the
-# fingerprint keep their values. The exception applies to keys only, not to environment variables.
+# In transformers, these keys hold parts of a prompt, which determine rows. The manifest and the
+# fingerprint therefore keep the values. The exception applies to keys only, not to environment
+# variables.
 _NO_SECRET_KEY = re.compile(
     r"(bos|eos|pad|unk|sep|cls|mask|stop)_token|additional_special_tokens", re.I
 )
@@ -21,8 +22,8 @@ _SECRET_KEY = re.compile(
     r"api_?key|access_?key|private_?key|token(?!iz|s?_field)|secret|passw|credential|authorization|bearer",
     re.I,
 )
-# Names such as OPENAI_API_KEY and HF_TOKEN consist of capitals and contain an underscore. Some real
-# keys also consist of capitals, but have no underscore.
+# This pattern matches the names of variables, such as OPENAI_API_KEY and HF_TOKEN, which contain an
+# underscore. Some secret keys also consist of capitals, but contain no underscore.
 _ENV_NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 _KEY_FORMS = re.compile(
     r"\b(?:sk|pk|rk)-[A-Za-z0-9_*-]{12,}|\b(?:(?:hf|gh[pousr]|github_pat)_|glpat[_-]|xox[abp]-)[A-Za-z0-9_-]{12,}"
@@ -30,18 +31,17 @@ _KEY_FORMS = re.compile(
     r"|\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+"
 )
 _URL_LOGIN = re.compile(r"(?<=://)[^/\s@]+@")
-# The pattern uses lookahead and no backtracking. Otherwise a message with a thousand "?key" would
-# take seconds.
+# The pattern uses lookahead and no backtracking. With backtracking, a message that contains "?key"
+# a thousand times would take seconds.
 _URL_QUERY = re.compile(
     r"([?&](?=[^=&?\s]*(?:key|token|secret|password|signature))[^=&?\s]*+=)[^&\s]+", re.I
 )
-# api_key_env contains the name of a variable, not a secret, however it is spelt.
+# The value of a key such as api_key_env is the name of a variable, and not a secret.
 _NAME_HOLDER = re.compile(r"_env$", re.I)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACE = re.compile(r"_(FILE|PATH|DIR|URL|URI|NAME)$", re.I)
-_MIN_SECRET_CHARS = (
-    8  # A shorter value ("false", "1") is a setting, even if its name looks like that of a secret.
-)
+# A shorter value ("false", "1") is a setting, even if its key looks like that of a secret.
+_MIN_SECRET_CHARS = 8
 
 
 def redact(value: Any, environ: Mapping[str, str] | None = None) -> Any:
@@ -57,7 +57,6 @@ def redact(value: Any, environ: Mapping[str, str] | None = None) -> Any:
     Returns
     -------
     object
-        The copy, with `<removed>` in place of each secret.
         The copy, with `<removed>` in place of each secret.
 
     Examples

@@ -1,8 +1,8 @@
-"""Define rows: the columns that all audits share, and the columns of each audit.
+"""Define the columns of rows: those that all audits share, and those of a single audit.
 
 A shard is an Arrow IPC file (zstd) with rows of one `RowSchema`. All shards of a run are read by
 `pyarrow.dataset.dataset(RUN_DIR / "shards", format="ipc")`. Each file names its audit and version.
-A key occurs once in a run.
+Each key (the columns that identify a row) occurs once in a run.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 def plain_values(column: pa.Array) -> list[Any]:
     """Return the values of a column, as `to_pylist` does.
 
-    This takes a fifth of the time if NumPy has the type and no value is null.
+    If NumPy supports the type and no value is null, this takes a fifth of the time of `to_pylist`.
     """
     if column.null_count or pa.types.is_nested(column.type):
         return list(column.to_pylist())
@@ -26,7 +26,8 @@ def plain_values(column: pa.Array) -> list[Any]:
 
 
 def shared_values(column: pa.Array, shared: dict[str, str]) -> list[Any]:
-    """Return the values of a column, as `to_pylist` does, with one object for equal strings.
+    """Return the values of a column as `to_pylist` does, but with a single object for all equal
+    strings.
 
     Parameters
     ----------
@@ -60,7 +61,9 @@ def shared_values(column: pa.Array, shared: dict[str, str]) -> list[Any]:
 
 
 SHARED_VERSION = (
-    4  # Raise this number if a shared column changes, so that a run has shards of one version only.
+    # Increase this version if a shared column changes, so that a run never mixes shards of two
+    # versions.
+    4
 )
 
 Column = tuple[str, pa.DataType, str]  # name, type, documentation
@@ -187,8 +190,8 @@ class RowSchema:
     audit, version : str
         Name of the audit, and version of its rows.
     columns : pyarrow.Schema
-        Columns with their documentation, and the audit and version as metadata. Columns with names
-        that end in `<role>_calls` and `<role>_*_tokens` count the cost of calls before the answer.
+        Columns with their documentation, and the audit and version as metadata. Columns named
+        `<role>_calls` and `<role>_*_tokens` count the calls before the answer and their tokens.
     key : tuple of str
         Columns whose values are unique together: (model, benchmark, question_id, arm, <level>,
         replicate).
@@ -200,9 +203,10 @@ class RowSchema:
     key: tuple[str, ...]
 
     def of_run(self, fingerprint: str) -> "RowSchema":
-        """Return the schema of one run, which the run's shards must have.
+        """Return this schema with the fingerprint of one run, which all shards of the run must
+        have.
 
-        Shards of other runs do not match it, although they may have the same keys.
+        Shards of other runs do not match the returned schema, although they may have the same keys.
 
         Parameters
         ----------
@@ -212,15 +216,16 @@ class RowSchema:
         Returns
         -------
         RowSchema
-            The schema, with the run in its metadata.
+            The schema, with the fingerprint in its metadata.
         """
         named = {**self.columns.metadata, b"run": fingerprint.encode()}
         return replace(self, columns=self.columns.with_metadata(named))
 
     @property
     def level(self) -> str:
-        """Return the name of the column that holds the level; each audit has its own name for
-        it."""
+        """Return the name of the column that holds the level. Each audit names this column
+        differently.
+        """
         return self.key[4]
 
     @property
@@ -232,12 +237,13 @@ class RowSchema:
     def failure_columns(self) -> tuple[str, ...]:
         """Return the names of the columns that `failed` needs.
 
-        If the design of an audit has rows that cannot be asked, the audit has a column `asked`.
+        If the design of an audit has rows whose question cannot be asked, the audit has a column
+        `asked`.
         """
         return ("error", "asked") if "asked" in self.columns.names else ("error",)
 
     def failed(self, rows: pa.Table | pa.RecordBatch) -> NDArray[np.bool_]:
-        """Return which rows have no answer because of a failure.
+        """Return, for each row, whether it has no answer because of a failure.
 
         Parameters
         ----------
@@ -247,8 +253,8 @@ class RowSchema:
         Returns
         -------
         (n,) bool array
-            True for failed rows. A row that was never asked has no failure, and only states why it
-            was not asked.
+            True for failed rows. A row whose question was never asked has not failed; its column
+            `error` states why it was not asked.
         """
         failed: NDArray[np.bool_] = rows["error"].is_valid().to_numpy(zero_copy_only=False)
         if "asked" in self.failure_columns:
@@ -304,7 +310,7 @@ def row_schema(
     audit : str
         Name of the audit.
     version : int
-        Version of the audit's own columns. It is raised if one of them changes.
+        Version of the audit's own columns, which is increased if one of these columns changes.
     own : sequence of Column
         The audit's own columns.
     level : str

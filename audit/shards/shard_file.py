@@ -1,4 +1,6 @@
-"""Open, validate and hash a shard, which is an Arrow IPC or Parquet file (by its suffix)."""
+"""Open, validate and hash a shard, which is an Arrow IPC or a Parquet file, depending on its
+suffix.
+"""
 
 import zlib
 from collections.abc import Iterator, Sequence
@@ -41,8 +43,9 @@ class ShardInfo:
 
 
 class CorruptShardError(ShardError):
-    """Report a file that cannot be read as a shard: it is truncated, or has another schema or
-    format."""
+    """Signal that a file cannot be read as a shard, because it is truncated or has another schema
+    or format.
+    """
 
 
 @contextmanager
@@ -52,8 +55,8 @@ def _reading(path: Path) -> Iterator[None]:
     except CorruptShardError:
         raise
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
-        # For a file that ends too early, Arrow raises an OSError without errno. An errno comes from
-        # the operating system.
+        # For a truncated file, Arrow raises an OSError without errno. An error with errno comes
+        # from the operating system.
         if isinstance(error, OSError) and error.errno is not None:
             raise ShardError(
                 f"Cannot read {path}: {error.strerror}. Check its permissions and the disk."
@@ -78,7 +81,7 @@ def iter_batches(
     schema : RowSchema
         Schema of the audit's rows.
     columns : sequence of str or None
-        Columns to read, in that order; None reads all.
+        Names of the columns to read, in this order; None reads all columns.
 
     Yields
     ------
@@ -95,14 +98,17 @@ def iter_batches(
     names = schema.columns.names if columns is None else list(columns)
     rows = 0
     with _reading(path):
-        # Arrow would open the file by name, hide the system's error, and wait for a pipe.
+        # The file is opened here and not by Arrow, which would hide the system's error and would
+        # wait if the file is a pipe.
         with open_file(path) as raw:
             if not raw.read(1):
                 raise CorruptShardError(_corrupt(path, "it is empty"))
         for batch in (_parquet if path.suffix == FORMATS["parquet"] else _ipc)(path, schema, names):
             rows += batch.num_rows
             yield batch.select(names)
-    if not rows:  # No shard is written empty, but one zeroed byte in a footer hides all batches.
+    # A shard without rows is damaged: no empty shard is written, but a zeroed byte in the footer
+    # hides all batches.
+    if not rows:
         raise CorruptShardError(_corrupt(path, "it has no row"))
 
 
@@ -114,8 +120,8 @@ def _check_schema(path: Path, schema: RowSchema, stored: pa.Schema) -> None:
 def column_sums(batch: pa.RecordBatch) -> dict[str, str]:
     """Return the CRC-32 of each column of a record batch, as Arrow serialises the column.
 
-    Parquet files have checksums of their own. An Arrow file stores these in the metadata of its
-    batches.
+    Parquet files have checksums of their own. In an Arrow file, these sums are stored in the
+    metadata of its batches.
     """
     checksums = {}
     for name in batch.schema.names:
@@ -132,7 +138,8 @@ def _ipc(path: Path, schema: RowSchema, names: list[str]) -> Iterator[pa.RecordB
         reader = pa.ipc.open_file(source, options=options)
         for i in range(reader.num_record_batches):
             batch, kept = reader.get_batch_with_custom_metadata(i)
-            batch.validate(full=True)  # Damaged offsets would otherwise crash the process.
+            # Without this check, damaged offsets would crash the process.
+            batch.validate(full=True)
             sums = column_sums(batch).items()
             stored = kept or {}
             damaged = []
@@ -156,7 +163,8 @@ def _parquet(path: Path, schema: RowSchema, names: list[str]) -> Iterator[pa.Rec
             batch.validate(full=True)
             rows += batch.num_rows
             yield batch
-    # The pages of the file have checksums, but their headers do not.
+    # The pages of a Parquet file have checksums, but the headers of the pages have none, so the
+    # rows are counted.
     if rows != (stated := file.metadata.num_rows):
         raise CorruptShardError(_corrupt(path, f"only {rows} of its {stated} rows can be read"))
 
@@ -171,7 +179,7 @@ def read_shard(path: Path, schema: RowSchema, columns: Sequence[str] | None = No
     schema : RowSchema
         The audit's schema.
     columns : sequence of str or None
-        Column names; None reads all.
+        Names of the columns to read; None reads all columns.
 
     Returns
     -------
@@ -189,7 +197,7 @@ def read_shard(path: Path, schema: RowSchema, columns: Sequence[str] | None = No
 
 
 def check_keys(path: Path, schema: RowSchema, batch: pa.RecordBatch) -> None:
-    """Raise CorruptShardError if a row lacks a value of its key.
+    """Raise CorruptShardError if a row has no value in one of its key columns.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Keep local copies of runs that are stored on object storage.
+"""Keep local working copies of runs whose files are on object storage.
 
-The driver's copy is uploaded file by file (`publish`), and `fetch` downloads the objects that
-stages have stored. A command that reads a run fetches it first. All other code works on local
-paths. The docstring of `object_store` states which objects count, and why.
+`publish` uploads a file of the driver's copy, and `fetch` downloads the objects that stages have
+stored. A command that reads a run first fetches the run. All other code works on local paths. The
+docstring of `object_store` states which objects count, and why.
 """
 
 import atexit
@@ -19,9 +19,10 @@ from audit.core.errors import ConfigError, ShardError
 from audit.shards.object_store import ObjectStore, is_url, open_store
 
 _NOT_FETCHED = ("quarantine/", "tasks/")
-_AT_ONCE = 8  # number of objects that are fetched in parallel
+_AT_ONCE = 8  # number of objects fetched in parallel
 
-_copies: dict[Path, ObjectStore] = {}  # store of each working copy of this process, by its folder
+# maps the folder of each working copy of this process to its store
+_copies: dict[Path, ObjectStore] = {}
 
 
 @cache
@@ -33,9 +34,10 @@ def _temporary() -> Path:
 
 @cache
 def working_copy(url: str) -> Path:
-    """Return the folder of this process that is the working copy of a URL.
+    """Return the folder in which this process keeps its working copy of a URL.
 
-    It does not exist until a file is written into it. It is removed when the process ends.
+    The folder is created when the first file is written into it. It is removed when the process
+    ends.
     """
     store = open_store(url)
     folder = _temporary() / str(len(_copies)) / PurePosixPath(store.root).name
@@ -45,7 +47,8 @@ def working_copy(url: str) -> Path:
 
 
 def own_run(path: Path) -> Path:
-    """Return the directory of a run that lies inside another run, such as a judge's run.
+    """Return the directory of a run whose directory is inside that of another run, such as a
+    judge's run.
 
     Parameters
     ----------
@@ -55,7 +58,8 @@ def own_run(path: Path) -> Path:
     Returns
     -------
     Path
-        The path itself. If it lies in a working copy, a separate working copy for the inner run.
+        The path itself. If the path lies in a working copy, the folder of a separate working copy
+        for the inner run.
     """
     stored = store_of(path)
     return path if stored is None else working_copy(stored[0].url(stored[1]))
@@ -96,7 +100,7 @@ def run_folder(place: Path | str) -> Path:
     if PurePosixPath(store.root).name == "report" and store.parent.get("manifest.json") is not None:
         return (
             run_folder(store.parent.url()) / "report"
-        )  # The report folder belongs to the run above.
+        )  # The folder `report` belongs to the run in the folder above it.
     folder = working_copy(store.url())
     fetch(folder)
     if not folder.exists():
@@ -145,7 +149,8 @@ def _not_here(url: str) -> str:
 
 
 def store_of(path: Path) -> tuple[ObjectStore, str] | None:
-    """Return the store to which a path in a working copy belongs, and its name in that store.
+    """Return the store to which a path in a working copy belongs, and the name of the object in
+    that store.
 
     Parameters
     ----------
@@ -155,7 +160,7 @@ def store_of(path: Path) -> tuple[ObjectStore, str] | None:
     Returns
     -------
     tuple of (ObjectStore, str) or None
-        Store and name; None if the path does not lie in a working copy.
+        The store and the name; None if the path does not lie in a working copy.
     """
     for folder, store in _copies.items():
         if path.is_relative_to(folder):
@@ -170,15 +175,15 @@ def publish(path: Path) -> None:
 
 
 def withdraw(path: Path) -> None:
-    """Delete the object of a file in a working copy; do nothing for any other path."""
+    """Delete the object that belongs to a file of a working copy; do nothing for any other path."""
     if (stored := store_of(path)) is not None:
         stored[0].delete(stored[1])
 
 
 def where(path: Path) -> str:
-    """Return the path or URL with which another process, perhaps on another node, opens a file.
+    """Return the path or URL with which another process, possibly on another node, can open a file.
 
-    The other process reads it with `local_file`.
+    The other process passes this path or URL to `local_file`.
     """
     stored = store_of(path)
     return str(path.resolve()) if stored is None else stored[0].url(stored[1])
@@ -188,8 +193,8 @@ def where(path: Path) -> str:
 def local_file(place: str) -> Path:
     """Return a local file for a path or URL of a file of a run.
 
-    A URL is fetched once per process, into a file without a name. The file disappears with the
-    process, however the process ends.
+    A URL is fetched once per process, into a file without a name. The file is deleted when the
+    process ends, even if it is killed.
     """
     if not is_url(place):
         return Path(place)
@@ -213,8 +218,8 @@ def fetch(folder: Path, *, only: str = "", clean: bool = False) -> None:
     only : str
         Prefix of the names to fetch.
     clean : bool
-        True also deletes the objects of shards that no longer count, and the task lists of earlier
-        attempts. Only the driver that holds the run may use it.
+        True also deletes the shards that the manifest of a finished run does not list, and the task
+        lists of earlier attempts. Only the driver that holds the run may set this.
 
     Raises
     ------
@@ -223,12 +228,14 @@ def fetch(folder: Path, *, only: str = "", clean: bool = False) -> None:
 
     Notes
     -----
-    New and changed objects are fetched, and shards that no longer exist are removed. Of a finished
-    run, only the shards that its manifest lists are fetched.
+    New and changed objects are fetched, and shards that no longer exist are removed. If the run is
+    finished, only the shards that its manifest lists are fetched.
     """
     store = _copies[folder]
     store.check()
-    listed = _committed(store)  # Read before the objects, so that a later commit loses no shard.
+    # The list is read before the objects, so that no shard is lost if the run is committed in
+    # between.
+    listed = _committed(store)
     wanted: dict[str, tuple[int, int]] = {}
     for name, facts in store.objects().items():
         late = (
@@ -256,7 +263,7 @@ def fetch(folder: Path, *, only: str = "", clean: bool = False) -> None:
 def fetch_shards(run_dir: Path) -> None:
     """Fetch the shards that stages have stored, into the driver's working copy.
 
-    Any other folder is not changed.
+    A folder that is not a working copy is left unchanged.
     """
     if run_dir in _copies:
         fetch(run_dir, only="shards/")
@@ -265,7 +272,7 @@ def fetch_shards(run_dir: Path) -> None:
 def _committed(store: ObjectStore) -> set[str] | None:
     """Return the names of the shards that the manifest of a finished run lists.
 
-    None if the run is not finished.
+    Return None if the run is not finished.
     """
     try:
         manifest = json.loads(store.get("manifest.json") or b"{}")

@@ -1,6 +1,6 @@
-"""Write shards to temporary files and rename them, under the fence of the current attempt.
+"""Write each shard to a temporary file and rename the file, under the fence of the current attempt.
 
-A task that is retried overwrites its own file.
+A task that is run again overwrites the file that it wrote before.
 """
 
 import hashlib
@@ -21,17 +21,17 @@ from audit.shards.schema import RowSchema
 from audit.shards.shard_file import FORMATS, ShardInfo, column_sums, read_shard
 from audit.shards.working_copy import withdraw
 
-BATCH_ROWS = 1024  # number of rows in a record batch, which a reader holds in memory together
+BATCH_ROWS = 1024  # number of rows in a record batch; a reader holds one batch in memory
 _MODEL_CHARS = 80
 
 
 def shard_name(models: set[str], digests: Digests, format: str = "arrow") -> str:
-    """Return the file name of the shard with given keys, `<model>-<16 hex>.arrow`.
+    """Return the file name of a shard, `<model>-<16 hex>.arrow`, which is computed from its keys.
 
     Parameters
     ----------
     models : set of str
-        Models of the rows.
+        Names of the models of the rows.
     digests : (n, 2) array
         Digests of the keys, in any order. Equal keys always give the same name, so a chunk that is
         run again replaces its own shard.
@@ -58,8 +58,8 @@ def write_shard(
     Parameters
     ----------
     run_dir : Path or str
-        A folder, or a URL of object storage. In object storage the name contains the attempt too
-        (`object_store` states why).
+        A folder, or a URL of object storage. On object storage the file name also contains the
+        attempt id, for the reason that `object_store` states.
     table : pyarrow.Table
         Rows of `schema`.
     schema : RowSchema
@@ -77,8 +77,8 @@ def write_shard(
     Raises
     ------
     ShardError
-        If the table does not have the schema, has no rows or has a key twice, or if the file cannot
-        be written. Then no partial file is left, and the old file is unchanged.
+        If the table does not match the schema, has no rows or contains a key twice, or if the file
+        cannot be written. No partial file is then left, and an existing file is unchanged.
     SupersededError
         If the attempt is not the current one.
     """
@@ -130,7 +130,8 @@ def store_table(run_dir: Path, path: Path, table: pa.Table, attempt: str) -> Sha
     ShardInfo
         The written shard.
     """
-    check_attempt(run_dir, attempt)  # The early check saves a superseded writer the compression.
+    # This early check avoids that a superseded writer compresses the table in vain.
+    check_attempt(run_dir, attempt)
     data = _encode(table, path.suffix)
     write_file(path, data, as_attempt(run_dir, attempt))
     return ShardInfo(path, table.num_rows, hashlib.sha256(data).hexdigest())
@@ -139,7 +140,7 @@ def store_table(run_dir: Path, path: Path, table: pa.Table, attempt: str) -> Sha
 def keep_rows(
     run_dir: Path, path: Path, schema: RowSchema, keep: NDArray[np.bool_], attempt: str
 ) -> None:
-    """Rewrite a shard with some of its rows; remove the file if no row is left.
+    """Rewrite a shard so that it holds only the kept rows; delete the file if no row is kept.
 
     Parameters
     ----------
@@ -177,7 +178,7 @@ def _encode(table: pa.Table, suffix: str) -> memoryview:
             write_page_checksum=True,
         )
     else:
-        # Writers run in parallel as tasks, and each uses one thread.
+        # Many writers run in parallel as Ray tasks, so each writer uses one thread.
         options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd"), use_threads=False)
         with pa.ipc.new_file(sink, table.schema, options=options) as writer:
             for batch in table.to_batches(max_chunksize=BATCH_ROWS):

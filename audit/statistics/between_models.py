@@ -1,8 +1,9 @@
-"""Judge a difference by what is known of how much models differ.
+"""Judge whether a difference exceeds the usual differences between clean models.
 
 A clean model differs from its references because it is another model. The standard deviation of
 such differences, tau, is poorly estimated from three to eight references. Many public models were
-compared in the same way, so tau has a prior distribution. The module does no I/O.
+compared in the same way, and their differences give a prior distribution of tau. The module does no
+I/O.
 """
 
 import re
@@ -16,8 +17,8 @@ from audit.core.errors import DataError
 from audit.statistics.paired import FloatArray
 from audit.statistics.priors import TauPrior
 
-_SAME = 10  # Two models with 10 equal right and 10 equal wrong answers do not agree by coincidence.
-_GRID = 400  # number of values of tau that the posterior averages over
+_SAME = 10  # If two models agree on 10 right and 10 wrong answers, this is no coincidence.
+_GRID = 400  # number of values of tau in the grid of the posterior
 _REACH = 6.0  # The grid of tau ends at this many times the prior scale or the references' spread.
 
 
@@ -28,14 +29,15 @@ class Predictive:
     Attributes
     ----------
     pvalue : float
-        One-sided p for a difference > 0.
+        One-sided p-value for the claim that the difference is above 0.
     low, high : float
         Interval of the part of the difference that is not explained by differences between clean
         models.
     tau : float
         Posterior mean of tau, the standard deviation between clean models.
     se : float
-        Root mean square standard error: sampling of items and differences between models together.
+        Standard error of the difference, due to item sampling and to differences between models
+        together. It is the root mean square over the posterior of tau.
     """
 
     pvalue: float
@@ -55,7 +57,7 @@ def predictive(
     prior: TauPrior,
     level: float = 0.95,
 ) -> Predictive:
-    """Test whether one more clean model could lie so far above the mean of its references.
+    """Test whether another clean model could exceed the mean of its references by this difference.
 
     Parameters
     ----------
@@ -87,10 +89,11 @@ def predictive(
 
     Notes
     -----
-    (R - 1) spread / (tau^2 + sampling) is chi-squared with R - 1 degrees of freedom. This gives the
-    likelihood of tau. The p and the interval average Student's t over the posterior of tau (Roever
-    2020, J Stat Softw 93; the predictive distribution of Higgins et al. 2009, JRSS A 172). With a
-    flat prior and no error due to items, the result is a t test with R - 1 degrees of freedom.
+    With R references, (R - 1) * spread / (tau^2 + sampling) is chi-squared with R - 1 degrees of
+    freedom. This gives the likelihood of tau. The p-value and the interval are averages of
+    Student's t over the posterior of tau (Roever 2020, J Stat Softw 93; the predictive distribution
+    of Higgins et al. 2009, JRSS A 172). With a flat prior and no error due to items, the result is
+    a t test with R - 1 degrees of freedom.
 
     Examples
     --------
@@ -123,7 +126,7 @@ def _posterior(
     """Return the midpoints of a grid of tau, and their posterior weights, which sum to 1."""
     top = _REACH * max(prior.scale, float(np.sqrt(spread)) if references > 1 else 0.0)
     u = (np.arange(_GRID) + 0.5) / _GRID
-    # The grid is denser near 0, where many references with a small spread put tau.
+    # The grid is denser near 0, where tau lies if many references have a small spread.
     tau = top * u**2
     ratio = (tau / prior.scale) ** 2
     density = (
@@ -154,14 +157,14 @@ def one_family(tested: str, references: Sequence[str], known_families: Mapping[s
     references : sequence of str
         Names of the references.
     known_families : mapping of str to str
-        Family of each model. For a model that is not in the mapping, the letters at the start of
-        its name are the family.
+        Maps each model to its family. If a model is not in the mapping, the letters at the start of
+        its name are taken as the family.
 
     Returns
     -------
     str
-        Name of the family. It is "" if there are fewer than two references, if the references are
-        of several families, or if the family is the tested model's own.
+        Name of the family. It is "" if there are fewer than two references, or if the references
+        are of several families. It is also "" if the tested model is of the same family.
 
     Notes
     -----
@@ -189,7 +192,8 @@ def one_family(tested: str, references: Sequence[str], known_families: Mapping[s
 def repeats(models: Sequence[FloatArray]) -> list[int]:
     """Return the positions of models that repeat the answers of an earlier model.
 
-    Two models with the same answer to every item are taken to be one model under two names.
+    If two models give the same answer to every item, they are taken to be one model under two
+    names.
 
     Parameters
     ----------

@@ -1,4 +1,5 @@
-"""Compute the interval of an accuracy, and test whether the accuracy exceeds that of guessing.
+"""Compute the interval of an accuracy, and test whether the accuracy exceeds the accuracy of
+guessing.
 
 The tables and figures of every audit show this interval. The module does no I/O.
 """
@@ -34,7 +35,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class ChanceResult:
-    """Report an accuracy compared with that of guessing.
+    """Report an accuracy compared with the accuracy of guessing.
 
     Attributes
     ----------
@@ -43,7 +44,7 @@ class ChanceResult:
     standard_error : float
         Standard error of a guesser's accuracy.
     threshold : float
-        Accuracy that must be exceeded.
+        Accuracy that must be exceeded to count as above chance.
     z : float
         (accuracy - chance) / standard_error.
     above : bool
@@ -95,7 +96,8 @@ def _guess(n_options: ArrayLike) -> NDArray[np.float64]:
             f"The numbers of options are {np.unique(k).tolist()}. Expected at least one item, each "
             "with 2 or more options, or with 0 for a free answer. Example: [4, 4, 0]."
         )
-    # The array is indexed by the number of options, so it is much shorter than the items.
+    # The array is indexed by the number of options, so it is much shorter than an array over the
+    # items.
     guess = np.zeros(int(k.max()) + 1)
     guess[1:] = 1 / np.arange(1, guess.size)
     return guess[k]
@@ -104,7 +106,7 @@ def _guess(n_options: ArrayLike) -> NDArray[np.float64]:
 def chance_check(
     accuracy: float, n_options: ArrayLike, standard_errors: float = CHANCE_STANDARD_ERRORS
 ) -> ChanceResult:
-    """Test whether an accuracy exceeds that of guessing by a number of standard errors.
+    """Test whether an accuracy exceeds the accuracy of guessing by a number of standard errors.
 
     Parameters
     ----------
@@ -127,13 +129,13 @@ def chance_check(
 
     Notes
     -----
-    The standard error is that of a model that guesses on these items, sqrt(sum (1/k)(1 - 1/k)) / n,
-    where k is the number of options. It needs no estimate, and it is positive even if every answer
-    is wrong.
+    The standard error is that of a model that guesses on these items: sqrt(sum((1/k) * (1 - 1/k)))
+    / n. Here k is the number of options of an item. It is known exactly, and it is positive even if
+    every answer is wrong.
 
     Examples
     --------
-    26 of 100 right with four options is 0.23 standard errors above chance:
+    With four options, 26 right answers to 100 items are 0.23 standard errors above chance:
 
     >>> round(chance_check(0.26, [4] * 100).z, 2)
     0.23
@@ -142,7 +144,8 @@ def chance_check(
     chance = float(np.mean(p))
     se = float(np.sqrt(np.sum(p * (1 - p))) / p.size)
     threshold = chance + standard_errors * se
-    # Free answers cannot be guessed: the error is 0, and one right answer is above chance.
+    # Free answers cannot be guessed. The standard error is then 0, and one right answer is above
+    # chance.
     z = (
         (accuracy - chance) / se
         if se > 0
@@ -200,11 +203,11 @@ def interval(values: FloatArray, cluster: IntArray) -> tuple[float, float, float
 
     Notes
     -----
-    If clusters hold several items, or if scores are shares (several trials of an item), n is
-    replaced by the effective number p (1 - p) / SE^2, with the cluster-robust SE (Korn and Graubard
-    1998). The normal quantile is then replaced by Student's with `cluster_df` degrees of freedom.
-    For scores 0 and 1 the effective number is at most n. A single cluster of several items counts
-    as one item.
+    Clusters may hold several items, and scores may be shares (several trials of an item). In these
+    cases n is replaced by the effective number p * (1 - p) / SE^2, with the cluster-robust SE (Korn
+    and Graubard 1998). The normal quantile is then replaced by Student's quantile with `cluster_df`
+    degrees of freedom. For scores 0 and 1 the effective number is at most n. A single cluster of
+    several items counts as one item.
     """
     known = ~np.isnan(values)
     x, groups = values[known], cluster[known]
@@ -231,7 +234,7 @@ def wilson(p: float, n: float, z: float) -> tuple[float, float]:
     p : float
         Observed share, 0-1.
     n : float
-        Number of values.
+        Number of values from which the share is computed; it may be an effective number.
     z : float
         Half width of the interval in standard errors.
 

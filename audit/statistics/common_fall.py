@@ -1,7 +1,7 @@
 """Test whether rewording lowers a model's log-odds by the same amount on every item.
 
-A model that is sensitive to wording loses the same log-odds on every item. A model that remembers
-items loses more on items that other models seldom answer right.
+If a model is only sensitive to wording, its log-odds fall by the same amount on every item. If a
+model remembers items, they fall more on items that other models seldom answer right.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,14 @@ from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.values import average
 
 # Standard deviation of the prior of the fall, in log-odds. The prior keeps the estimated fall
-# finite if all answers that differ do so in one direction.
+# finite if all answers that change do so in the same direction.
 _PRIOR_SD = 5.0
 
 
 @dataclass(frozen=True)
 class CommonFall:
-    """Report how much log-odds rewording costs on items that the references know less or better.
+    """Report by how much rewording lowers a model's log-odds, for items that the references know
+    less well and for items that they know better.
 
     Attributes
     ----------
@@ -30,11 +31,10 @@ class CommonFall:
         Fall of the tested model's log-odds on the half of the items that the references know least,
         and on the other half.
     references_unknown, references_known : float
-        Means over the references of their falls on the same two halves; NaN if no reference's
-        answers vary.
+        The mean fall of the references on the same two halves; NaN if no reference's answers vary.
     pvalue : float
-        One-sided p for two claims together. The fall is larger on items that other models know
-        less, and this trend is stronger than in the references.
+        One-sided p for the claim that the fall is larger on items that other models know less, and
+        that this trend is stronger than in the references.
     """
 
     unknown: float
@@ -56,39 +56,39 @@ def common_fall(
     tested : tuple of arrays
         Answers of the tested model to the originals (K, n) and to the variants (N, n): 0, 1 or NaN.
     references : sequence of tuples of arrays
-        Answers of each reference to the same n items, in the same two arrays.
+        Answers of each reference to the same n items, as two arrays of the same form.
     cluster : (n,) array
         Cluster of each item, 0..G-1.
 
     Returns
     -------
     CommonFall or None
-        The falls and the p-value. None if the answers do not permit the test: the tested model
+        The falls and the p-value. None if the test is not possible, because the tested model
         answers all wordings alike, all items are equally hard, or there is no reference.
 
     Notes
     -----
-    If rewording takes the same amount f from the log-odds of every item, an item's number of right
-    answers contains all information about its difficulty (Rasch 1960; Andersen 1970). If t of the
-    1 + N answers are right, the answer to the original is right with odds e^f t / (N + 1 - t).
+    If rewording lowers the log-odds of every item by the same amount f, an item's number of right
+    answers contains all information about its difficulty (Rasch 1960; Andersen 1970). If t of the 1
+    + N answers are right, the answer to the original is right with odds e^f * t / (N + 1 - t).
 
     Memory makes the answer to the original right although the model does not know the item. The
     test therefore asks whether f is larger on items that the other models know less. The statistic
-    is the slope of the score on 1 / (the other models' share of right answers). This weight is the
-    most powerful one if few items are remembered. The tested model's own answers are not part of
-    its weight, because it may remember an item under some rewordings too.
+    is the slope of the score on 1 / (the other models' share of right answers). This weight gives
+    the most powerful test if few items are remembered. The tested model's own answers are not part
+    of its weight, because this model may remember an item under some rewordings too.
 
-    The references' mean slope is subtracted, because rewordings may be harder for all models on
-    just those items that are hard. The weight for a reference is computed from all other models;
-    for the tested model only its answers to rewordings are used there. Replicates of the published
-    wording are not rewordings: each is tested alone, and the results are averaged. The standard
-    error is clustered.
+    The references' mean slope is subtracted, because rewordings of hard items may be harder for all
+    models. The weight for a reference is computed from all other models. Of the tested model, only
+    the answers to rewordings enter this weight. Replicates of the published wording are not
+    rewordings. Each replicate is tested alone, and the results are averaged. The standard error is
+    clustered.
 
     Examples
     --------
-    Models answer known items right with probability 2/3, the others with 1/10. The first tested
-    model has learnt a third of the published answers. The second loses log-odds 1 through
-    rewording.
+    Models answer known items right with probability 2/3, and the other items with probability 1/10.
+    The first tested model has learnt a third of the published answers. The log-odds of the second
+    model fall by 1 through rewording.
 
     >>> rng = np.random.default_rng(0)
     >>> odds = np.repeat([0.7, -2.2], 500)
@@ -135,11 +135,11 @@ def common_fall(
 def _slope(
     original: FloatArray, variants: FloatArray, weight: FloatArray
 ) -> tuple[FloatArray, float, float] | None:
-    """Return the slope as one part for each item (n,), and the falls on the two halves of the
-    items.
+    """Return the contribution of each item to the slope (n,), and the falls on the two halves of
+    the items.
 
-    The parts sum to the slope; the part of an unanswered item is NaN. `original` and `weight`
-    have shape (n,). Return None if the weights do not differ between items.
+    The contributions sum to the slope; the contribution of an unanswered item is NaN. `original`
+    and `weight` have shape (n,). Return None if the weights do not differ between items.
     """
     answered = np.sum(~np.isnan(variants), axis=0)
     right = np.where(answered > 0, original, np.nan) + np.nansum(variants, axis=0)

@@ -1,8 +1,9 @@
-"""Score how well a model completes a given text, and how well such scores separate two sets.
+"""Score how well a model completes a given text, and measure how well such scores separate two sets
+of texts.
 
 `kind_auc` measures how well words alone separate the two sets, by a cross-validated naive Bayes
 classifier. If words separate the sets, the sets differ in subject, author or layout, and a model
-may score them differently without any memory. The module does no I/O.
+may score the sets differently without any memory. The module does no I/O.
 """
 
 import re
@@ -20,13 +21,15 @@ from audit.statistics.estimate import mean_of
 from audit.statistics.paired import IntArray
 from audit.statistics.resampling import unseen_share
 
-SHARE = 0.2  # The k of Min-K%: the score is the mean over this share of tokens, the least likely.
+# This is the k of Min-K%: the score is the mean over this share of the tokens, those with the
+# lowest probability.
+SHARE = 0.2
 
 
 @dataclass(frozen=True)
 class Auc:
-    """Hold the probability that a score of the first set exceeds one of the second (ties count
-    half).
+    """Hold the probability that a score from the first set exceeds a score from the second set.
+    Ties count half.
 
     Attributes
     ----------
@@ -36,7 +39,8 @@ class Auc:
         95 % interval (DeLong et al. 1988, Biometrics 44, on the logit of the AUC). With clusters,
         the error is clustered (Obuchowski 1997, Biometrics 53).
     pvalue : float
-        p of the one-sided Mann-Whitney test of AUC > .5, which takes items as independent.
+        p-value of the one-sided Mann-Whitney test of AUC > .5. The test treats items as
+        independent.
     """
 
     auc: float
@@ -80,7 +84,7 @@ def text_scores(logprobs: ArrayLike, z: ArrayLike) -> dict[str, float]:
 def membership_auc(
     published: ArrayLike, fresh: ArrayLike, clusters: tuple[IntArray, IntArray] | None = None
 ) -> Auc:
-    """Return how well a score separates items that may have been seen from held-out ones.
+    """Return how well a score separates items that a model may have seen from held-out items.
 
     Parameters
     ----------
@@ -103,7 +107,8 @@ def membership_auc(
     Notes
     -----
     The p-value tests for memory only if the sets differ by chance alone, such as random halves of
-    one benchmark. For other sets, a small p may also mean that their texts differ in kind.
+    one benchmark. For other pairs of sets, a small p-value may also mean that the texts of the two
+    sets differ in kind.
     """
     a, b = np.asarray(published, dtype=float), np.asarray(fresh, dtype=float)
     a, b = a[~np.isnan(a)], b[~np.isnan(b)]
@@ -113,7 +118,8 @@ def membership_auc(
             "items in each set."
         )
     ranks = scipy.stats.rankdata(np.concatenate([a, b]))
-    # Each placement is the share of the other set's items that an item beats (DeLong).
+    # The placement of an item is the share of the other set's items that have a lower score
+    # (DeLong).
     up = (ranks[: a.size] - scipy.stats.rankdata(a)) / b.size
     down = 1 - (ranks[a.size :] - scipy.stats.rankdata(b)) / a.size
     auc = float(up.mean())
@@ -129,12 +135,12 @@ def membership_auc(
         else float(scipy.special.stdtrit(min(mean.df for mean in means), 0.975))
     )
     pvalue = float(scipy.stats.mannwhitneyu(a, b, alternative="greater").pvalue)
-    # Complete separation leaves no spread. Each side of the interval is then as long as the share
-    # of items that could differ although no item shows it.
+    # If the sets are completely separated, the standard error is 0. Each side of the interval is
+    # then as long as the share of items that could deviate although no item of the sample does.
     if se == 0:
         unseen = float(unseen_share(np.array([fewer]))[0])
         return Auc(auc, max(auc - unseen, 0.0), min(auc + unseen, 1.0), pvalue)
-    centre = min(max(auc, 0.5 / fewer), 1 - 0.5 / fewer)  # keeps half an item away from 0 and 1
+    centre = min(max(auc, 0.5 / fewer), 1 - 0.5 / fewer)  # at least half an item away from 0 and 1
     half = t * se / (centre * (1 - centre))
     middle = scipy.special.logit(centre)
     low = float(scipy.special.expit(middle - half))
@@ -144,8 +150,8 @@ def membership_auc(
 
 FOLDS = 5
 _WORD = re.compile(r"[^\W_]+")
-_BUCKETS = 2**15  # number of hash values of words
-_LEAST = 10  # smallest number of items in a set that a classifier is trained on
+_BUCKETS = 2**15  # number of different hash values of words
+_LEAST = 10  # smallest number of items per set with which a classifier is trained
 
 
 def _buckets(text: str) -> list[int]:
@@ -160,7 +166,8 @@ def kind_auc(
     *,
     rng: np.random.Generator,
 ) -> Auc | None:
-    """Return the probability that words rank an item of the first set above one of the second.
+    """Return the probability that a classifier of words ranks an item of the first set above an
+    item of the second set.
 
     Parameters
     ----------
@@ -180,7 +187,7 @@ def kind_auc(
     Notes
     -----
     A multinomial naive Bayes classifier is trained on the items of the other folds (McCallum &
-    Nigam 1998; add-one smoothing). It scores each item by the mean over its distinct words.
+    Nigam 1998; add-one smoothing). The score of an item is the mean log-odds of its distinct words.
     """
     if min(len(published), len(fresh)) < _LEAST:
         return None

@@ -1,4 +1,5 @@
-"""Compute the article's contamination score and triggers, and their error rates on a clean model.
+"""Compute the article's contamination score and triggers, and the error rates of these rules on a
+clean model.
 
     CS = (accuracy_original - accuracy_variants) / accuracy_original
 
@@ -6,11 +7,11 @@ The article is the contamination harness article (section "Quantifying Contamina
 `compute_contamination_score`). It computes CS for each item from one answer to the original and N
 answers to variants. The item is contaminated if CS > .10 and a one-sample t-test of the N answers
 against the original's answer gives one-sided p < .05. The deployment is blocked if over 5 % of the
-items are contaminated, and reviewed if the CS of the whole is above .25.
+items are contaminated, and reviewed if the CS of the whole benchmark is above .25.
 
-Reports print the rule together with its rate of false positives, because this rate is high. With
-one answer to the original, a valid p-value of one item cannot be below 1 / (N + 1). The article's
-t-test instead takes the single answer for the true accuracy.
+Reports show the result of the rule together with the rule's rate of false positives, because this
+rate is high. With one answer to the original, a valid p-value of one item cannot be below 1 / (N +
+1). The article's t-test instead treats the single answer as if it were the true accuracy.
 """
 
 from dataclasses import dataclass, fields
@@ -28,13 +29,14 @@ N_CLEAN_MODELS = 400
 
 @dataclass(frozen=True)
 class Rule:
-    """Hold the article's thresholds, all 0-1. The defaults are those of its text and example.
+    """Hold the article's thresholds, all between 0 and 1. The defaults are taken from the text and
+    the example of the article.
 
     Attributes
     ----------
     cs_threshold, alpha : float
-        An item, or the whole benchmark, triggers if its CS is above `cs_threshold` and its p below
-        `alpha`.
+        An item is flagged, and the whole benchmark is `triggered`, if its CS is above
+        `cs_threshold` and its p-value is below `alpha`.
     block_share : float
         Share of flagged items above which the deployment is blocked.
     review_cs : float
@@ -43,8 +45,8 @@ class Rule:
 
     cs_threshold: float = 0.10
     alpha: float = 0.05
-    block_share: float = 0.05  # max_allowed_contaminated_items_pct of the article
-    review_cs: float = 0.25  # review_required_above_cs of the article
+    block_share: float = 0.05  # the article's max_allowed_contaminated_items_pct
+    review_cs: float = 0.25  # the article's review_required_above_cs
 
 
 ARTICLE = Rule()
@@ -59,7 +61,7 @@ class ItemScores:
     cs : (n,) array
         Contamination score; NaN if the original or every variant is unanswered.
     pvalue : (n,) array
-        One-sided p, unrounded; NaN under the same condition.
+        One-sided p-value, not rounded; NaN if the original or every variant is unanswered.
     flagged : (n,) bool array
         True if the item counts as contaminated.
     """
@@ -71,7 +73,8 @@ class ItemScores:
 
 @dataclass(frozen=True)
 class ArticleResult:
-    """Report the article's numbers for one model and benchmark; shares are of the n compared items.
+    """Report the article's numbers for one model and benchmark. Shares are shares of the n compared
+    items.
 
     Attributes
     ----------
@@ -82,10 +85,10 @@ class ArticleResult:
     cs : float
         Contamination score computed from these two accuracies.
     mean_item_cs : float
-        Mean over items of their contamination scores.
+        Mean of the items' contamination scores.
     pvalue : float
-        One-sided p of the article's t-test of the items' mean scores under variants against the
-        baseline accuracy.
+        One-sided p of the article's t-test, which compares the items' mean scores under variants
+        with the baseline accuracy.
     flagged, flagged_share : int, float
         Number and share of flagged items.
     over_threshold : bool
@@ -114,7 +117,8 @@ class ArticleResult:
 
 @dataclass(frozen=True)
 class FalseAlarms:
-    """Report how often each rule is wrong on a clean model; shares (0-1) are of simulated models.
+    """Report how often each rule is wrong on a clean model. Shares of models (0-1) are shares of
+    the simulated models.
 
     Attributes
     ----------
@@ -158,10 +162,10 @@ def item_scores(original: FloatArray, variants: FloatArray, rule: Rule = ARTICLE
     Parameters
     ----------
     original : (n,) or (K, n) array
-        1, 0 or NaN. Of K replicates, the first answered one is used, because the article has only
-        one.
+        Answers: 1, 0 or NaN. Of K replicates, the first with an answer is used, because the article
+        has only one answer to the original.
     variants : (N, n) array
-        1, 0 or NaN. Unanswered variants of an item are left out of its t-test.
+        Answers: 1, 0 or NaN. Unanswered variants of an item are left out of the item's t-test.
     rule : Rule
         Thresholds.
 
@@ -178,7 +182,7 @@ def item_scores(original: FloatArray, variants: FloatArray, rule: Rule = ARTICLE
         # The sample variance (ddof 1) of 0/1 answers; NaN for a single answer, as in SciPy.
         variance = mean * (1 - mean) * m / (m - 1)
         t = (mean - baseline) / np.sqrt(variance / m)
-        # The one-sided p is half the two-sided p. NaN (0 / 0) counts as no drop.
+        # The one-sided p is half the two-sided p. A statistic of NaN (0 / 0) counts as no drop.
         p = np.where(t < 0, scipy.special.stdtr(m - 1, t), 1.0)
         cs = np.where(baseline > 0, (baseline - mean) / baseline, 0.0)
     p, cs = np.where(compared, p, np.nan), np.where(compared, cs, np.nan)
@@ -197,7 +201,7 @@ def article_result(
     Parameters
     ----------
     original : (n,) or (K, n) array
-        1, 0 or NaN. Of K replicates, the first answered one is used.
+        Answers: 1, 0 or NaN. Of K replicates, the first with an answer is used.
     variants : (N, n) array
         1, 0 or NaN.
     rule : Rule
@@ -265,7 +269,7 @@ def false_alarms(
     Parameters
     ----------
     n, variants : int
-        Number of items, and of variants of each.
+        Number of items, and number of variants of each item.
     accuracy : float
         Mean accuracy of the simulated models, 0-1.
     discordance : float
@@ -285,7 +289,7 @@ def false_alarms(
     Raises
     ------
     DataError
-        If no model has both this accuracy and this discordance.
+        If this accuracy and this discordance cannot occur together.
 
     Notes
     -----

@@ -1,9 +1,10 @@
-"""Measure what an edit does to answers: changes, transitions, and whether its contract is followed.
+"""Measure how answers change after an edit, and whether the contract of the edit is followed.
 
 The contract of an edit says whether the answer should change or stay. A score is (response == key).
 If the key changes with the edit, a model that ignores its input changes its score on every item. If
-the original key is used, a model that follows the edit does so instead. The change of the
-*response* needs no key: it is the primary measure, and the change of score is reported beside it.
+the original key is used, a model that follows the edit changes its score on every item instead. The
+change of the *response* needs no key, so it is the primary measure. The change of score is reported
+in addition.
 """
 
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ UNREAD = -1
 
 @dataclass(frozen=True)
 class Mean:
-    """Hold a mean over items in clusters; its values are shares (0-1) or differences of shares.
+    """Hold the mean of values over items in clusters. The values are shares (0-1) or differences of
+    shares.
 
     Attributes
     ----------
@@ -44,14 +46,15 @@ class Mean:
 
 @dataclass(frozen=True)
 class Transitions:
-    """Count the edits by the answer to the original and the answer after the edit.
+    """Hold the numbers of edits by the answer to the original and the answer after the edit.
 
     Attributes
     ----------
     right_right, right_wrong, wrong_right, wrong_wrong : int
-        Number of edits by (answer before, answer after), each right or wrong by its own key.
+        Number of edits with each pair of (answer before, answer after). Each answer is right or
+        wrong under its own key.
     unread : int
-        Number of edits of which the answer before or after could not be read.
+        Number of edits for which the answer before or after the edit could not be read.
     """
 
     right_right: int
@@ -62,19 +65,21 @@ class Transitions:
 
     @property
     def wrong_to_right_share(self) -> float:
-        """Return the share of the answers that were wrong before the edit and are right after it.
+        """Return which share of the answers that were wrong before the edit is right after the
+        edit.
 
         Returns
         -------
         float
-            Share (0-1) of the answers that were wrong before; NaN if no answer was wrong before.
+            The share (0-1) among the answers that were wrong before the edit; NaN if no answer was
+            wrong before.
         """
         wrong = self.wrong_right + self.wrong_wrong
         return self.wrong_right / wrong if wrong else float("nan")
 
 
 def fits(response: IntArray, key: IntArray) -> BoolArray:
-    """Return whether each response fits its key.
+    """Return whether each response is one that its key expects.
 
     Parameters
     ----------
@@ -140,14 +145,14 @@ def response_changes(before: IntArray, after: IntArray) -> FloatArray:
     Returns
     -------
     (L, n) array
-        1 if the responses differ, 0 if they agree, NaN if either response was not read.
+        1 if the two responses differ, 0 if they agree, NaN if one of them was not read.
     """
     unread = (before == UNREAD) | (after == UNREAD)
     return np.where(unread, np.nan, (after != before).astype(float))
 
 
 def follows(before: IntArray, after: IntArray, key: IntArray, directional: BoolArray) -> FloatArray:
-    """Return whether each edit's contract is followed.
+    """Return whether the model's responses follow the contract of each edit.
 
     Parameters
     ----------
@@ -168,9 +173,9 @@ def follows(before: IntArray, after: IntArray, key: IntArray, directional: BoolA
     Notes
     -----
     Ribeiro et al. (2020), CheckList. An invariant contract is followed if the response stays. A
-    directional contract is followed if the response changes, and changes to the key of the edit. A
-    response that was wrong before and stays does not follow a directional contract, even if the
-    edit makes it right.
+    directional contract is followed if the response changes to the key of the edit. A response that
+    was wrong before and stays does not follow a directional contract, even if the edit makes this
+    response right.
 
     Examples
     --------
@@ -255,7 +260,7 @@ def rate_interval(values: FloatArray, cluster: IntArray) -> Mean:
     Returns
     -------
     Mean
-        The rate and its 95 % interval, which is also valid at rates of 0 and 1.
+        The rate and its 95 % interval. The interval is also valid at rates of 0 and 1.
 
     Raises
     ------

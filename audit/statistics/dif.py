@@ -1,6 +1,7 @@
 """Test differential item functioning by the method of Mantel and Haenszel.
 
-The test compares the odds of a right answer in two groups of answers with equal total score.
+The test compares the odds of a right answer between two groups, among answers with an equal total
+score.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,8 @@ from audit.statistics.drawing import cluster_df
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 
-EXPECTED_MIN = 5.0  # smallest distance of the expected count from its bounds (Mantel & Fleiss 1980)
+# smallest allowed distance of the expected count from its bounds (Mantel & Fleiss 1980)
+EXPECTED_MIN = 5.0
 
 
 @dataclass(frozen=True)
@@ -24,24 +26,24 @@ class MantelHaenszel:
     Attributes
     ----------
     odds_ratio : float
-        Odds of the reference group divided by those of the focal group.
+        Odds of a right answer in the reference group, divided by the odds in the focal group.
     low, high : float
         95 % interval of the odds ratio (Robins, Breslow & Greenland 1986); NaN if the ratio is 0 or
         infinite.
     chi_square, pvalue : float
-        Chi-square with continuity correction (1 degree of freedom) and its p.
+        Chi-square statistic with continuity correction (1 degree of freedom), and its p-value.
     delta : float
         -2.35 ln(odds ratio), the ETS scale. |delta| < 1 is small, |delta| >= 1.5 is large (Holland
         & Thayer 1988). If delta is below 0, the focal group has fewer right answers.
     strata : int
-        Number of strata that have both groups and both outcomes. If it is 0, all other numbers are
-        NaN or 0.
+        Number of strata with answers of both groups, and with right and wrong answers. If this
+        number is 0, all other numbers are NaN or 0.
     focal, reference : int
         Number of rows of each group in these strata.
     room : float
-        Distance of the expected count from the nearer of its smallest and largest possible values.
-        Below EXPECTED_MIN the statistic is not chi-square distributed, and nothing can be
-        concluded.
+        Distance of the expected count of right answers from its smallest or largest possible value,
+        whichever is nearer. Below EXPECTED_MIN the statistic is not chi-square distributed, and
+        nothing can be concluded.
     design_effect : float
         Factor by which clusters increase the variance; 1 without clusters. The chi-square and the
         interval already include it.
@@ -85,7 +87,7 @@ class GroupDif:
         Test of the group.
     pvalue : float or None
         p adjusted by Holm's procedure over the groups with `table.enough`. None if the strata are
-        too thin; the other numbers must not be interpreted then.
+        too small; the other numbers must then not be interpreted.
     """
 
     group: str
@@ -97,7 +99,8 @@ class GroupDif:
 def mantel_haenszel(
     right: FloatArray, focal: BoolArray, stratum: IntArray, cluster: IntArray | None = None
 ) -> MantelHaenszel:
-    """Test whether a focal group has other odds of a right answer at the same matching score.
+    """Test whether the odds of a right answer differ between a focal and a reference group at the
+    same matching score.
 
     Parameters
     ----------
@@ -123,9 +126,9 @@ def mantel_haenszel(
     Notes
     -----
     Mantel & Haenszel (1959), JNCI 22. With clusters, the chi-square is divided by the design effect
-    of its score, and the variance of the logarithm is multiplied by it (Rao & Scott 1992,
-    Biometrics 48). A design effect below 1 is replaced by 1. Few clusters estimate the design
-    effect poorly, so F and Student's t have `cluster_df` degrees of freedom.
+    of its score. The variance of ln(odds ratio) is multiplied by the same design effect (Rao &
+    Scott 1992, Biometrics 48). A design effect below 1 is replaced by 1. Few clusters estimate the
+    design effect poorly, so F and Student's t have `cluster_df` degrees of freedom.
     """
     if not right.shape == focal.shape == stratum.shape or (
         cluster is not None and cluster.shape != right.shape
@@ -194,7 +197,8 @@ def _log_variance(a: FloatArray, b: FloatArray, c: FloatArray, d: FloatArray) ->
 def _design_effect(
     y: BoolArray, f: BoolArray, place: IntArray, kept: BoolArray, cluster: IntArray
 ) -> float:
-    """Return the design effect: the score's variance over clusters divided by that over rows.
+    """Return the design effect: the variance of the score over clusters, divided by its variance
+    over rows.
 
     The score is the sum of (f - mean)(y - mean) within strata.
     """
@@ -209,7 +213,8 @@ def _design_effect(
     large = np.bincount(group, kept[place]) / max(int(kept[place].sum()), 1)
     if rows == 0 or large.max() == 1:
         return 1.0
-    scaled = (1 - 1 / np.count_nonzero(large)) / (1 - large)  # CR2, as in `drawing.influence`
+    # CR2 correction, as in `drawing.influence`
+    scaled = (1 - 1 / np.count_nonzero(large)) / (1 - large)
     return max(1.0, float(np.sum(np.bincount(group, score) ** 2 * scaled)) / rows)
 
 
@@ -247,7 +252,7 @@ def by_group(
 
     Notes
     -----
-    Holm's procedure includes only the groups that can be tested. Groups whose strata are too thin
+    Holm's procedure includes only the groups that can be tested. Groups whose strata are too small
     have no p-value.
     """
     tables = {}

@@ -1,10 +1,10 @@
 """Draw items at random, fast, for the bootstrap and the sign-flip tests.
 
-Items that have the same outcomes in every arm are interchangeable. Both schemes therefore work on
-the distinct patterns of outcomes and their counts. Drawing n items with replacement is a
-multinomial draw over patterns. Flipping the sign of every item is a binomial draw for each pattern.
-Both are exact, not approximations, and need much less work than n items. If most patterns are
-distinct (clusters, averaged replicates), items are drawn one by one instead.
+Items that have the same outcomes in every arm are interchangeable. Both random schemes therefore
+work on the distinct patterns of outcomes and the count of each pattern. Drawing n items with
+replacement is a multinomial draw over patterns. Flipping the sign of every item is a binomial draw
+for each pattern. Both draws are exact, and need much less work than drawing n items. If most
+patterns are distinct (clusters, averaged replicates), items are drawn one by one instead.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,10 +15,10 @@ import numpy as np
 
 from audit.statistics.paired import FloatArray, IntArray
 
-_CHUNK_NUMBERS = 2_000_000  # number of weights that a thread holds in memory: 16 MB
+_CHUNK_NUMBERS = 2_000_000  # number of weights that a thread holds in memory (16 MB)
 _WORTH_A_THREAD = 200_000  # With fewer draws, starting threads costs more than it saves.
 ITEMS = 1 << 14  # number of columns that are compared at a time
-_DRAW_COST = 4  # Drawing the count of a pattern costs as much as drawing about 4 single items.
+_DRAW_COST = 4  # Drawing the count of one pattern takes as long as drawing about 4 single items.
 
 
 def flip_totals(
@@ -29,7 +29,7 @@ def flip_totals(
     Parameters
     ----------
     pattern : (K, P) array
-        K values of P distinct patterns.
+        K values for each of P distinct patterns.
     count : (P,) array
         Number of items with each pattern.
     n_permutations : int
@@ -44,7 +44,8 @@ def flip_totals(
 
     Notes
     -----
-    A pattern shared by c items contributes its values multiplied by 2 Binomial(c, 1/2) - c.
+    A pattern shared by c items contributes its values multiplied by 2 * B - c, where B is drawn
+    from Binomial(c, 1/2).
     """
     p = count.size
     single = bool(np.all(count == 1))
@@ -54,7 +55,7 @@ def flip_totals(
             net = stream.integers(0, 2, size=(rows, p), dtype=np.int8).astype(np.float64)
         else:
             net = np.empty((rows, p))
-            # NumPy sets up a draw once per pattern, not once per row.
+            # With this shape, NumPy prepares a draw once per pattern and not once per row.
             for j, c in enumerate(count):
                 net[:, j] = stream.binomial(c, 0.5, size=rows)
         net *= 2
@@ -72,7 +73,7 @@ def choice_totals(
     Parameters
     ----------
     pattern : (S, A, P) array
-        For each of S statistics and P patterns, A equally likely values.
+        The A equally likely values of each of S statistics and P patterns.
     count : (P,) array
         Number of items with each pattern.
     n_permutations : int
@@ -87,7 +88,8 @@ def choice_totals(
 
     Notes
     -----
-    For a pattern shared by c items, c is distributed over the A values by one multinomial draw.
+    For a pattern shared by c items, one multinomial draw determines how many of the c items take
+    each of the A values.
     """
     statistics, choices, p = pattern.shape
     flat = pattern.transpose(2, 1, 0).reshape(p * choices, statistics)
@@ -115,7 +117,7 @@ def bootstrap_totals(
     Parameters
     ----------
     pattern : (K, P) array
-        K values of P distinct patterns.
+        K values for each of P distinct patterns.
     count : (P,) array
         Number of units with each pattern.
     n_resamples : int
@@ -149,7 +151,7 @@ def _in_chunks(
     width: int,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Return n rows of draws, made in chunks of bounded memory on two threads.
+    """Return n rows of draws. They are drawn in chunks of bounded memory on two threads.
 
     NumPy releases the interpreter lock while it draws. There are always two random streams, so
     that a seed gives the same numbers on any machine.
@@ -169,7 +171,7 @@ def _in_chunks(
 
 
 def patterns(columns: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Return the distinct columns of an array and how often each occurs.
+    """Return the distinct columns of an array, and how often each column occurs.
 
     Parameters
     ----------
@@ -189,7 +191,8 @@ def patterns(columns: FloatArray) -> tuple[FloatArray, IntArray]:
 
 
 def patterns_of(blocks: Iterable[FloatArray]) -> tuple[FloatArray, IntArray]:
-    """Return the distinct columns of an array that comes in blocks, and how often each occurs.
+    """Return the distinct columns of an array that is given in blocks, and how often each column
+    occurs.
 
     Parameters
     ----------
@@ -205,7 +208,8 @@ def patterns_of(blocks: Iterable[FloatArray]) -> tuple[FloatArray, IntArray]:
 
     Notes
     -----
-    Distinct columns are few, so a run of a million questions never has to be in memory as a whole.
+    There are few distinct columns, so the rows of a million questions need not be in memory
+    together.
     """
     counted = [_patterns(block, np.ones(block.shape[1], dtype=np.int64)) for block in blocks]
     if len(counted) == 1:
@@ -215,7 +219,9 @@ def patterns_of(blocks: Iterable[FloatArray]) -> tuple[FloatArray, IntArray]:
 
 
 def _patterns(columns: FloatArray, times: IntArray) -> tuple[FloatArray, IntArray]:
-    """Return the distinct columns, ordered by their bytes, and the sum of `times` over each."""
+    """Return the distinct columns, ordered by their bytes. Also return, for each, the sum of
+    `times` over its occurrences.
+    """
     if columns.shape[1] == 0:
         return columns, np.zeros(0, dtype=np.int64)
     # Comparing whole columns as bytes is much faster than np.unique(axis=1). Adding 0.0 turns -0.0
@@ -238,14 +244,14 @@ def cluster_df(cluster: IntArray) -> float:
     Returns
     -------
     float
-        Kish's effective number of clusters, minus 1: sum(sizes)^2 / sum(sizes^2) - 1. It is the
-        number of clusters minus 1 if all clusters have the same size. It is at least 1 with two or
-        more clusters, and 0 with fewer.
+        Kish's effective number of clusters, minus 1: sum(sizes)^2 / sum(sizes^2) - 1. If all
+        clusters have the same size, this is the number of clusters minus 1. The result is at least
+        1 with two or more clusters, and 0 with fewer clusters.
 
     Notes
     -----
-    One passage with half of all items carries half of the error (Carter, Schnepel & Steigerwald
-    2017, Rev Econ Stat 99).
+    If one passage has half of all items, half of the error is due to this passage (Carter, Schnepel
+    & Steigerwald 2017, Rev Econ Stat 99).
 
     Examples
     --------
@@ -269,13 +275,14 @@ def influence(rows: FloatArray, cluster: IntArray) -> FloatArray:
     Returns
     -------
     (K, G) array
-        Influences, scaled so that sum(influence^2) G / (G - 1) is the variance of the row's mean.
+        Influences, scaled so that sum(influence^2) * G / (G - 1) is the variance of the row's mean.
 
     Notes
     -----
     The variance is CR2 (Bell & McCaffrey 2002, Survey Methodology 28). A large cluster pulls the
-    mean towards itself, so its residuals are too small, by a factor sqrt(1 - its share of the
-    items). CR2 corrects for this. With clusters of one size it is the plain robust variance.
+    mean towards itself, so the cluster's residuals are too small by the factor sqrt(1 - the
+    cluster's share of the items). CR2 corrects for this factor. If all clusters have the same size,
+    CR2 equals the plain robust variance.
     """
     n, (_, index) = cluster.size, np.unique(cluster, return_inverse=True)
     sizes = np.bincount(index)
@@ -286,7 +293,8 @@ def influence(rows: FloatArray, cluster: IntArray) -> FloatArray:
 
 
 def shared_se(values: FloatArray, cluster: IntArray) -> float:
-    """Return the standard error of a mean if all items of a cluster share a random effect.
+    """Return the standard error of a mean under a model in which all items of a cluster share a
+    random effect.
 
     Parameters
     ----------
@@ -303,8 +311,9 @@ def shared_se(values: FloatArray, cluster: IntArray) -> float:
     Notes
     -----
     The variance components are ANOVA estimates for unequal sizes (Searle, Casella & McCulloch 1992,
-    section 3.6). A cluster-robust error uses residuals only, and a large cluster in which nothing
-    changed has none. Intervals therefore use the larger of the two errors.
+    section 3.6). A cluster-robust error is computed from residuals, and a large cluster in which no
+    value changed has no residuals. Intervals therefore use the larger of this error and the
+    cluster-robust error.
     """
     _, place, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
     n, g = values.size, sizes.size
@@ -318,7 +327,7 @@ def shared_se(values: FloatArray, cluster: IntArray) -> float:
 
 
 def cluster_sums(rows: FloatArray, cluster: IntArray) -> FloatArray:
-    """Return the sums of each row within clusters.
+    """Return the sum of each row's values within each cluster.
 
     Parameters
     ----------

@@ -1,9 +1,11 @@
-"""Represent a number together with its error; every comparison of this program is such a number.
+"""Represent a number together with its error. Every comparison of this program is represented in
+this way.
 
-Each number has a value and a linear expansion over independent units, its influence (Huber 1981,
-Robust Statistics, section 1.3). Examples are a mean over items, a paired contrast, a difference in
-differences, a ratio and a change of log-odds. Sums of such numbers have the same form. So one
-standard error, one t-test and one interval serve all of them. The module does no I/O.
+Each number has a value and a linear expansion over independent units. The expansion is the
+influence of each unit on the number (Huber 1981, Robust Statistics, section 1.3). Examples are a
+mean over items, a paired contrast, a difference in differences, a ratio and a change of log-odds.
+Sums of such numbers have the same form, so the same formulas for standard error, t-test and
+interval apply to all. The module does no I/O.
 """
 
 from __future__ import annotations
@@ -32,11 +34,13 @@ class Estimate:
     influence : (units,) array
         Influence of each unit on the number, as computed by `drawing.influence`.
     empty : int
-        Number of units that have no value. They carry no information; the other G units count.
+        Number of units that have no value. These units carry no information, so formulas use the
+        number G of the other units.
     uneven : float
         Degrees of freedom that are lost because units have unequal sizes (`cluster_df`).
     apart : Estimate or None
-        Expansion over the units of a second, independent set (its value is 0); None with one set.
+        Expansion over the units of a second, independent set, with value 0; None if there is only
+        one set.
     """
 
     value: float
@@ -57,7 +61,8 @@ class Estimate:
         Returns
         -------
         float
-            Sum over the sets of sum(influence^2) G / (G - 1); NaN if a set has only one unit.
+            Sum over the sets of sum(influence^2) * G / (G - 1), where G is the number of units of a
+            set with a value. NaN if a set has only one such unit.
         """
         variance = self._own_variance
         return variance if self.apart is None else variance + self.apart.variance
@@ -81,12 +86,12 @@ class Estimate:
         Returns
         -------
         float
-            With one set, G - 1 - `uneven`, at least 1. With two sets, the degrees of freedom of
+            For one set, G - 1 - `uneven`, but at least 1. For two sets, the degrees of freedom of
             Welch and Satterthwaite.
 
         Notes
         -----
-        Two sets: Welch (1947), Biometrika 34.
+        For two sets, see Welch (1947), Biometrika 34.
         """
         df = max(self.units - 1 - self.uneven, 1.0)
         if self.apart is None:
@@ -101,7 +106,7 @@ class Estimate:
         return float(np.sum(self.influence**2) * g / (g - 1)) if g > 1 else float("nan")
 
     def plus(self, other: Estimate, factor: float) -> Estimate:
-        """Return self + factor * other, a number over the same units.
+        """Return self + factor * other, where both numbers are estimated over the same units.
 
         Parameters
         ----------
@@ -122,7 +127,8 @@ class Estimate:
         return Estimate(self.value + factor * other.value, influence, *shape_of(self, other), apart)
 
     def with_set(self, second: Estimate) -> Estimate:
-        """Return this number as one over two sets of units, of which it depends on the first only.
+        """Return this number as an estimate over two sets of units. It depends on the first set
+        only.
 
         Parameters
         ----------
@@ -137,7 +143,8 @@ class Estimate:
         return replace(self, apart=second.scaled(0.0))
 
     def of_second(self, first: Estimate) -> Estimate:
-        """Return this number as one over two sets of units, of which it depends on the second only.
+        """Return this number as an estimate over two sets of units. It depends on the second set
+        only.
 
         Parameters
         ----------
@@ -152,7 +159,7 @@ class Estimate:
         return replace(first.scaled(0.0), value=self.value, apart=self.at(0.0))
 
     def less_independent(self, other: Estimate) -> Estimate:
-        """Return self - other, where the two numbers are over independent sets of units.
+        """Return self - other, where the two numbers are estimated over independent sets of units.
 
         Parameters
         ----------
@@ -177,7 +184,7 @@ class Estimate:
         Returns
         -------
         float
-            sum(influence * other influence) G / (G - 1).
+            sum(influence * influence of the other number) * G / (G - 1).
         """
         g = self.units
         return float(np.sum(self.influence * other.influence) * g / (g - 1))
@@ -266,8 +273,8 @@ def t_test(difference: float, se: float, df: float, level: float = 0.95) -> dict
     Returns
     -------
     dict of str to float
-        Value of each field by its name. The p-value is 1 if the standard error is only rounding
-        error.
+        Maps the name of each field to its value. The p-value is 1 if the standard error is only
+        rounding error.
     """
     half = float(scipy.special.stdtrit(df, (1 + level) / 2)) * se
     pvalue = float(scipy.special.stdtr(df, -difference / se)) if se > ROUNDING else 1.0
@@ -292,8 +299,8 @@ def above_pvalue(estimate: Estimate, margin: float = 0.0) -> float:
 
     Notes
     -----
-    If the units do not vary, p is that of a sign-flip test: 2^-units if the estimate is above the
-    margin, and 1 otherwise.
+    If the units do not vary, the p-value is that of a sign-flip test. It is 2^-units if the
+    estimate is above the margin, and 1 otherwise.
     """
     gap = estimate.value - margin
     if not estimate.se > ROUNDING:
@@ -366,9 +373,10 @@ def means_of(rows: FloatArray, cluster: IntArray | None = None) -> tuple[list[Es
 def _expanded(
     rows: FloatArray, cluster: IntArray, known: BoolArray | None = None
 ) -> list[Estimate]:
-    """Return the mean of each row over the items `known` (None: all items), expanded over the
-    clusters
-    of all items."""
+    """Return the mean of each row over the items for which `known` is True (None: all items).
+
+    The means are expanded over the clusters of all items.
+    """
     if known is not None and known.all():
         known = None
     present = cluster if known is None else cluster[known]
@@ -393,7 +401,7 @@ def _expanded(
 
 
 def beyond_mean(tested: Estimate, others: Sequence[Estimate]) -> Estimate:
-    """Return the tested model's number minus the mean of other models' numbers.
+    """Return the tested model's number minus the mean of the other models' numbers.
 
     Parameters
     ----------
@@ -413,12 +421,13 @@ def beyond_mean(tested: Estimate, others: Sequence[Estimate]) -> Estimate:
 
 
 def spread_of(models: Sequence[Estimate]) -> tuple[float, float]:
-    """Return the variance between models, and the part of it that is due to item sampling.
+    """Return the variance between models, and the part of this variance that is due to item
+    sampling.
 
     Parameters
     ----------
     models : sequence of Estimate
-        Number of each model, over the same units.
+        The number of each model; all numbers are estimated over the same units.
 
     Returns
     -------
@@ -439,7 +448,7 @@ def spread_of(models: Sequence[Estimate]) -> tuple[float, float]:
 def fieller(above: Estimate, below: Estimate, t: tuple[float, float]) -> tuple[float, float]:
     """Return the limits of the ratio above / below by Fieller's method.
 
-    The interval holds the ratios that a t-test does not reject.
+    The interval contains the ratios that a t-test does not reject.
 
     Parameters
     ----------
@@ -463,7 +472,7 @@ def fieller(above: Estimate, below: Estimate, t: tuple[float, float]) -> tuple[f
         a = below.value**2 - quantile**2 * v11
         b = below.value * above.value - quantile**2 * v12
         k = above.value**2 - quantile**2 * v22
-        # The discriminant is negative only by rounding, at the ratio of the values.
+        # The discriminant can be negative only through rounding errors.
         root = float(np.sqrt(max(b * b - a * k, 0.0)))
         bounded = a > 0 or (side < 0 and k > 0 and a != 0)
         ends.append((b + side * root) / a if bounded else side * np.inf)
@@ -473,7 +482,8 @@ def fieller(above: Estimate, below: Estimate, t: tuple[float, float]) -> tuple[f
 def times(drop: Estimate, height: Estimate, other: Estimate) -> Estimate:
     """Return drop * other / height, with its error by the delta method.
 
-    The result is the drop that another model would have if it lost the same share of its height.
+    The result is the drop that another model would have if it lost the same share of its accuracy
+    above chance.
 
     Parameters
     ----------
@@ -494,8 +504,8 @@ def times(drop: Estimate, height: Estimate, other: Estimate) -> Estimate:
 
 
 def logit_drop(before: Estimate, after: Estimate, now: Estimate, n: int) -> Estimate:
-    """Return the drop of a model whose log-odds change as much as those of a reference (delta
-    method).
+    """Return the expected drop of a model if its log-odds change as much as those of a reference.
+    Its error is computed by the delta method.
 
     Parameters
     ----------
@@ -530,7 +540,8 @@ def logit_drop(before: Estimate, after: Estimate, now: Estimate, n: int) -> Esti
 
 
 def hull(limits: Iterable[tuple[float, float, float]]) -> tuple[float, float, float]:
-    """Return the hull of the results on several scales: the largest p and the widest limits.
+    """Return the hull of the results on several scales, which is the largest p and the widest
+    limits.
 
     Parameters
     ----------
@@ -540,8 +551,8 @@ def hull(limits: Iterable[tuple[float, float, float]]) -> tuple[float, float, fl
     Returns
     -------
     tuple of float
-        Largest p, smallest lower limit and largest upper limit. If a value of one kind is NaN on
-        any scale, the result of this kind is NaN, and a model with NaN is never cleared.
+        Largest p, smallest lower limit and largest upper limit. If the p-value or a limit is NaN on
+        any scale, the result has NaN in this place. A model with NaN is never cleared.
 
     Notes
     -----

@@ -1,14 +1,15 @@
-"""Test exactly, by permutation, whether the original wording is like the other N wordings.
+"""Test exactly, by permutation, whether the original wording is as hard as the other N wordings.
 
 If the original is not special, it is arbitrary which of an item's N + 1 wordings is called the
-original. If an item is right under s of its M answered wordings, its original is then right with
-probability s / M. The number T of items that are right as published is a sum of independent yes/no
-draws with these probabilities (Poisson-binomial distribution). Its upper tail is the p-value, exact
-at any n. With one variant per item, the test is the exact McNemar test.
+original. If a model answers s of an item's M answered wordings right, the answer to the original is
+then right with probability s / M. The number T of items that are answered right in the original
+wording is a sum of independent yes/no draws with these probabilities (Poisson-binomial
+distribution). The p-value is the upper tail of this distribution, and it is exact for any number of
+items. With one variant per item, the test is the exact McNemar test.
 
 A small p means that the original wording is easier than the others. Memory of the original is one
-possible cause. Another is that the variants are harder, or broken, for every model: see
-`audit.statistics.references`.
+possible cause. Another possible cause is that the variants are harder for every model, or have lost
+their right answer (see `audit.statistics.references`).
 """
 
 from bisect import bisect_left
@@ -30,9 +31,10 @@ class ExchangeResult:
     Attributes
     ----------
     right : float
-        Number of items that are right under the original wording.
+        Number of items that are answered right in the original wording.
     expected : float
-        Number of the n compared items expected to be right if all wordings are exchangeable.
+        Expected number of such items, out of the n compared items, if all wordings are
+        exchangeable.
     pvalue : float
         One-sided p, P(T >= right).
     exact : bool
@@ -54,16 +56,16 @@ class ExchangeResult:
 
 @dataclass(frozen=True)
 class AffectedItems:
-    """Report how many items, at least, are easier in the original wording.
+    """Report a lower bound on the number of items that are easier in the original wording.
 
     Attributes
     ----------
     lower : int
-        Lower confidence bound of the number of such items.
+        Lower confidence bound of the number of items that are easier in the original wording.
     confidence : float
         Confidence of the bound.
     estimate : float
-        Observed minus expected number of items that are right as published.
+        Observed minus expected number of items that are answered right in the original wording.
     n : int
         Number of items compared.
     """
@@ -75,7 +77,7 @@ class AffectedItems:
 
 
 def first_answered(original: FloatArray) -> FloatArray:
-    """Return, for each item, the answer of its first answered replicate.
+    """Return, for each item, the answer in the first replicate that has an answer.
 
     Parameters
     ----------
@@ -89,8 +91,8 @@ def first_answered(original: FloatArray) -> FloatArray:
 
     Notes
     -----
-    Replicates of one wording are more alike than answers to different wordings. A test that
-    exchanged them as further wordings would reject too often.
+    Replicates of one wording are more alike than answers to different wordings. A test that treated
+    replicates as further wordings would reject too often.
     """
     runs = np.atleast_2d(np.asarray(original, dtype=float))
     first = np.argmax(~np.isnan(runs), axis=0)
@@ -98,12 +100,13 @@ def first_answered(original: FloatArray) -> FloatArray:
 
 
 def right_share(original: FloatArray, variants: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the answer to each original and the share of each item's wordings that are right.
+    """Return the answer to each original, and the share of each item's wordings that are answered
+    right.
 
     Parameters
     ----------
     original : (n,) or (K, n) array
-        0, 1 or NaN. Of K replicates, the first answered one is used.
+        0, 1 or NaN. Of K replicates, the first with an answer is used.
     variants : (N, n) array
         0, 1 or NaN.
 
@@ -112,8 +115,8 @@ def right_share(original: FloatArray, variants: FloatArray) -> tuple[FloatArray,
     first : (n,) array
         Answer to the original.
     share : (n,) array
-        Share of answered wordings that are right, the original included. It is NaN if the original
-        or every variant is unanswered.
+        Share of right answers among the answered wordings, including the original. It is NaN if the
+        original or every variant is unanswered.
 
     Raises
     ------
@@ -148,17 +151,18 @@ def exchange_test(
     rng: np.random.Generator,
     n_permutations: int = N_RESAMPLES,
 ) -> ExchangeResult:
-    """Test whether the original wording is right more often than the other wordings of the same
-    items.
+    """Test whether the original wording is answered right more often than the other wordings of the
+    same items.
 
     Parameters
     ----------
     original : (n,) or (K, n) array
-        1, 0 or NaN. Of K replicates, the first answered one is used.
+        1, 0 or NaN. Of K replicates, the first with an answer is used.
     variants : (N, n) array
         1, 0 or NaN. An item may have fewer than N variants.
     cluster : (n,) array or None
-        Cluster of the items that share a text, if the text was reworded for all of them together.
+        Cluster of each item. Items share a cluster if they share a text that was reworded for all
+        of them together. None makes every item its own cluster.
     rng : numpy.random.Generator
         Source of the relabellings; not used if every item is its own cluster.
     n_permutations : int
@@ -177,15 +181,15 @@ def exchange_test(
     Notes
     -----
     If clusters hold several items, a whole cluster is relabelled together: one of its wordings is
-    drawn as the original. This is valid too for items whose wordings are independent. If some items
-    of a cluster lack a wording, the others are scaled up to the whole cluster, which is
-    conservative. Such a test is exact up to the Monte-Carlo error of `n_permutations`. Without such
-    clusters the test is exact.
+    drawn as the original. This test is also valid if the wordings of the items are independent. If
+    some items of a cluster lack a wording, the sum over the other items is scaled up to the whole
+    cluster, which is conservative. Such a test is exact up to the Monte-Carlo error of
+    `n_permutations`. Without such clusters the test is exact.
 
     Examples
     --------
-    Ten items are right as published and wrong in their only variant, and two are the reverse. The
-    p-value is that of McNemar's exact test.
+    Ten items are answered right in the original wording and wrong in their only variant. For two
+    items the reverse holds. The p-value is that of McNemar's exact test.
 
     >>> o, v = np.repeat([1.0, 0.0], [10, 2]), np.repeat([0.0, 1.0], [10, 2])
     >>> round(exchange_test(o, v, rng=np.random.default_rng(0)).pvalue, 6)
@@ -205,9 +209,11 @@ def exchange_test(
     if groups is None or units == n:
         return ExchangeResult(total, expected, tail(chance, total), True, n, units)
     everything = np.concatenate([first[None], np.atleast_2d(variants)])[:, compared]
-    made = cluster_sums((~np.isnan(everything)).astype(float), groups)  # (N + 1, clusters)
+    # number of answers, with shape (N + 1, clusters)
+    made = cluster_sums((~np.isnan(everything)).astype(float), groups)
     deviation = cluster_sums(np.nan_to_num(everything - chance, nan=0.0), groups)
-    # Scale up to the whole cluster, as if every item had the wording.
+    # The deviations are scaled up to the whole cluster, as if every item had an answer in the
+    # wording.
     deviation *= made[0] / np.where(made > 0, made, np.nan)
     drawn = np.zeros(n_permutations)
     # A count of 0 means that relabelling cannot change the cluster.
@@ -236,8 +242,8 @@ def tail(chances: FloatArray, at_least: float) -> float:
 
     Notes
     -----
-    Draws with equal probabilities together are binomial. The few binomial distributions are
-    convolved.
+    The sum of draws with equal probabilities has a binomial distribution. These few distributions
+    are convolved.
     """
     value, count = np.unique(np.asarray(chances, dtype=float), return_counts=True)
     pmf = np.ones(1)
@@ -250,7 +256,7 @@ def tail(chances: FloatArray, at_least: float) -> float:
 def _binomial(n: int, p: float) -> FloatArray:
     """Return the (n + 1,) probabilities of 0..n successes.
 
-    SciPy's own function takes ten times as long, to check its arguments.
+    The function of SciPy takes ten times as long, because it checks its arguments.
     """
     k = np.arange(n + 1)
     chosen = (
@@ -267,15 +273,16 @@ def item_pvalues(original: FloatArray, variants: FloatArray) -> FloatArray:
     Parameters
     ----------
     original : (n,) or (K, n) array
-        0, 1 or NaN. Of K replicates, the first answered one is used.
+        0, 1 or NaN. Of K replicates, the first with an answer is used.
     variants : (N, n) array
         0, 1 or NaN.
 
     Returns
     -------
     (n,) array
-        s / M if the original is right, where s of M answered wordings are right. 1 if the original
-        is wrong. NaN if the original or every variant is unanswered.
+        The p-value of each item. It is s / M if the original is answered right, where s is the
+        number of right answers to the item's M answered wordings. It is 1 if the original is
+        answered wrong, and NaN if the original or every variant is unanswered.
 
     Raises
     ------
@@ -284,8 +291,8 @@ def item_pvalues(original: FloatArray, variants: FloatArray) -> FloatArray:
 
     Notes
     -----
-    p is at least 1 / (N + 1), its value if only the original is right. With one answer per wording,
-    a single item cannot give a smaller p. p <= .05 needs N = 19 variants.
+    With one answer per wording, the p-value of a single item cannot be below 1 / (N + 1). It has
+    this value if only the original is answered right. For p <= .05, N = 19 variants are needed.
     """
     first, share = right_share(original, variants)
     return np.where(np.isnan(share) | (first == 1), share, 1.0)
@@ -299,7 +306,7 @@ def affected_items(
     Parameters
     ----------
     original : (n,) or (K, n) array
-        0, 1 or NaN. Of K replicates, the first answered one is used.
+        0, 1 or NaN. Of K replicates, the first with an answer is used.
     variants : (N, n) array
         0, 1 or NaN.
     confidence : float
@@ -317,15 +324,16 @@ def affected_items(
 
     Notes
     -----
-    If at most m items are affected, the wordings of all other items are exchangeable. So m is
-    refuted if the permutation test rejects whichever m items are removed. Removing an item that is
-    wrong as published never makes the test less significant. Of the items that are right, removing
-    those with the smallest s / M leaves the stochastically largest total for the rest. This choice
-    is therefore the worst case, and `lower` is the smallest m that is not refuted.
+    If at most m items are affected, the wordings of all other items are exchangeable. A number m is
+    therefore refuted if the permutation test rejects no matter which m items are removed. Removing
+    an item whose original is answered wrong never makes the test less significant. Of the other
+    items, removing those with the smallest s / M leaves the stochastically largest total for the
+    rest. This choice is therefore the worst case, and `lower` is the smallest m that is not
+    refuted.
 
     The bound is simultaneous over all m (closed testing). It is the "attributable effect" of
-    Rosenbaum (2001), Biometrika 88, in one-sided form. It counts the items that are easier in the
-    original wording for any reason. Items must have been reworded independently.
+    Rosenbaum (2001), Biometrika 88, in one-sided form. It includes items that are easier in the
+    original wording for a reason other than memory. Items must have been reworded independently.
     """
     first, share = right_share(original, variants)
     compared = ~np.isnan(share)

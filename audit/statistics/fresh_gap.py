@@ -1,8 +1,8 @@
 """Compare the score on a benchmark with that on matched held-out items, against reference models.
 
 Published items that are easier for one model than for the references indicate that the model has
-learnt them. ConStat (Dekoninck, Mueller & Vechev 2024) defines contamination in this way, as a
-score on the benchmark that does not carry over to other items.
+learnt them. ConStat (Dekoninck, Mueller & Vechev 2024) defines contamination in this way: as a high
+score on the benchmark that the model does not reach on other items.
 """
 
 from collections.abc import Sequence
@@ -30,20 +30,23 @@ _EXPECTED = 5
 
 @dataclass(frozen=True)
 class Matched:
-    """Report the tested model's published - fresh score among items of equal difficulty.
+    """Report how much higher the tested model scores on published than on held-out items of equal
+    difficulty.
 
     Difficulty is measured by the references' scores.
 
     Attributes
     ----------
     difference : float
-        Mean over strata, weighted by the number of published items.
+        Score on published minus score on held-out items: the mean over strata, weighted by the
+        number of published items.
     pvalue : float
         One-sided p for difference > 0.
     share : float
         Share of published items in strata that also have held-out items.
     strata : tuple of (int, int)
-        (published items, held-out items) of each stratum that has both.
+        (number of published items, number of held-out items) of each stratum that has items of both
+        sets.
     """
 
     difference: float
@@ -65,16 +68,17 @@ class FreshGap:
     matched : Matched or None
         The tested model's gap among items of equal difficulty; None without references.
     reference_gap, reference_pvalue : float or None
-        Mean over the references of published - fresh, and its two-sided p. They show whether the
-        two sets are equally hard. None without references.
+        Mean over the references of their accuracy on published minus held-out items, and its
+        two-sided p. These values show whether the two sets are equally hard. None without
+        references.
     pvalue : float
-        The larger of two p-values, since both tests must support a gap: that of `matched`, and that
-        of `predicted` (of `did` without a prior). 1 without references.
+        The larger of two p-values, since both tests must support a gap: the p of `matched`, and the
+        p of `predicted` (or of `did` without a prior). 1 without references.
     detectable : float
-        Smallest gap that is found with the given power at level alpha.
+        Smallest gap that the test detects with the given power at level alpha.
     predicted : Predictive or None
-        `did`, tested with the prior of how much models differ (`between_models`); None without a
-        prior.
+        Test of `did` that uses a prior distribution of the differences between clean models
+        (`between_models`); None without a prior.
     """
 
     published: float
@@ -94,7 +98,7 @@ class FreshGap:
         Returns
         -------
         float
-            Lower limit of `predicted`; without a prior, that of `did`.
+            Lower limit of `predicted`; without a prior, the lower limit of `did`.
         """
         return self.did.low if self.predicted is None else self.predicted.low
 
@@ -105,7 +109,7 @@ class FreshGap:
         Returns
         -------
         float
-            Upper limit of `predicted`; without a prior, that of `did`.
+            Upper limit of `predicted`; without a prior, the upper limit of `did`.
         """
         return self.did.high if self.predicted is None else self.predicted.high
 
@@ -118,7 +122,7 @@ class FreshGap:
         Returns
         -------
         float
-            Gap in accuracy, 0-1.
+            This part of the gap, as a difference of accuracies (0-1).
         """
         se = self.did.se if self.predicted is None else self.predicted.se
         return (
@@ -159,12 +163,12 @@ def fresh_gap(
     heights : sequence of arrays or None
         Values (n,) and (m,) on which items are matched; None uses the references' mean score.
     prior : TauPrior or None
-        Prior of how much models differ; None uses the references alone.
+        Prior distribution of the differences between clean models; None uses the references alone.
 
     Returns
     -------
     FreshGap
-        One-sided test and its parts.
+        The one-sided test, with the values from which it is computed.
 
     Raises
     ------
@@ -191,7 +195,8 @@ def fresh_gap(
     if references:
         mean = kept((published[1:].mean(axis=0), fresh[1:].mean(axis=0)))
         groups = None if clusters is None else kept(clusters)
-        # Several trials of an item in only one of the sets would give this set finer strata.
+        # If items were asked several times in only one of the sets, the scores of this set would
+        # form finer strata.
         levels = (
             [np.rint(side * len(references)) for side in mean] if heights is None else kept(heights)
         )
@@ -216,21 +221,22 @@ def fresh_gap(
     )
 
 
-GUESSES_MOVE = (
-    0.20  # Probabilities of a lucky answer may differ by this much between sets of equal options.
-)
+# The probability of a lucky answer may differ by this much between two sets whose items have the
+# same number of options.
+GUESSES_MOVE = 0.20
 
 
 def by_guessing(ahead: float, chance: float) -> tuple[float, float]:
     """Return the lowest and the highest gap (0-1) that a different rate of lucky answers can
     produce.
 
-    The gap is the tested model's, beyond the references. ahead: the tested model's score on
-    held-out items minus the references'. chance: the probability that a guess on a held-out
-    item is right. The share of right answers is chance + (1 - chance) * known. The rate of
-    lucky answers may differ by `move` on held-out items, at most GUESSES_MOVE up or down. If
-    the references nevertheless find both sets equally hard, a model that knows a share `k` more
-    of the items gains move * k less there.
+    The gap is the tested model's gap minus the references' gap. `ahead` is the tested model's score
+    on held-out items minus the references' score. `chance` is the probability that a guess on a
+    held-out item is right. A model that knows a share `known` of the items answers the share chance
+    + (1 - chance) * known right. On held-out items, the rate of lucky answers may differ by `move`,
+    which is at most GUESSES_MOVE up or down. Assume that the references nevertheless find both sets
+    equally hard. A model that knows a share `k` more of the items then gains move * k less on
+    held-out items.
 
     >>> [round(one, 3) for one in by_guessing(0.25, 0.25)], by_guessing(0.0, 0.25)
     ([-0.053, 0.091], (0.0, 0.0))
@@ -240,7 +246,7 @@ def by_guessing(ahead: float, chance: float) -> tuple[float, float]:
 
 
 def _two_sided(alone: SetDifference) -> tuple[float, float]:
-    """Return the difference, and its two-sided p."""
+    """Return the difference and its two-sided p-value."""
     p = (
         float(2 * scipy.stats.t.sf(abs(alone.difference) / alone.se, alone.df))
         if alone.se > 0
@@ -250,7 +256,8 @@ def _two_sided(alone: SetDifference) -> tuple[float, float]:
 
 
 def agreement(references: Sequence[Sets]) -> float:
-    """Return how unlikely it is that the references' answers agree so well between the two sets.
+    """Return the probability with which the references' answers would agree this well between the
+    two sets by chance.
 
     Parameters
     ----------
@@ -262,15 +269,15 @@ def agreement(references: Sequence[Sets]) -> float:
     -------
     float
         Probability (0-1) of a smaller chi-squared if both sets are independent draws. Items are
-        classified by the number of references that are right. The result is 1 if two classes or
-        fewer remain, because these may agree by chance.
+        classified by the number of references that answer them right. The result is 1 if at most
+        two classes remain, because two classes may agree by chance.
 
     Notes
     -----
-    A value near 0 means that the references' answers agree better between the sets than independent
-    draws do. The held-out items were then chosen by these answers. Clusters, and sets that are not
-    equally hard, only raise the value. Classes with few items are merged with the next one, so that
-    5 items are expected in each set (Cochran 1954).
+    A value near 0 means that the references' answers agree better between the sets than in
+    independent draws. The held-out items were then selected by these answers. If items are in
+    clusters, or if the sets are not equally hard, the value only increases. A class with few items
+    is merged with the next class, so that at least 5 items are expected in each set (Cochran 1954).
 
     Examples
     --------
@@ -300,12 +307,13 @@ def agreement(references: Sequence[Sets]) -> float:
 def unparsed_held(
     models: Sequence[Sets], unparsed: Sequence[Sequence[BoolArray]], gamma: float, *, against: bool
 ) -> tuple[list[tuple[FloatArray, FloatArray]], list[FloatArray]]:
-    """Return scores with every unparsed answer imputed for or against a gap, and matching values.
+    """Return scores in which every unparsed answer is imputed for or against a gap. Also return the
+    values on which items are matched.
 
     Parameters
     ----------
     models : sequence of Sets
-        Scores of all models, the tested one first.
+        Scores of all models; the tested model is the first.
     unparsed : sequence of sequence of bool arrays
         For each model, masks (n,) and (m,) of the answers that were requested and not parsed.
     gamma : float
@@ -321,8 +329,8 @@ def unparsed_held(
         right, predicted from the other models' answers to the item and the model's own
         accuracy.
     heights : list of arrays
-        Values (n,) and (m,) on which items are matched. They use the references' parsed answers
-        only, because an imputed answer does not show how hard an item is.
+        Values (n,) and (m,) on which items are matched. These values use the references' parsed
+        answers only, because an imputed answer does not show how hard an item is.
 
     Notes
     -----
@@ -345,7 +353,8 @@ def unparsed_held(
 def _predicted(scores: FloatArray, k: int) -> FloatArray:
     """Return model k's probabilities (n,) of a right answer.
 
-    They are predicted from the other models' answers and shifted to model k's own accuracy.
+    The probabilities are predicted from the other models' answers, and shifted so that they fit the
+    accuracy of model k.
     """
     model_scores, others = scores[k], np.delete(scores, k, axis=0)
     known = ~np.isnan(model_scores)
@@ -382,11 +391,12 @@ def _matched(
     rng: np.random.Generator,
     n_resamples: int,
 ) -> Matched:
-    """Return the test within strata of the references' mean score.
+    """Return the test that compares the two sets within strata of the references' mean score.
 
-    Independent items with scores 0 or 1: the test exchanges items within strata. It is exact,
-    because the split of a stratum's right answers is hypergeometric. Clusters, or imputed
-    probabilities: a t-test over clusters (or items).
+    If items are independent and scores are 0 or 1, the test exchanges items within strata. This
+    test is exact, because the number of a stratum's right answers in each set is hypergeometric. If
+    items are in clusters, or if scores are imputed probabilities, it is a t-test over clusters (or
+    items).
     """
     strata = _strata(height)
     stratum_counts = []

@@ -15,12 +15,13 @@ from audit.core.errors import DataError
 from audit.statistics.paired import FloatArray
 
 _ALPHA = 0.05
-WANTED = 0.8  # the dependability that enough templates must reach
+WANTED = 0.8  # the dependability for which the needed number of templates is computed
 
 
 @dataclass(frozen=True)
 class GStudy:
-    """Report the variance components of 0-1 scores over items x templates, and the dependability.
+    """Report the variance components of 0-1 scores over items x templates, and the dependability of
+    the mean score.
 
     Attributes
     ----------
@@ -29,15 +30,15 @@ class GStudy:
     item, template : float
         Variance components of the two main effects, at least 0.
     residual : float
-        Component of the interaction item x template, together with all other variance.
+        Variance component of the interaction item x template, together with all remaining variance.
     seed : float or None
-        Variance between replays of the same request, which is part of the residual; None without
-        replays.
+        Variance between repetitions of the same request, which is part of the residual; None
+        without repetitions.
     dependability : float
         Phi coefficient (absolute decisions) of the mean over these t templates.
     needed : int or None
-        Number of templates for a Phi of at least WANTED. None if the items are not shown to differ
-        (F test, 5 %).
+        Number of templates for a Phi of at least WANTED. None if no difference between items is
+        significant (F test at the 5 % level).
     """
 
     items: int
@@ -58,7 +59,8 @@ def gstudy(scores: FloatArray, replays: FloatArray | None = None) -> GStudy:
     scores : (t, n) array
         Scores of the same n items under t templates. Items with a NaN are left out.
     replays : (K, n) array or None
-        Scores of K repetitions of the same request, from which the seed's component is estimated.
+        Scores of K repetitions of the same request, from which the variance between seeds is
+        estimated.
 
     Returns
     -------
@@ -86,7 +88,7 @@ def gstudy(scores: FloatArray, replays: FloatArray | None = None) -> GStudy:
     error = template + residual
     phi = item / (item + error / t) if item + error > 0 else float("nan")
     needed = None
-    # The ratio of the mean square of items to the residual mean square.
+    # This F statistic is the mean square of items divided by the residual mean square.
     differ = 1 + t * item / residual if residual > 0 else math.inf
     if item > 0 and scipy.stats.f.sf(differ, n - 1, (n - 1) * (t - 1)) <= _ALPHA:
         needed = max(1, math.ceil(WANTED / (1 - WANTED) * error / item - 1e-9))
@@ -105,12 +107,12 @@ def components(
     Parameters
     ----------
     table : array
-        One score in each cell. Each axis is a factor with two or more levels.
+        One score for each combination of levels. Each axis is a factor with two or more levels.
     axes : sequence of str
         Name of each axis.
     within : mapping or None
-        Nested factors. {"item": "seed"} means that every seed has items of its own: the effect of
-        items is then one of items within seeds.
+        Nested factors. {"item": "seed"} means that every seed has its own items. The effect of
+        items is then an effect of items within seeds.
 
     Returns
     -------
@@ -123,7 +125,8 @@ def components(
     centred = table - table.mean()
     squares: dict[tuple[str, ...], float] = {}
     freedom: dict[tuple[str, ...], int] = {}
-    for effect in effects:  # The sum of squares of an effect excludes those of its parts.
+    # The sum of squares of an effect excludes the sums of squares of smaller effects in it.
+    for effect in effects:
         mean = centred.mean(
             axis=tuple(i for i, axis in enumerate(axes) if axis not in effect), keepdims=True
         )
@@ -136,7 +139,8 @@ def components(
         size = math.prod(levels[axis] for axis in effect)
         freedom[effect] = size - 1 - sum(freedom[e] for e in parts)
     estimates: dict[tuple[str, ...], float] = {}
-    # A mean square contains the component of its effect and of every effect that includes this one.
+    # The expected mean square of an effect contains the variance component of this effect, and that
+    # of every effect that includes it.
     for effect in reversed(effects):
         larger = sum(_repeats(e, levels) * estimates[e] for e in estimates if set(e) > set(effect))
         estimates[effect] = (squares[effect] / freedom[effect] - larger) / _repeats(effect, levels)
@@ -148,7 +152,7 @@ def components(
 
 
 def _effects(axes: Sequence[str], within: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """Return the main effects and the interactions, those with fewer factors first.
+    """Return the main effects and the interactions, ordered by their number of factors.
 
     An effect that contains a nested factor also contains the factor in which it is nested.
     """

@@ -1,9 +1,10 @@
-"""Estimate how accuracy depends on the share of a question's words that arrives, or is deleted.
+"""Estimate how accuracy depends on the share of a question's words that arrives at the answering
+model, or that is deleted.
 
 The slopes help to explain a gain under noise (song2026, section 3.3). Without memory, success rises
-with the information that arrives (eq. 12), so a gain means that damaged messages complete each
-other. With memory, a few cues are enough (eq. 14), so a gain may occur although no information was
-restored. The module does no I/O.
+with the information that arrives (eq. 12), so a gain means that damaged messages together restore
+the question. With memory, a few cues are enough (eq. 14), so a gain may occur although no
+information was restored. The module does no I/O.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from audit.statistics.estimate import mean_of, t_test
 from audit.statistics.paired import IntArray
 from audit.statistics.resampling import unseen_change, unseen_share
 
-QUESTIONS_MIN = 20  # With fewer questions, a t interval covers less often than its level states.
+# With fewer questions, a t interval covers the true value less often than its level states.
+QUESTIONS_MIN = 20
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,8 @@ class InformationSlope:
     Attributes
     ----------
     slope : float
-        Change of accuracy (0-1) if the share of words that arrives (or is deleted) rises from 0 to
-        1.
+        Change of accuracy (0-1) if the share of words that arrives (or that is deleted) increases
+        from 0 to 1.
     low, high : float
         95 % interval of the slope.
     pvalue : float
@@ -71,9 +73,9 @@ def information_slope(arrived: ArrayLike, right: ArrayLike) -> InformationSlope:
 
     Notes
     -----
-    Subtracting the means of rows and columns removes how easy a question is, and the effect of a
-    level itself. This is a balanced two-way within estimator (Wooldridge 2010, Econometric Analysis
-    of Cross Section and Panel Data, section 10.5).
+    Subtracting the means of rows and columns removes the difficulty of each question and the effect
+    of each level. This is a balanced two-way within estimator (Wooldridge 2010, Econometric
+    Analysis of Cross Section and Panel Data, section 10.5).
 
     Examples
     --------
@@ -90,7 +92,7 @@ def information_slope(arrived: ArrayLike, right: ArrayLike) -> InformationSlope:
             f"The data have {x.shape[1]} levels and {n} complete questions. Expected at least 2 "
             f"levels and {QUESTIONS_MIN} questions."
         )
-    y = y - y[:, :1]  # gives exact zeros if no level changes anything
+    y = y - y[:, :1]  # gives exact zeros if scores do not differ between levels
     x, y = (z - z.mean(axis=1, keepdims=True) - z.mean(axis=0) + z.mean() for z in (x, y))
     total = float(np.sum(x * x))
     if total <= 1e-9 * x.size:
@@ -99,14 +101,14 @@ def information_slope(arrived: ArrayLike, right: ArrayLike) -> InformationSlope:
             "differ between questions."
         )
     slope = float(np.sum(x * y)) / total
-    # A question with much of the variation pulls the line towards itself. CR2 and the degrees of
-    # freedom of Kish's effective number correct for this.
+    # A question that has a large part of the variation pulls the line towards itself. The CR2
+    # variance, and degrees of freedom from Kish's effective number of questions, correct for this.
     share = np.sum(x * x, axis=1) / total
     scores = np.sum(x * (y - slope * x), axis=1) / np.sqrt(np.maximum(1 - share, 1 / n))
     se = float(np.sqrt(np.sum(scores**2))) / total
     alike = 1 / float(np.sum(share**2))
-    # The interval is at least as long as the effect of a change in so many questions that could
-    # have remained unseen.
+    # A change in a few questions could have remained unobserved. The interval is at least as long
+    # as the effect of such a change.
     unseen = (
         float(unseen_share(np.array([alike]))[0] * np.sqrt(np.mean(x * x, axis=1)).sum()) / total
     )
@@ -138,10 +140,10 @@ def slope_at_zero(doses: ArrayLike, right: ArrayLike, cluster: IntArray) -> Info
     Notes
     -----
     Each question is compared with itself, and errors are clustered. For each question, a quadratic
-    in the dose (with two doses a line) is fitted by least squares. Its linear term is a weighted
-    sum of the question's scores, with the same weights for every question. The slope is the mean of
-    this term. If accuracy falls and then flattens faster than a quadratic, the true slope at 0 is
-    steeper than this estimate.
+    in the dose (with two doses a line) is fitted by least squares. The linear coefficient is a
+    weighted sum of the question's scores, with the same weights for every question. The slope is
+    the mean of this coefficient over the questions. If accuracy falls and then flattens faster than
+    a quadratic, the true slope at 0 is steeper than this estimate.
 
     Examples
     --------
@@ -166,8 +168,8 @@ def slope_at_zero(doses: ArrayLike, right: ArrayLike, cluster: IntArray) -> Info
             f"The number of clusters of questions is {mean.units}. Expected at least "
             f"{QUESTIONS_MIN} clusters."
         )
-    # The interval is at least as long as the effect of a change at every dose in so many questions
-    # that could have remained unseen.
+    # A change at every dose in a few questions could have remained unobserved. The interval is at
+    # least as long as the effect of such a change.
     unseen = float(weights[weights > 0].sum()) * unseen_change(slopes, cluster)
     known = ~np.isnan(slopes)
     return _tested(

@@ -1,16 +1,17 @@
-"""Test whether answers get worse the further a rewording lies from its original.
+"""Test whether accuracy falls with the distance of a rewording from its original.
 
 The intensity of a rewording is its cosine distance from the original. Only rewordings of the same
-item are compared, because easy questions may be the ones that were reworded furthest.
+item are compared, because the questions that were reworded furthest may be the easy questions.
 
 Under the null hypothesis, an item's right answers are equally likely to fall on any of its
-rewordings. The mean and the variance of the sum of distance x answer then follow exactly, and the
-sum over many items is close to normal. This is the extended Mantel-Haenszel test with items as
-strata. If few items are informative, or if distances or answers are skewed, the tail of the normal
-distribution is too short (it rejects 7 % at a level of 5 %). The p-value is therefore the larger of
-two: that of Student's t, and that of the normal distribution corrected for the exact third moment
-(Edgeworth). A passage that is reworded as a whole changes many items together. So p is also at
-least that of a t-test of the sums over clusters.
+rewordings. The mean and the variance of the sum of the products distance x answer are then known
+exactly. The sum over many items is close to normal. This is the extended Mantel-Haenszel test with
+items as strata. If few items are informative, or if distances or answers are skewed, the tail of
+the normal distribution is too short: a test at the 5 % level rejects in 7 % of the cases. The
+p-value is therefore the larger of two p-values. One is computed by Student's t, the other by the
+normal distribution with a correction for the exact third moment (Edgeworth). A passage that is
+reworded as a whole changes many items together. The p-value is therefore also at least that of a
+t-test of the sums over clusters.
 
 Reference: N. Mantel, Chi-square tests with one degree of freedom; extensions of the Mantel-Haenszel
 procedure, JASA 58 (1963) 690-700.
@@ -36,8 +37,8 @@ class IntensityTrend:
     pvalue : float
         One-sided p for the claim that accuracy falls with distance.
     n : int
-        Number of items whose rewordings differ both in distance and in answer. Only these items are
-        informative.
+        Number of items whose rewordings differ both in distance and in answer. Other items carry no
+        information on the trend.
     """
 
     slope: float
@@ -99,7 +100,8 @@ def intensity_trend(
     # The third moment of an item with two rewordings is 0.
     third = (d3 * y3)[informative] * m / ((m - 1) * np.maximum(m - 2, 1))
     skewed = third.sum() / variance.sum() ** 1.5 / 6 * (1 - z**2) * scipy.stats.norm.pdf(z)
-    # The effective number of items: as many items of equal variance are as informative.
+    # The effective number of items is the number of items of equal variance that would be as
+    # informative.
     few = variance.sum() ** 2 / np.sum(variance**2)
     together = -np.inf
     if cluster is not None:

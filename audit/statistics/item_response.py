@@ -1,16 +1,16 @@
-"""Simulate the answers of models of known truth: the response model of every audit's calibration.
+"""Simulate the answers of models whose true effects are known, to calibrate every audit.
 
 Two models give the probability that an item is answered right. In the Beta model, item i is
 answered right with probability theta_i in every clean presentation. theta has a Beta(a, b)
 distribution whose mean m is the clean accuracy. Two independent presentations then disagree with
 probability d = 2 E[theta (1 - theta)] = 2 m (1 - m) s / (s + 1), where s = a + b. So the accuracy m
 and the discordance d determine the Beta distribution. A gain g > 0 changes theta_i to theta_i + (1
-- theta_i) g / (1 - m), and a loss g < 0 changes it to theta_i (1 + g / m). In both cases the mean
-changes by exactly g. In the logistic model (`Logistic`), the log-odds of items are normally
-distributed, and an effect takes the same log-odds from every item and model.
+- theta_i) g / (1 - m), and a loss g < 0 changes it to theta_i (1 + g / m). Either change moves the
+mean by exactly g. In the logistic model (`Logistic`), the log-odds of items are normally
+distributed, and an effect changes the log-odds of every item and model by the same amount.
 
-`tastes` draws how similar models are in what they find easy, `ranks` draws the order in which a
-model learns items, and `unparsed` draws which answers are lost.
+`tastes` draws how easy each model finds each item, correlated between models. `ranks` draws the
+order in which a model learns items. `unparsed` draws which answers are lost.
 """
 
 from dataclasses import dataclass
@@ -28,12 +28,12 @@ _ABILITIES = np.linspace(-15, 15, 1201)
 
 
 def beta_shape(accuracy: float, discordance: float) -> tuple[float, float]:
-    """Return the Beta distribution of item difficulties with a given mean and discordance.
+    """Return the Beta parameters of a given accuracy and discordance.
 
     Parameters
     ----------
     accuracy : float
-        Mean of the distribution, between 0 and 1.
+        Mean of the Beta distribution of the probabilities of a right answer, between 0 and 1.
     discordance : float
         Probability that the answers to two clean presentations disagree.
 
@@ -67,7 +67,7 @@ def beta_shape(accuracy: float, discordance: float) -> tuple[float, float]:
 def draw_difficulties(
     n: int, accuracy: float, discordance: float, rng: np.random.Generator
 ) -> FloatArray:
-    """Draw Beta distributed probabilities of a right answer (see the docstring of the module).
+    """Draw Beta-distributed probabilities of a right answer, one for each item.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def shift(theta: FloatArray, gain: float, accuracy: float) -> FloatArray:
 
 
 def beta_chances(taste: FloatArray, accuracy: float, discordance: float) -> FloatArray:
-    """Return the Beta distributed probabilities of a right answer to items of given easiness.
+    """Return the Beta-distributed probabilities of a right answer to items of given easiness.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def beta_chances(taste: FloatArray, accuracy: float, discordance: float) -> Floa
 
 @lru_cache(maxsize=64)
 def _beta_quantiles(a: float, b: float) -> FloatArray:
-    """Return the Beta quantiles at _GRID; exact quantiles would dominate the time of a
+    """Return the Beta quantiles at _GRID. Exact quantiles would take most of the time of a
     simulation."""
     return np.asarray(scipy.stats.beta.ppf(_GRID, a, b))
 
@@ -178,14 +178,15 @@ class Logistic:
         return np.asarray(self.guess + (1 - self.guess) * known)
 
     def ability(self, accuracy: FloatArray | float) -> FloatArray:
-        """Return the abilities of models with given accuracies; each must exceed the guess."""
+        """Return the abilities of models with given accuracies. Each accuracy must exceed the
+        probability of guessing right."""
         known = (accuracy - self.guess) / (1 - self.guess)
         return np.asarray(np.interp(known, _accuracies(self.spread), _ABILITIES))
 
     def chances(self, ability: FloatArray | float, taste: FloatArray) -> FloatArray:
         """Return the probabilities of right answers for given abilities.
 
-        `taste` is standard normal; a larger value means an easier item.
+        `taste` has standard normal values; a larger value means an easier item.
         """
         known = scipy.special.expit(ability + self.spread * taste)
         return np.asarray(self.guess + (1 - self.guess) * known)
@@ -193,13 +194,13 @@ class Logistic:
 
 @lru_cache(maxsize=64)
 def _accuracies(spread: float) -> FloatArray:
-    """Return the accuracy without guessing at each ability in _ABILITIES."""
+    """Return the accuracy of a model that never guesses, at each ability in _ABILITIES."""
     return np.asarray(scipy.special.expit(_ABILITIES[:, None] + spread * _NORMAL).mean(axis=1))
 
 
 @lru_cache(maxsize=16)
 def logistic_items(accuracy: float, discordance: float) -> Logistic:
-    """Return logistic items with a given accuracy and discordance of one model.
+    """Return logistic items on which one model has a given accuracy and discordance.
 
     Parameters
     ----------
@@ -245,7 +246,7 @@ def tastes(shape: tuple[int, ...], correlation: float, rng: np.random.Generator)
 def ranks(n: int, rng: np.random.Generator, group: int = 1) -> FloatArray:
     """Draw the order in which a model learns items, as ranks between 0 and 1.
 
-    A model that remembers a share s of the items remembers those with a rank below s.
+    A model that remembers a share s of the items remembers the items with a rank below s.
 
     Parameters
     ----------
@@ -272,18 +273,19 @@ def ranks(n: int, rng: np.random.Generator, group: int = 1) -> FloatArray:
 def unparsed(
     answers: FloatArray, share: float, rng: np.random.Generator, of: int | None = None
 ) -> FloatArray:
-    """Return a copy of answers in which some are replaced by NaN, as if they were unparsed.
+    """Return a copy of the answers in which some answers are replaced by NaN, as if they were
+    unparsed.
 
     Parameters
     ----------
     answers : array
-        1 right, 0 wrong, NaN if already lost.
+        1 for a right answer, 0 for a wrong answer, NaN for an answer that is already lost.
     share : float
         Share (0-1) of all answers that is lost.
     rng : numpy.random.Generator
         Source of the draws.
     of : {None, 0, 1}
-        Answers that can be lost: None for all, 0 for wrong answers only, 1 for right answers only.
+        Answers that can be lost. None: all answers. 0: only wrong answers. 1: only right answers.
 
     Returns
     -------

@@ -1,6 +1,6 @@
 """Test paired right/wrong outcomes.
 
-Two conditions are compared by McNemar's exact test, more than two by Cochran's Q.
+McNemar's exact test compares two conditions. Cochran's Q compares more than two conditions.
 """
 
 import numpy as np
@@ -13,15 +13,16 @@ from audit.statistics.paired import FloatArray, IntArray
 
 
 def mcnemar_exact(improve: ArrayLike, degrade: ArrayLike, *, two_sided: bool = False) -> FloatArray:
-    """Return the p-value of the exact test that improve and degrade are equally likely.
+    """Return the p-value of McNemar's exact test of the hypothesis that improvement and degradation
+    are equally likely.
 
     Parameters
     ----------
     improve, degrade : array of int
-        Number of items that changed from wrong to right, and from right to wrong. The two arrays
-        are broadcast against each other.
+        Number of items that changed from wrong to right (improve) and from right to wrong
+        (degrade). The two arrays are broadcast against each other.
     two_sided : bool
-        False tests for a gain (more improve than degrade). True doubles the smaller tail.
+        False tests for a gain (improve is larger than degrade). True doubles the smaller tail.
 
     Returns
     -------
@@ -31,8 +32,8 @@ def mcnemar_exact(improve: ArrayLike, degrade: ArrayLike, *, two_sided: bool = F
     Raises
     ------
     DataError
-        If counts are negative or not whole. Means over replicates need a test that exchanges runs
-        instead.
+        If a count is negative or not a whole number. Means over replicates need a test that
+        exchanges runs (`max_statistic_exchange`).
 
     Notes
     -----
@@ -44,7 +45,7 @@ def mcnemar_exact(improve: ArrayLike, degrade: ArrayLike, *, two_sided: bool = F
 
     Examples
     --------
-    Llama-3.1-8B at r=6 in song2026's Table 2: 21 improve, 4 degrade.
+    In song2026's Table 2, Llama-3.1-8B at r=6 improves on 21 items and degrades on 4.
 
     >>> round(float(mcnemar_exact(21, 4)), 6)
     0.000455
@@ -69,7 +70,7 @@ def mcnemar_exact(improve: ArrayLike, degrade: ArrayLike, *, two_sided: bool = F
 
 
 def mcnemar_midp(improve: int, degrade: int) -> float:
-    """Return McNemar's two-sided mid-p.
+    """Return the two-sided mid-p-value of McNemar's test.
 
     Parameters
     ----------
@@ -79,13 +80,14 @@ def mcnemar_midp(improve: int, degrade: int) -> float:
     Returns
     -------
     float
-        The mid-p. It counts only half of the probability of the observed split, so the test is less
-        conservative.
+        The mid-p. It counts only half of the probability of the observed counts, so the test is
+        less conservative than the exact test.
 
     Notes
     -----
-    Fagerland, Lydersen & Laake (2013), BMC Med Res Methodol 13:91. In small samples the test stays
-    close to its nominal level, while the exact test stays well below it.
+    Fagerland, Lydersen & Laake (2013), BMC Med Res Methodol 13:91. In small samples, the error rate
+    of the mid-p test is close to its nominal level. That of the exact test is well below the
+    nominal level.
 
     Examples
     --------
@@ -104,7 +106,7 @@ def cochran_q(outcomes: FloatArray, cluster: IntArray) -> float:
     outcomes : (K, n) array
         0 or 1, without missing values.
     cluster : (n,) array
-        Cluster of the items whose answers may change together.
+        Cluster of each item. The answers to the items of a cluster may change together.
 
     Returns
     -------
@@ -119,10 +121,11 @@ def cochran_q(outcomes: FloatArray, cluster: IntArray) -> float:
     Notes
     -----
     Cochran (1950), Biometrika 37. If two or more clusters hold several items, p is the larger of
-    two. The first is the p-value of Q. The second is that of an analysis of variance with repeated
-    measures, whose subjects are the clusters: F with K - 1 and (K - 1)(G - 1) degrees of freedom,
-    valid for any number of clusters. For two conditions, Q is McNemar's chi-squared. Items with the
-    same outcome under every condition carry no information.
+    two p-values. The first is the p-value of Q. The second is the p-value of an analysis of
+    variance with repeated measures, whose subjects are the G clusters. Its F statistic has K - 1
+    and (K - 1)(G - 1) degrees of freedom, and it is valid for any number of clusters. For two
+    conditions, Q is McNemar's chi-squared. Items with the same outcome under every condition carry
+    no information.
     """
     values = np.asarray(outcomes, dtype=float)
     if values.ndim != 2 or len(values) < 2 or not np.all((values == 0) | (values == 1)):
@@ -143,10 +146,11 @@ def cochran_q(outcomes: FloatArray, cluster: IntArray) -> float:
 
 
 def _above_chance(above: FloatArray) -> float:
-    """Return the variance between conditions of sums over clusters, relative to independent units.
+    """Return a ratio: the variance between conditions of sums over clusters, divided by the
+    variance that independent units would have.
 
-    `above` has shape (K, m). The expected ratio under the null hypothesis is 1 and the largest is
-    m. It is 0 if nothing differs.
+    `above` has shape (K, m). Under the null hypothesis the expected ratio is 1. The largest
+    possible ratio is m. The ratio is 0 if no item differs between conditions.
     """
     spread = float(np.sum(above**2))
     return float(np.sum(above.sum(axis=1) ** 2)) / spread if spread else 0.0

@@ -69,8 +69,8 @@ def false_discovery(pvalues: ArrayLike, *, any_dependence: bool = False) -> Floa
     Notes
     -----
     If every test with adjusted p <= q is rejected, the expected share of false rejections is at
-    most q. This holds for independent or positively dependent tests, such as tests that share a
-    clean baseline (Benjamini & Hochberg 1995, JRSS B 57). Under any dependence, p is larger by a
+    most q. This bound holds for independent or positively dependent tests, such as tests that share
+    a clean baseline (Benjamini & Hochberg 1995, JRSS B 57). Under any dependence, p is larger by a
     factor of 1 + 1/2 + ... + 1/m for m tests (Benjamini & Yekutieli 2001, Annals of Statistics 29).
     """
     p, tested = _checked(pvalues)
@@ -86,5 +86,8 @@ def _checked(pvalues: ArrayLike) -> tuple[FloatArray, np.ndarray]:
     p = np.array(pvalues, dtype=float)
     tested = ~np.isnan(p)
     if np.any((p[tested] < 0) | (p[tested] > 1)):
-        raise DataError(f"p-values lie in [0, 1]; found {p[tested].min()} to {p[tested].max()}.")
+        raise DataError(
+            f"The p-values range from {p[tested].min()} to {p[tested].max()}. Expected values in "
+            "[0, 1]."
+        )
     return p, tested

@@ -1,10 +1,10 @@
 """Compute how likely an audit is to find an effect of a known size in a field design.
 
-The effect was measured once, on a contaminated model against its own base model. In the field the
-base model is not available: R other models serve as references, they differ by tau, and n items
-were drawn. The computed probability refers to this field design. It is not a function of the
-p-value of the experiment that measured the effect (Hoenig & Heisey 2001, The American Statistician
-55).
+The effect was measured once, as the difference between a contaminated model and its own base model.
+In the field the base model is not available. So R other models serve as references, whose true
+values have the standard deviation tau, and n items are drawn. The computed probability refers to
+this field design. It is not a function of the p-value of the experiment that measured the effect
+(Hoenig & Heisey 2001, The American Statistician 55).
 """
 
 from collections.abc import Sequence
@@ -19,17 +19,18 @@ from audit.statistics.chance import Limits
 from audit.statistics.paired import FloatArray
 from audit.statistics.priors import TauPrior
 
-# Correlation between two models' answers to an item. The smallest one measured is .47, among 14
-# models on 5,700 MMLU items.
+# Correlation between two models' answers to an item. The smallest measured correlation is .47,
+# among 14 models on 5,700 MMLU items.
 CORRELATION = 0.5
 _Z = 1.959964
-# Quantiles over which tau and the references' spread are averaged.
+# Quantile levels of tau and of the references' spread, over which the probability is averaged.
 _NODES = (np.arange(12) + 0.5) / 12
 
 
 @dataclass(frozen=True)
 class Field:
-    """Hold the size of a field design: the items and references of an audit that a user plans.
+    """Hold the size of a field design: the numbers of items and references of an audit that a user
+    plans.
 
     Attributes
     ----------
@@ -53,7 +54,8 @@ class Effect:
     Attributes
     ----------
     value, se : float
-        The effect, and its standard error due to item sampling in the experiment that measured it.
+        The effect, and its standard error due to item sampling in the experiment that measured the
+        effect.
     own : tuple of float
         Standard deviation over items of the tested model's values, for each set of items.
     references : tuple of float
@@ -69,7 +71,8 @@ class Effect:
     correlation: float = CORRELATION
 
     def error(self, sizes: Sequence[int], references: int) -> float:
-        """Return the item-sampling error of the tested model's value minus the references' mean.
+        """Return the standard error, due to item sampling, of the tested model's value minus the
+        references' mean.
 
         Parameters
         ----------
@@ -111,8 +114,8 @@ def chance_to_find(effect: Effect, field: Field, prior: TauPrior, level: float) 
     Returns
     -------
     Limits
-        P(p <= level), averaged over the prior of tau and over the references. Its limits are the
-        probabilities at the ends of the effect's 95 % interval.
+        Probability that p <= level, averaged over the prior of tau and over the references. Its
+        limits are the probabilities at the ends of the effect's 95 % interval.
 
     Raises
     ------
@@ -121,9 +124,9 @@ def chance_to_find(effect: Effect, field: Field, prior: TauPrior, level: float) 
 
     Notes
     -----
-    The test is that of `between_models.predictive`; without references it is a test of the tested
-    model alone. A field design draws new items in each set, with the standard deviations given by
-    `effect`. The values of the tested model and of its references are correlated over items
+    The test is `between_models.predictive`. Without references, the tested model is tested alone. A
+    field design draws new items in each set, with the standard deviations given by `effect`. The
+    values of the tested model and of its references are correlated over items
     (`Effect.correlation`).
 
     Examples
@@ -134,8 +137,8 @@ def chance_to_find(effect: Effect, field: Field, prior: TauPrior, level: float) 
     """
     if field.n < 1 or not 0 < level < 1:
         raise DataError(
-            f"The field design is {field} and the level of the test {level}. Expected at least one "
-            "item, and a level between 0 and 1."
+            f"The field design is {field} and the level of the test is {level}. Expected at least "
+            "one item, and a level between 0 and 1."
         )
     values = [effect.value + z * effect.se for z in (0.0, -_Z, _Z)]
     if not all(np.isfinite(values)):
@@ -178,9 +181,10 @@ def _chances(
 
 
 def _spreads(tau: FloatArray, sampling: float, r: int) -> FloatArray:
-    """Return variances of the references' own differences at quantiles of their distribution.
+    """Return variances of the references' differences, at quantiles of the distribution of this
+    variance.
 
-    The result has shape (taus, nodes).
+    The result has shape (number of values of tau, number of quantiles).
     """
     if r < 2:
         return np.full((tau.size, 1), sampling)

@@ -1,4 +1,5 @@
-"""Test whether the published order of items is likelier than others, without a reference model.
+"""Test whether a model finds the published order of items likelier than other orders. The test
+needs no reference model.
 
 Oren, Meister, Chatterji, Ladhak & Hashimoto (2023), "Proving test set contamination in black-box
 language models". Without contamination, every order of exchangeable items has the same probability
@@ -15,27 +16,28 @@ from audit.core.errors import DataError
 from audit.statistics.paired import FloatArray
 
 N_RESAMPLES = 9999
-_AT_ONCE = 4_000_000  # number of draws that are in memory together
+_AT_ONCE = 4_000_000  # number of draws that are in memory at the same time
 _TIE = 1e-9
 
 
 @dataclass(frozen=True)
 class OrderTest:
-    """Report the permutation test of the published order.
+    """Report the result of the permutation test of the published order.
 
     Attributes
     ----------
     pvalue : float
         One-sided p, at least 1 / (n_resamples + 1); NaN with n_resamples=0.
     gain : float
-        Log-likelihood (nats) of the published order minus the mean of the other orders, as a mean
-        over units.
+        Log-likelihood (nats) of the published order minus the mean log-likelihood of the other
+        orders, averaged over units.
     low, high : float
         95 % interval of the gain.
     t, t_pvalue : float
-        t statistic and p of the form used by Oren et al., a t-test of the gain over units.
+        t statistic and p-value of a t-test of the gain over units, which is the test that Oren et
+        al. use.
     units : int
-        Number of shards or items that count.
+        Number of shards or items that are used in the test.
     orders : float
         Mean number of orders per unit, the published one included.
 
@@ -57,15 +59,15 @@ class OrderTest:
 def order_test(
     log_likelihood: ArrayLike, *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
 ) -> OrderTest:
-    """Test whether the published order of the units is likelier than other orders, beyond chance.
+    """Test whether the published order of the units is likelier than other orders.
 
     Parameters
     ----------
     log_likelihood : (S, K + 1) array
         Log-likelihood (nats) of each unit under K + 1 orders, the published order first. A unit is
         a shard of neighbouring items, or the options of one item. NaN if a unit has fewer orders. A
-        unit does not count if it lacks the published order or all others, or if all its orders are
-        equally likely.
+        unit is not used if the published order or all other orders are NaN, or if all its orders
+        are equally likely.
     rng : numpy.random.Generator
         Source of the permutations.
     n_resamples : int
@@ -84,12 +86,15 @@ def order_test(
     Notes
     -----
     The values of each unit are centred and divided by their standard deviation over all K + 1
-    orders, which does not depend on which order is the published one. The statistic is the sum of
-    the published orders' values. If orders are exchangeable, each order of a unit is equally likely
-    to be the published one, independently of other units. So p is the share of random choices of
-    one order per unit whose sum is at least the observed one (the observed choice is counted too).
-    The test is exact. Oren et al. reorder all shards together and count, or test the mean over
-    shards by t. This test is a finer form of the former. Examples
+    orders. This standard deviation does not depend on which order is the published one. The
+    statistic is the sum of the published orders' values. If orders are exchangeable, each order of
+    a unit is equally likely to be the published one, independently of other units. Each permutation
+    chooses one order of every unit at random. p is the share of permutations whose sum is at least
+    the observed sum; the observed choice counts as a permutation. The test is exact. Oren et al.
+    give two tests: they reorder all shards together and count, or they apply a t-test to the mean
+    over shards. The test here is a finer form of their first test.
+
+    Examples
     --------
     >>> x = np.zeros((20, 4)); x[:, 0] = 1.0
     >>> order_test(x, rng=np.random.default_rng(0)).pvalue
@@ -130,10 +135,10 @@ def order_test(
 
 
 def _permuted(z: FloatArray, n_resamples: int, rng: np.random.Generator) -> float:
-    """Return the p-value: the share of random choices whose sum reaches the observed sum.
+    """Return the p-value: the share of random choices whose sum is at least the observed sum.
 
-    A choice takes one order of each unit; the observed choice is counted too. NaN if no permutation
-    is drawn.
+    A choice takes one order of each unit; the observed choice is counted too. The p-value is NaN if
+    no permutation is drawn.
     """
     if not n_resamples:
         return float("nan")

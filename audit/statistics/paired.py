@@ -21,15 +21,15 @@ BoolArray = NDArray[np.bool_]
 
 
 class State(IntEnum):
-    """Classify the outcome of one question under one setting; only CORRECT and WRONG are
+    """Classify the outcome of one question under one setting. Only CORRECT and WRONG are
     answers."""
 
     CORRECT = 1
     WRONG = 0
     UNPARSED = -1  # The worker replied, but no answer could be read from its reply.
-    TRUNCATED = -2  # Unparsed because the reply was cut off at max_tokens.
+    TRUNCATED = -2  # No answer could be read because the reply was cut off at max_tokens.
     ERROR = -3  # The engine gave no reply.
-    ABSENT = -4  # There is no row.
+    ABSENT = -4  # The run stored no row for the question.
 
 
 # States of questions that were asked but whose score is not known.
@@ -47,14 +47,14 @@ class CellOutcomes:
     Attributes
     ----------
     model, benchmark, draws, reading : str
-        Names of the model, of the benchmark, of how messages were drawn, and of the method
-        that read the replies.
+        Names of the model, of the benchmark, of the way in which messages were drawn, and of the
+        method that read the replies.
     question_ids : tuple of str
         The n question ids, sorted.
     cluster : (n,) array
         Cluster of each question, 0..G-1. Resampling keeps a cluster together.
     n_options : (n,) array
-        Number of options of each question (chance is the mean of 1/n_options).
+        Number of options of each question. The accuracy of guessing is the mean of 1/n_options.
     settings : tuple of Setting
         The S settings, sorted.
     state : (S, n) int8 array
@@ -63,7 +63,7 @@ class CellOutcomes:
         Index of the option that was answered, -1 if there is no answer. None unless it was
         requested by `cell_columns(answers=True)`.
     gold : (n,) array or None
-        Index of the right option of each question; None under the same condition as `answer`.
+        Index of the right option of each question; None if `answer` is None.
     """
 
     model: str
@@ -84,7 +84,7 @@ class CellOutcomes:
         return len(self.question_ids)
 
     def row(self, setting: Setting) -> NDArray[np.int8]:
-        """Return the states under one setting.
+        """Return the states of all questions under one setting.
 
         Parameters
         ----------
@@ -106,7 +106,7 @@ class CellOutcomes:
         return self.state[self.settings.index(setting)]
 
     def kept(self, keep: BoolArray) -> CellOutcomes:
-        """Return the cell with a subset of its questions.
+        """Return a copy of the cell with a subset of its questions.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class CellOutcomes:
         )
 
     def without(self, arm: str) -> CellOutcomes:
-        """Return the cell without the settings of one arm.
+        """Return a copy of the cell without the settings of one arm.
 
         Parameters
         ----------
@@ -183,7 +183,7 @@ def checked_pair(
     clean : (n,) array
         Values in [0, 1], NaN without an answer.
     noisy : (R, n) or (n,) array
-        Values of the same n items under R conditions (one if the array is flat).
+        Values of the same n items under R conditions; a flat array (n,) is one condition.
     cluster : (n,) array or None
         Cluster of each item; None makes every item its own cluster.
 

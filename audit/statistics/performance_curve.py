@@ -1,18 +1,19 @@
 """Test whether a model is better on one benchmark than models of equal strength on another.
 
-This is ConStat's test against a curve (Dekoninck, Mueller & Vechev 2024, "ConStat:
+The module implements ConStat's test against a curve (Dekoninck, Mueller & Vechev 2024, "ConStat:
 Performance-Based Contamination Detection in Large Language Models", arXiv 2405.16281, section 3).
-Reference models show which accuracy on the benchmark corresponds to which accuracy on a reference
-benchmark (here: on the rewordings). A smoothing spline through their accuracies gives the accuracy
-expected of a model that is not contaminated, and delta = accuracy - expected. Items and reference
-models are both resampled. A model that guesses is added as the anchor of the curve.
+Each reference model has one accuracy on the benchmark and one on a reference benchmark (here: on
+the rewordings). A smoothing spline through these pairs gives the accuracy on the benchmark that is
+expected of a model without contamination. delta is the accuracy minus this expected accuracy. Items
+and reference models are both resampled. A model that only guesses is added as the lowest point
+(anchor) of the curve.
 
-The code was written from the paper. The authors' public program also sorts both sets of accuracies
-before the fit, which makes the curve monotone; the fit here does the same.
+The code was written from the paper. Like the authors' public program, it sorts each of the two sets
+of accuracies before the fit, which makes the curve monotone.
 
 The test treats the curve as the truth: its p-value does not include that a clean model may lie off
-the curve. It flags 21 % to 28 % of public models on two of the published comparisons. The program
-therefore never decides by this test alone (`audit.perturb`).
+the curve. It flags 21 % to 28 % of public models in two of the published comparisons. Therefore no
+verdict rests on this test alone (`audit.perturb`).
 """
 
 from collections.abc import Callable
@@ -24,18 +25,18 @@ import scipy
 from audit.core.errors import DataError
 from audit.statistics.paired import FloatArray, IntArray
 
-MIN_REFERENCES = 5  # ConStat requires as many; a curve through fewer models has no meaning.
+MIN_REFERENCES = 5  # ConStat requires this number; a curve through fewer models has no meaning.
 N_CURVES = 1000
-_SAME = 1e-4  # Accuracies that differ by less are one point of the curve.
-_TIE = 1e-9  # A delta closer to the threshold differs from it only by rounding.
-# Penalties for accuracies 0-1. A penalty of 10 gives a straight line; below 1e-4 the curve follows
-# single models.
+_SAME = 1e-4  # Accuracies that differ by less than this are merged into one point of the curve.
+_TIE = 1e-9  # A smaller distance between delta and the threshold is due to rounding.
+# Candidate smoothing penalties, for accuracies 0-1. A penalty of 10 gives a straight line; with a
+# penalty below 1e-4 the curve follows single models.
 _PENALTIES = np.logspace(-4, 1, 41)
 
 
 @dataclass(frozen=True)
 class CurveResult:
-    """Report a model's accuracy relative to the curve; accuracies are 0-1.
+    """Report a model's accuracy compared with the curve. Accuracies are 0-1.
 
     Attributes
     ----------
@@ -44,7 +45,7 @@ class CurveResult:
     expected, expected_low, expected_high : float
         Accuracy on the benchmark that the curve predicts, with its 95 % interval.
     delta, delta_se, delta_low : float
-        accuracy - expected, its standard error and its one-sided 95 % lower bound.
+        `accuracy` minus `expected`, its standard error, and its one-sided 95 % lower bound.
     pvalue : float
         One-sided p for delta > threshold, at least 1 / (n_draws + 1).
     threshold : float
@@ -78,7 +79,8 @@ def fit_curve(
         Accuracies of R models. The k-th smallest x is paired with the k-th smallest y, so that the
         curve rises.
     penalty : float or None
-        Penalty on curvature; None computes it by `smoothing_penalty` from these accuracies.
+        Penalty on curvature. None computes the penalty from these accuracies by
+        `smoothing_penalty`.
 
     Returns
     -------
@@ -87,8 +89,8 @@ def fit_curve(
 
     Notes
     -----
-    Models with the same x (to .01 points) form one point. With fewer than five different x, which
-    the spline needs, a straight line is fitted.
+    Models whose x is equal to within .01 points form one point. The spline needs five different
+    values of x; with fewer, a straight line is fitted.
     """
     points, values, weight = _points(x, y)
     if points.size < MIN_REFERENCES:
@@ -116,9 +118,9 @@ def smoothing_penalty(x: FloatArray, y: FloatArray) -> float | None:
 
     Notes
     -----
-    Green & Silverman (1994), chapters 2 and 3. SciPy's own search takes ten times as long as the
-    fit, and does not return the penalty. The smoother matrix is (W + penalty K)^-1 W with K = Q
-    R^-1 Q' of the natural spline.
+    Green & Silverman (1994), chapters 2 and 3. SciPy's search for the penalty takes ten times as
+    long as the fit, and does not return the penalty. The smoother matrix is (W + penalty K)^-1 W,
+    where K = Q R^-1 Q' is the roughness matrix of the natural spline.
     """
     x, y, weight = _points(x, y)
     n, h = x.size, np.diff(x)
@@ -170,7 +172,7 @@ def curve_test(
     threshold: float = 0.0,
     rng: np.random.Generator,
 ) -> CurveResult:
-    """Test whether one model's delta exceeds a threshold, against reference models.
+    """Test whether one model's delta from the reference models' curve exceeds a threshold.
 
     Parameters
     ----------
@@ -179,7 +181,7 @@ def curve_test(
         Row 0 has the observed accuracies. Each other row is a resample of the items, with the same
         items for every model.
     anchor : tuple of float
-        Accuracy of guessing on (benchmark, reference benchmark).
+        Accuracy of guessing on the benchmark, and on the reference benchmark.
     anchor_items : tuple of int
         Number of items of each benchmark. The anchor is drawn anew in every row, since a guesser's
         accuracy varies too.
@@ -200,11 +202,10 @@ def curve_test(
 
     Notes
     -----
-    Each row also resamples the reference models (at least five different ones). The penalty is that
-    of row 0; the authors choose it anew in every row, which takes ten times as long. As published,
-    the p-value and the bounds are those of the basic bootstrap around the mean over rows. p is the
-    share of rows with 2 mean(delta) - delta_row <= threshold. with 2 mean(delta) - delta_row <=
-    threshold.
+    Each row also resamples the reference models (at least five different ones). All rows use the
+    penalty of row 0. The authors choose a new penalty in every row, which takes ten times as long.
+    As in the paper, the p-value and the bounds are those of the basic bootstrap around the mean
+    over rows. p is the share of rows with 2 mean(delta) - delta_row <= threshold.
     """
     y_draws, x_draws = np.asarray(y_draws, dtype=float), np.asarray(x_draws, dtype=float)
     references = y_draws.shape[1] - 1

@@ -1,25 +1,27 @@
-"""Test gains by permutation over items: flip the signs of single runs, exchange repeated runs.
+"""Test gains by permutation over items. Differences of single runs have their signs flipped;
+repeated runs are exchanged.
 
 A sign flip requires only that the differences of a setting are symmetric about zero. For a single
-setting with binary outcomes it *is* the exact McNemar test. Jointly over R settings it is exact if
-every item is as likely to be right as wrong, and asymptotic otherwise. The unit tests measure its
-level at n=100 with hard and easy items and with nested draws. Permuting all R + 1 labels of an item
-would require that every arm is exchangeable with every other. This fails if one setting really
-differs, and with nested draws, which are more alike than clean and noisy runs. The null
-distribution of each setting depends on its own differences only (subset pivotality), which makes
-the step-down adjustment valid (Westfall & Young 1993, section 2.8).
+setting with binary outcomes it *is* the exact McNemar test. Jointly over R settings, the sign-flip
+test is exact if every item is as likely to be right as wrong, and asymptotic otherwise. The unit
+tests measure its error rate at n=100 with hard and easy items and with nested draws. Permuting all
+R + 1 labels of an item would require that every arm is exchangeable with every other. This
+condition fails if one setting truly differs. It also fails with nested draws, whose runs are more
+similar to each other than clean runs are to noisy runs. The null distribution of each setting
+depends on its own differences only (subset pivotality), which makes the step-down adjustment valid
+(Westfall & Young 1993, section 2.8).
 
-The statistic is studentised, and its denominator is recomputed in every relabelling. So for many
-items the level also holds if noise changes answers in both directions without a mean gain (Janssen
-1997, Statistics & Probability Letters 36; Chung & Romano 2013, Annals of Statistics 41).
+The statistic is studentised, and its denominator is recomputed in every relabelling. So with many
+items the test keeps its level even if noise changes answers in both directions without a mean gain
+(Janssen 1997, Statistics & Probability Letters 36; Chung & Romano 2013, Annals of Statistics 41).
 
-Sign flips are not exact if runs were repeated. A model that is right nine times in ten mostly shows
-a small gain (1 minus a mean) and rarely a large loss, and flips of such skewed differences reject
-too often. So the runs are exchanged, separately in each setting. Relabelling all settings of an
-item together would make the settings too similar, because they share the base runs. The reference
-statistics are then put in the joint order of normal draws with the correlation of the observed
-differences (Iman & Conover 1982, Communications in Statistics B 11; for adjusted p, Conneely &
-Boehnke 2007, American Journal of Human Genetics 81).
+Sign flips are not exact if runs were repeated. A model that answers an item right nine times in ten
+mostly shows a small gain on it (1 minus a mean) and rarely a large loss. Sign flips of such skewed
+differences reject too often. So the runs are exchanged, separately in each setting. Relabelling all
+settings of an item together would make the settings too similar, because they share the base runs.
+The reference statistics are then sorted into the joint rank order of normal draws, which have the
+correlation of the observed differences (Iman & Conover 1982, Communications in Statistics B 11; for
+adjusted p, Conneely & Boehnke 2007, American Journal of Human Genetics 81).
 """
 
 from dataclasses import dataclass
@@ -43,21 +45,21 @@ from audit.statistics.resampling import N_RESAMPLES
 from audit.statistics.values import average
 
 MAX_PERMUTATIONS = 1_000_000
-# Up to this number, all ways to call some of an item's runs noisy are used; beyond it, a random
-# sample of them.
+# Largest number of labellings (choices of which runs of an item are called noisy) that are all
+# used. If more labellings are possible, a random sample of them is used.
 MAX_LABELLINGS = 500
 
 
 @dataclass(frozen=True)
 class MaxStatResult:
-    """Report a max-statistic test of R settings, one-sided for a gain.
+    """Report a max-statistic test of R settings, which is one-sided for a gain.
 
     Attributes
     ----------
     statistic : (R,) array
         Standardised gain of each setting.
     pvalue : float
-        Family-wise p-value of the cell.
+        p-value of the cell: of a gain in any setting, corrected for the number of settings.
     pvalues : (R,) array
         Unadjusted p-value of each setting.
     adjusted : (R,) array
@@ -77,7 +79,7 @@ def _flipped(
     shifts: tuple[float, float],
     rng: np.random.Generator,
 ) -> MaxStatResult:
-    """Return the test of single runs. `difference` (R, n) is overwritten."""
+    """Return the sign-flip test of single runs. The array `difference` (R, n) is overwritten."""
     n_pairs = np.sum(~np.isnan(difference), axis=1)
     scores = cluster_sums(np.nan_to_num(difference, nan=0.0, copy=False), cluster)
     observed, reference = _flip_test(scores, n_permutations, rng)
@@ -94,13 +96,13 @@ def max_statistic_exchange(
     shifts: tuple[float, float] = (0.0, 0.0),
     rng: np.random.Generator,
 ) -> MaxStatResult:
-    """Test R settings that share a baseline, with a family-wise p and an adjusted p for each
-    setting.
+    """Test the gains in R settings that share a baseline. The result has a family-wise p-value, and
+    an adjusted p-value for each setting.
 
     Parameters
     ----------
     noisy : (L, R, n) array
-        Values 0, 1 or NaN (no answer) of L runs. A pair without both answers counts as no
+        Values 0, 1 or NaN (no answer) of L runs. A pair in which an answer is missing counts as no
         difference.
     base : (K, R, n) or (K, 1, n) array
         Values of K runs. Shape (K, 1, n) means that all R settings share one baseline.
@@ -111,8 +113,8 @@ def max_statistic_exchange(
         Number of random labellings. The observed labelling is counted too, so p >= 1 /
         (n_permutations + 1).
     shifts : tuple of float
-        Variance of a whole run's shift, beyond the variance due to items, for a noisy run and for a
-        base run. They widen the reference distribution (`_with_shifts`).
+        Variance of the shift of a whole run, beyond the variance due to items, for a noisy run and
+        for a base run. These variances widen the reference distribution (`_with_shifts`).
     rng : numpy.random.Generator
         Source of the labellings.
 
@@ -128,20 +130,20 @@ def max_statistic_exchange(
 
     Notes
     -----
-    The difference of an item is d = mean of its noisy runs - mean of its base runs. The statistic
-    of a setting is sum(d) / sqrt(sum(d^2)) over clusters. For single runs it is McNemar's (improve
-    - degrade) / sqrt(improve + degrade).
+    The difference d of an item is the mean of its noisy runs minus the mean of its base runs. The
+    statistic of a setting is sum(d) / sqrt(sum(d^2)) over clusters. For single runs it is McNemar's
+    (improve - degrade) / sqrt(improve + degrade).
 
     Single runs (L = K = 1): under the null hypothesis, noisy and base are exchangeable within an
-    item, so the signs of ALL its R differences flip together. The correlation caused by the shared
-    baseline and by nested draws is kept as observed.
+    item, so the signs of ALL its R differences flip together. So the permutations keep the
+    correlation that the shared baseline and nested draws cause.
 
-    Several runs: under the null hypothesis, it is arbitrary which L of an item's L + K runs are
-    called noisy. The reference distribution draws these L runs anew for each item (cluster). This
-    is exact for each setting if the runs of an item are independent given the item. If a worker
-    hardly samples, base runs agree more than independent runs do and are not exchangeable with
-    noisy runs. p is then too small, by a factor of up to about two. A verdict therefore also
-    requires an interval above zero.
+    Several runs: under the null hypothesis, any L of an item's L + K runs could equally be called
+    noisy. The reference distribution draws these L runs anew for each item (cluster). The test is
+    exact for each setting if the runs of an item are independent given the item. If a worker's
+    answers hardly vary between runs, base runs agree more than independent runs do, and they are
+    not exchangeable with noisy runs. p is then too small, by a factor of up to about two. A verdict
+    therefore also requires an interval above zero.
     """
     noisy, base = np.asarray(noisy, dtype=float), np.asarray(base, dtype=float)
     if noisy.ndim != 3 or base.ndim != 3 or base.shape[1] not in (1, noisy.shape[1]):
@@ -150,8 +152,8 @@ def max_statistic_exchange(
             "base (K, R, n) or (K, 1, n)."
         )
     _, _, groups = checked_pair(base[0, 0], noisy[0], cluster)
-    # Differences of single runs are computed for each r and halved, so that they lie within one
-    # half of 0.
+    # Differences of single runs are computed for each r and halved, so that they lie between -1/2
+    # and 1/2.
     if len(noisy) == len(base) == 1:
         half = noisy[0] - base[0]
         half /= 2
@@ -165,7 +167,7 @@ def max_statistic_exchange(
         labelled = np.stack([_difference(runs[:, r], called_noisy) for called_noisy in labellings])
         scores = cluster_sums(np.nan_to_num(labelled, nan=0.0), groups)  # (labellings, clusters)
         differences.append(scores[0])
-        # All labellings are equally likely. Sorting them within an item therefore leaves few
+        # All labellings are equally likely, so they can be sorted within an item. This leaves few
         # distinct patterns.
         pattern, count = patterns(np.sort(scores[:, np.any(scores != 0, axis=0)], axis=0))
         total, square = choice_totals(np.stack([pattern, pattern**2]), count, n_permutations, rng).T
@@ -203,8 +205,8 @@ def paired_test(
     Returns
     -------
     float
-        One-sided p. Single runs of independent items are tested by McNemar's exact test, all others
-        by exchanging runs within items (clusters).
+        One-sided p. Single runs of independent items are tested by McNemar's exact test. Repeated
+        runs, or clustered items, are tested by exchanging runs within items (clusters).
     """
     if len(a) == len(b) == 1 and np.unique(cluster).size == a.shape[1]:
         return float(mcnemar_exact(np.sum(a > b), np.sum(a < b)))
@@ -214,12 +216,12 @@ def paired_test(
 
 
 def enough_permutations(tests: int, alpha: float, at_least: int) -> int:
-    """Return the number B of random labellings that a test needs to reach a small enough p.
+    """Return the number B of random labellings that a test needs for a sufficiently small p-value.
 
     Parameters
     ----------
     tests : int
-        Number of tests that Holm's procedure corrects for.
+        Number of tests over which Holm's procedure corrects.
     alpha : float
         Level of all tests together.
     at_least : int
@@ -229,8 +231,8 @@ def enough_permutations(tests: int, alpha: float, at_least: int) -> int:
     -------
     int
         B for which the smallest possible p, 1 / (B + 1), is a quarter of alpha after Holm's
-        correction. It is at most MAX_PERMUTATIONS, since all labellings are in memory together. A
-        test that needs more cannot reject.
+        correction. B is at most MAX_PERMUTATIONS, since all labellings are in memory at the same
+        time. A test that needs more labellings cannot reject.
 
     Examples
     --------
@@ -271,7 +273,7 @@ def sign_flip_pvalue(
     Parameters
     ----------
     scores : (n,) array
-        Scores; NaN is left out.
+        Score of each item; items with NaN are left out.
     cluster : (n,) array or None
         Cluster of each item; the signs of a cluster flip together.
     n_permutations : int
@@ -302,11 +304,11 @@ def _flip_test(
     `scores` has shape (K, G).
     """
     scale = np.sqrt(_squares(scores))
-    scale[scale == 0] = 1.0  # Without any difference, all statistics are 0 and p = 1.
+    scale[scale == 0] = 1.0  # If no item differs, all statistics are 0 and p = 1.
     observed = scores.sum(axis=1) / scale
 
-    # A pattern and its negative have the same sign flips, so they are merged. Items without any
-    # difference are dropped.
+    # A pattern of differences and its negative have the same sign flips, so they are merged. Items
+    # whose differences are all 0 are dropped.
     def led(block: FloatArray) -> FloatArray:
         lead = np.sign(block[np.argmax(block != 0, axis=0), np.arange(block.shape[1])])
         return (block * lead)[:, lead != 0]
@@ -330,11 +332,12 @@ def _with_shifts(
     shifts: tuple[float, float],
     rng: np.random.Generator,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the statistics (R,) and the reference (B, R) with the variance of runs added to both.
+    """Return the statistics (R,) and their reference distribution (B, R), with the variance of
+    whole runs added.
 
-    The statistics are divided by the total standard error. The reference gets normally distributed
-    shifts: one for each setting, and one that all settings share (the baseline's). counts: number
-    of noisy runs and of base runs.
+    The statistics are divided by the total standard error. The reference distribution gets normally
+    distributed shifts: one for each setting, and one that all settings share (the shift of the
+    baseline). `counts` holds the number of noisy runs and of base runs.
     """
     separate, shared = shifts[0] / counts[0], shifts[1] / counts[1]
     if separate + shared == 0:
@@ -348,12 +351,13 @@ def _with_shifts(
 
 
 def _exceed(observed: FloatArray, reference: FloatArray) -> FloatArray:
-    """Return the unadjusted p (R,) of statistics (R,) under their reference distribution (B, R)."""
+    """Return the unadjusted p-values (R,) of statistics (R,), given their reference distribution
+    (B, R)."""
     return (1 + np.sum(reference >= observed - 1e-9, axis=0)) / (len(reference) + 1)
 
 
 def _labellings(noisy: int, runs: int, rng: np.random.Generator) -> list[IntArray]:
-    """Return which of an item's runs are called noisy in each labelling, the true labelling first.
+    """Return which runs of an item each labelling calls noisy. The true labelling comes first.
 
     There are at most MAX_LABELLINGS labellings.
     """
@@ -364,7 +368,7 @@ def _labellings(noisy: int, runs: int, rng: np.random.Generator) -> list[IntArra
 
 
 def _difference(runs: FloatArray, called_noisy: IntArray) -> FloatArray:
-    """Return the mean of the runs (M, n) called noisy minus that of the other runs.
+    """Return the mean of the runs (M, n) that are called noisy, minus the mean of the other runs.
 
     The result has shape (n,) and is NaN if either mean is missing.
     """
@@ -376,10 +380,10 @@ def _difference(runs: FloatArray, called_noisy: IntArray) -> FloatArray:
 def _in_joint_order(
     reference: FloatArray, differences: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
-    """Return the reference (B, R) with each column reordered to the ranks of correlated normal
-    draws.
+    """Return the reference distribution (B, R) after each column is sorted into the rank order of
+    correlated normal draws.
 
-    The correlation is that of the differences (R, G) between settings.
+    The draws have the correlation between settings of the differences (R, G).
     """
     r = len(differences)
     if r == 1:
@@ -397,10 +401,11 @@ def _in_joint_order(
 
 
 def _step_down(observed: FloatArray, reference: FloatArray) -> MaxStatResult:
-    """Return the test with its family-wise p, from statistics (R,) and their joint reference (B,
-    R).
+    """Return the test with its family-wise p-value, from statistics (R,) and their joint reference
+    distribution (B, R).
 
-    The k-th largest statistic is compared with the maximum over itself and all smaller ones.
+    The k-th largest statistic is compared with the reference distribution of the maximum over
+    itself and all smaller statistics.
     """
     order = np.argsort(-observed, kind="stable")
     tops = np.maximum.accumulate(reference[:, order[::-1]], axis=1)[:, ::-1]

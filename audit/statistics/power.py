@@ -1,8 +1,8 @@
-"""Compute which gains a design can detect, from the exact power of McNemar's test.
+"""Compute which gains a design can detect, using the exact power of McNemar's test.
 
-Power and the smallest detectable gain are unconditional: the number of discordant items m is
-Binomial(n, p_improve + p_degrade), and the exact one-sided test has a known critical value for
-every m. The module uses no simulation and no normal approximation.
+Power and the smallest detectable gain are not conditional on the number m of discordant items. m
+has the distribution Binomial(n, p_improve + p_degrade), and the exact one-sided test has a known
+critical value for every m. The module uses no simulation and no normal approximation.
 """
 
 from bisect import bisect_left
@@ -27,7 +27,7 @@ def mcnemar_power(n: int, p_improve: float, p_degrade: float, alpha: float = 0.0
         Number of items.
     p_improve, p_degrade : float
         Probability that an item changes from wrong to right, and from right to wrong. The gain is
-        their difference.
+        p_improve - p_degrade.
     alpha : float
         Level of the single test. For several tests, divide alpha by their number, or use
         `minimum_detectable_gain`.
@@ -40,11 +40,11 @@ def mcnemar_power(n: int, p_improve: float, p_degrade: float, alpha: float = 0.0
     Raises
     ------
     DataError
-        If the design is not possible, such as probabilities that sum to more than 1.
+        If the design is not possible, for example if the two probabilities sum to more than 1.
 
     Examples
     --------
-    100 items, 15 % improve, 5 % degrade (a gain of 10 points):
+    Of 100 items, 15 % improve and 5 % degrade, which is a gain of 10 points:
 
     >>> round(mcnemar_power(100, 0.15, 0.05), 2)
     0.68
@@ -62,11 +62,13 @@ def mcnemar_power(n: int, p_improve: float, p_degrade: float, alpha: float = 0.0
     return float(np.sum(weight * scipy.stats.binom.sf(critical - 1, m, p_improve / discordance)))
 
 
-@lru_cache(maxsize=64)  # The search for a gain uses the same discordance repeatedly.
+# The search for a gain calls this function repeatedly with the same discordance.
+@lru_cache(maxsize=64)
 def _discordant(
     n: int, discordance: float, alpha: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the numbers m of discordant items, the probability of each and its critical value."""
+    """Return the possible numbers m of discordant items, with the probability and the critical
+    value of each m."""
     # With 10,000 items, only about 1,000 values of m have a relevant probability, and computing the
     # critical value of each takes a search.
     low, high = scipy.stats.binom.ppf((1e-15, 1 - 1e-15), n, discordance).astype(int)
@@ -86,11 +88,11 @@ def minimum_detectable_gain(
     n : int
         Number of items.
     discordance : float
-        Expected share of items that change in either direction (improve + degrade). A larger gain
-        raises it as needed.
+        Expected share of items that change in either direction (improve + degrade). If the gain is
+        larger, the discordance is set to the gain.
     alpha, n_tests : float, int
-        Level of all tests, and their number. Each test is made at alpha / n_tests (Bonferroni),
-        which is conservative for Holm's and max-statistic tests.
+        Level of all tests together, and number of tests. Each test is made at level alpha / n_tests
+        (Bonferroni), which is conservative for Holm's and max-statistic tests.
     power : float
         Target power.
 
@@ -129,7 +131,7 @@ def questions_needed(
     Returns
     -------
     int
-        Number of questions, found by bisection, at which the power reaches the target.
+        Number of questions at which the power reaches the target, found by bisection.
 
     Raises
     ------
@@ -138,8 +140,8 @@ def questions_needed(
 
     Notes
     -----
-    The power of an exact test is not monotone in the number of questions: it falls a little
-    wherever the critical value rises.
+    The power of an exact test is not monotone in the number of questions: it falls a little at each
+    number of questions at which the critical value rises.
 
     Examples
     --------
@@ -159,13 +161,13 @@ def questions_needed(
 
 
 def _power(n: int, gain: float, discordance: float, level: float) -> float:
-    """Return the power to detect a gain. The discordance is raised to the gain if it is smaller."""
+    """Return the power to detect a gain. A discordance smaller than the gain is set to the gain."""
     total = max(discordance, gain)
     return mcnemar_power(n, min((total + gain) / 2, 1.0), max((total - gain) / 2, 0.0), level)
 
 
 def discordance_of(clean: ArrayLike, noisy: ArrayLike) -> float:
-    """Return the observed share of items that changed, over the pairs with both answers.
+    """Return the observed share of items whose answer changed, among the pairs with both answers.
 
     Parameters
     ----------
@@ -177,8 +179,9 @@ def discordance_of(clean: ArrayLike, noisy: ArrayLike) -> float:
     Returns
     -------
     float
-        The share, 0-1. For means c and q over replicates, it is the expected share for a random
-        pair of replicates, c(1 - q) + (1 - c)q.
+        The share, 0-1. If values are means over replicates (c of the clean arm, q of the noisy
+        arm), the share is c(1 - q) + (1 - c)q. This is its expected value for a random pair of
+        replicates.
 
     Raises
     ------
@@ -187,7 +190,7 @@ def discordance_of(clean: ArrayLike, noisy: ArrayLike) -> float:
     """
     c, q = np.asarray(clean, dtype=float), np.asarray(noisy, dtype=float)
     change: FloatArray = np.asarray(c * (1 - q))
-    change += (1 - c) * q  # In place, because a million questions need 8 MB for each r.
+    change += (1 - c) * q  # in place, because a million questions need 8 MB for each r
     if np.all(np.isnan(change)):
         raise DataError(
             "The number of pairs with both answers is 0. Expected at least 1 pair to compute the "
@@ -197,7 +200,8 @@ def discordance_of(clean: ArrayLike, noisy: ArrayLike) -> float:
 
 
 def _critical_improve(m: np.ndarray, alpha: float) -> np.ndarray:
-    """Return the smallest b with P(Binomial(m, 1/2) >= b) <= alpha; m + 1 if there is no such b."""
+    """Return the critical value of the exact test: the smallest b with P(Binomial(m, 1/2) >= b) <=
+    alpha, or m + 1 if there is no such b."""
     # isf gives the smallest x with sf(x) <= alpha, so the test rejects from x + 1 on.
     b = scipy.stats.binom.isf(alpha, m, 0.5).astype(np.int64) + 1
     return np.where(scipy.stats.binom.sf(b - 1, m, 0.5) <= alpha, b, m + 1)

@@ -1,13 +1,12 @@
-"""Define the priors and limits that stand for what a run itself cannot show."""
+"""Define priors and limits for quantities that a run cannot estimate from its own data."""
 
 import math
 from dataclasses import dataclass
 
 from audit.core.errors import DataError
 
-DECIDE_AT = (
-    3.0  # Decisions hold up to this odds ratio of unparsed answers (`audit.statistics.unparsed`).
-)
+# A decision must hold up to this odds ratio of unparsed answers (`audit.statistics.unparsed`).
+DECIDE_AT = 3.0
 
 
 @dataclass(frozen=True)
@@ -23,8 +22,8 @@ class TauPrior:
     source : str
         The data from which the scale was estimated.
     between_sets : float
-        Standard deviation of the difference between two sets of items for the tested model alone.
-        No number of references shows this part.
+        Standard deviation of the difference between two sets of items that affects the tested model
+        alone. References cannot show this part, however many there are.
     df : float
         Degrees of freedom of a half-t prior; infinite for a half-normal prior.
 
@@ -35,8 +34,9 @@ class TauPrior:
 
     Notes
     -----
-    A half-t prior is used if the scale itself was estimated from few sets. The light tail of a
-    half-normal prior would then outweigh a larger spread that few references show.
+    A half-t prior is used if the scale itself was estimated from few sets. In that case a
+    half-normal prior has too light a tail: it would outweigh a larger spread that a few references
+    show.
     """
 
     scale: float
@@ -54,8 +54,8 @@ class TauPrior:
 
 _CONSTAT = "of 45-47 public models in ConStat's tables (Dekoninck et al. 2024)"
 
-# tests/golden/statistics/between_models.py prints these spreads. constat_without_memory.py prints
-# the errors of the score without memory.
+# tests/golden/statistics/between_models.py prints these spreads.
+# tests/golden/statistics/constat_without_memory.py prints the errors of the 'score without memory'.
 _HELD_OUT = f"root mean square of 1.6, 3.1 and 2.8 points without sampling error (GSM8K 9.5) {_CONSTAT}, new items"
 PRIORS = {
     "rewording": TauPrior(

@@ -1,10 +1,11 @@
-"""Measure a gap between two sets of items on the scale of ability.
+"""Measure a model's gap between two sets of items on the scale of ability.
 
-The model is Rasch's with normally distributed item difficulties. A difference of accuracies depends
-on the spread of the items' difficulties and on the model's ability. A difference of abilities does
-not: each set has its own spread, and each model has its own ability on each set. But if the sets
-differ by the same number of *points* for every model, it is the ability scale that errs. Neither
-scale is safe alone; use the hull of both (`without_memory`). The module does no I/O.
+The module fits the Rasch model with normally distributed item difficulties. A difference of
+accuracies depends on the spread of the items' difficulties and on the model's ability. A difference
+of abilities does not, because each set has a separate spread, and each model has a separate ability
+on each set. But if the sets differ by the same number of *points* for every model, the ability
+scale is the wrong one. Neither scale is safe alone, so `without_memory` uses the hull of the
+intervals of both scales. The module does no I/O.
 """
 
 from collections.abc import Sequence
@@ -21,9 +22,9 @@ from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.priors import TauPrior
 from audit.statistics.set_difference import SetDifference, Sets, set_difference
 
-# Difficulties of the grid, in standard deviations. With even spacing, the error of the sum vanishes
-# exponentially. Gauss-Hermite nodes are not used: with many models the posterior is narrow and
-# would fall between them.
+# Difficulties of the grid, in standard deviations. With even spacing, the error of the sum
+# decreases exponentially with the number of nodes. Gauss-Hermite nodes are not used, because with
+# many models the posterior is narrow and would lie between two nodes.
 _NODES = np.linspace(-6, 6, 61)
 _LOG_WEIGHTS = -0.5 * _NODES**2 - np.log(np.exp(-0.5 * _NODES**2).sum())
 _USUAL = float(np.log(1.5))  # prior mean of the logarithm of the spread of a set's difficulties
@@ -41,8 +42,8 @@ class RaschFit:
     spread : float
         Standard deviation of the item difficulties.
     influence : (K, n + K) array
-        Influence on each ability of each of the n items, and then of the K half answers that are
-        added (see `fit_rasch`). Rows sum to 0.
+        Influence of each item on each ability (the first n columns), and of the K half answers that
+        are added (see `fit_rasch`). Each row sums to 0.
     posterior : (n, nodes) array
         Posterior distribution of each item's difficulty over the grid spread * nodes.
     chance : float
@@ -62,7 +63,7 @@ class RaschFit:
 
     @property
     def difficulty(self) -> FloatArray:
-        """Return the (nodes,) difficulties of the grid on which `posterior` is defined."""
+        """Return the difficulties (nodes,) of the grid on which `posterior` is defined."""
         return self.spread * _NODES
 
     def accuracy(self, ability: float) -> float:
@@ -76,14 +77,14 @@ class RaschFit:
         Returns
         -------
         float
-            Accuracy 0-1. At a model's fitted ability it equals the model's accuracy, except for the
-            effect of the added half answers.
+            Accuracy 0-1. At a model's fitted ability this is the model's observed accuracy, except
+            for the effect of the added half answers.
         """
         known = float(self.posterior.mean(axis=0) @ scipy.special.expit(ability - self.difficulty))
         return self.chance + (1 - self.chance) * known
 
     def slope(self) -> float:
-        """Return the change of accuracy per logit of ability, as a mean over the models.
+        """Return the change of accuracy per logit of ability, averaged over the models.
 
         Returns
         -------
@@ -98,19 +99,21 @@ class RaschFit:
 
 @dataclass(frozen=True, kw_only=True)
 class RaschGap:
-    """Report how much more able the tested model is on published items, beyond its references.
+    """Report the tested model's gain of ability on published items, minus that of its references.
 
     Attributes
     ----------
     difference, se, low, high : float
         The tested model's ability on published items minus that on held-out items, minus the
-        references' mean of this difference; with its standard error and interval, in logits.
+        references' mean of this difference. `se`, `low` and `high` are its standard error and the
+        ends of its interval. All are in logits.
     pvalue : float
         One-sided p for difference > 0.
     tau : float
-        Standard deviation between models, in logits.
+        Standard deviation between models of their true differences, in logits.
     gaps : tuple of float
-        Difference of the two abilities of each reference, in logits.
+        For each reference, its ability on published items minus its ability on held-out items, in
+        logits.
     score : float
         The tested model's accuracy on the published items, 0-1.
     without_memory, without_low, without_high : float
@@ -135,7 +138,7 @@ class RaschGap:
 
     @property
     def gap(self) -> float:
-        """Return the gap, score - `without_memory`, as an accuracy (0-1)."""
+        """Return the gap as an accuracy (0-1): `score` minus `without_memory`."""
         return self.score - self.without_memory
 
     @property
@@ -187,10 +190,10 @@ def rasch_gap(
     Notes
     -----
     Item difficulties are normally distributed around 0 in each set, and each model has one ability
-    on each set. If a set is harder for all models, this appears in the references' abilities. All
-    parameters are fitted by marginal likelihood over all models. The error is computed as in
-    `set_difference`, where the value of an item is the model's ability plus the item's influence on
-    it (sandwich estimate).
+    on each set. If a set is harder for all models, the references' abilities on this set are lower
+    too. All parameters are fitted by marginal likelihood over all models. The error is computed as
+    in `set_difference`. The value of an item is there the model's ability plus the item's influence
+    on this ability (sandwich estimate).
 
     References
     ----------
@@ -199,8 +202,8 @@ def rasch_gap(
     """
     if not references:
         raise DataError(
-            "The number of references is 0. Expected at least 1, with whose abilities the tested "
-            "model's are compared."
+            "The number of references is 0. Expected at least 1, since one model's answers do not "
+            "show the spread of difficulties."
         )
     models = (tested, *references)
     sides = zip(*models, strict=True)
@@ -233,9 +236,11 @@ def rasch_gap(
 def _error(
     difference: SetDifference, slope: float, references: int, prior: TauPrior | None
 ) -> dict[str, float]:
-    """Return the standard error, tau, p and limits in logits.
+    """Return the standard error, tau, the p-value and the limits. All but the p-value are in
+    logits.
 
-    `slope` is the accuracy per logit, which is needed because the prior is in points of accuracy.
+    `slope` is the change of accuracy per logit. It converts the prior, which is in points of
+    accuracy, into logits.
     """
     if prior is None:
         return attributes(difference, "se", "tau", "pvalue", "low", "high")
@@ -260,7 +265,8 @@ def ability_gaps(
     prior: TauPrior | None = None,
     chance: tuple[float, float] = (0.0, 0.0),
 ) -> tuple[RaschGap, ...]:
-    """Return `rasch_gap` without guessing and, if answers can be guessed, also with guessing.
+    """Return the result of `rasch_gap` without guessing and, if answers can be guessed, also with
+    guessing.
 
     Parameters
     ----------
@@ -314,7 +320,7 @@ def fit_rasch(outcomes: Sequence[ArrayLike] | FloatArray, chance: float = 0.0) -
     finite ability with a large error. The logarithm of the spread has a normal (log 1.5, 1) prior,
     which weighs less than one item.
 
-    Items with the same answers are counted instead of repeated, so a fit of 1,000 items takes
+    Items with the same pattern of answers are grouped and counted, so a fit of 1,000 items takes
     milliseconds.
     """
     x = np.stack([np.asarray(row, dtype=float) for row in outcomes])
@@ -325,8 +331,8 @@ def fit_rasch(outcomes: Sequence[ArrayLike] | FloatArray, chance: float = 0.0) -
         )
     if x.shape[0] < 2 or not known_answers.any(axis=1).all():
         raise DataError(
-            "Fewer than two models have an answer, or a model has none. Expected at least two "
-            "models with answers, to estimate the spread of difficulties."
+            "The answers do not suffice to estimate the spread of difficulties. Expected at least "
+            "two models, each with at least one answer."
         )
     filled = np.where(known_answers, x, -1.0)
     patterns, index, count = np.unique(filled, axis=1, return_inverse=True, return_counts=True)
@@ -347,15 +353,15 @@ def fit_rasch(outcomes: Sequence[ArrayLike] | FloatArray, chance: float = 0.0) -
     step = np.linalg.solve(items.information(last), last.gradient)  # one Newton step
     if not abs(last.gradient @ step) < _ENOUGH:
         raise DataError(
-            f"The Rasch model of {x.shape[0]} models did not converge. Expected answers of every "
-            "model; check that none is empty."
+            f"The fit of the Rasch model to {x.shape[0]} models did not converge. Expected every "
+            "model to have answers to several items."
         )
     best, k = items.at(near + step), x.shape[0]
     item = np.zeros((k + 1, x.shape[1] + k))
     item[:, : x.shape[1]] = best.scores[:, index.ravel()]
     item[np.arange(k), x.shape[1] + np.arange(k)] = 0.5 - scipy.special.expit(best.ability)
     influence = np.asarray(np.linalg.solve(items.information(best), item)[:k], dtype=np.float64)
-    # Because of the spread's prior, the sums are not exactly 0.
+    # The prior of the spread makes the sums differ slightly from 0.
     influence -= influence.mean(axis=1, keepdims=True)
     return RaschFit(best.ability, best.spread, influence, best.posterior[index.ravel()], chance)
 
@@ -364,11 +370,12 @@ def fit_rasch(outcomes: Sequence[ArrayLike] | FloatArray, chance: float = 0.0) -
 class _At:
     """Hold the log-likelihood at given abilities and log spread, with its gradient (K + 1,).
 
-    known (K, nodes): probability that a model knows an item of each difficulty. told (K, nodes):
-    weight of a right answer in a model's score, 1 if nobody guesses. The other arrays have one
-    entry for each pattern of answers g. scores (K + 1, G): contribution of one item to the
-    gradient. posterior (G, nodes): posterior of the difficulty. pull (G, nodes): score of the log
-    spread given the difficulty.
+    `known` (K, nodes) is the probability that a model knows an item of each difficulty. `told` (K,
+    nodes) is the weight of a right answer in a model's score (derivative of the log-likelihood); it
+    is 1 if nobody guesses. The other arrays have one entry for each of G patterns of answers.
+    `scores` (K + 1, G) is the contribution of one item to the gradient. `posterior` (G, nodes) is
+    the posterior distribution of the difficulty. `pull` (G, nodes) is the score of the log spread
+    given the difficulty.
     """
 
     ability: FloatArray
@@ -384,10 +391,10 @@ class _At:
 
 @dataclass(frozen=True)
 class _Items:
-    """Hold the distinct patterns of answers, with the number of items of each.
+    """Hold the distinct patterns of answers, with the number of items that have each pattern.
 
-    answered, right (G, K): which models answered, and which were right. count (G,): number of
-    items. chance: probability that a guess is right.
+    `answered` and `right` (G, K) state which models answered and which were right. `count` (G,) is
+    the number of items with each pattern. `chance` is the probability that a guess is right.
     """
 
     answered: BoolArray
@@ -396,10 +403,10 @@ class _Items:
     chance: float
 
     def at(self, parameters: FloatArray) -> _At:
-        """Return the likelihood and its derivatives at given abilities and log spread.
+        """Return the log-likelihood and its derivatives at given abilities and log spread.
 
-        Given the difficulty, the score of an answer is right * told - known. Without it, the score
-        is the posterior mean of this expression.
+        Given the difficulty, the score of an answer is right * told - known. If the difficulty is
+        unknown, the score is the posterior mean of this expression.
         """
         ability, spread = parameters[:-1], float(np.exp(parameters[-1]))
         logit = ability[:, None] - spread * _NODES
@@ -431,8 +438,8 @@ class _Items:
     def information(self, at: _At) -> FloatArray:
         """Return the observed information matrix.
 
-        It is the mean information given the difficulty minus the variance of the scores (Louis
-        1982, JRSS B 44, 226).
+        The result is the mean information given the difficulty minus the variance of the scores
+        (Louis 1982, JRSS B 44, 226).
         """
         weights = self.count[:, None] * at.posterior
         guessed = at.told * (1 - (1 - self.chance) * at.told) * (self.right.T @ weights)
@@ -455,7 +462,7 @@ class _Items:
 
 
 def _with_own(groups: IntArray, models: int) -> IntArray:
-    """Return the cluster of each item, followed by a separate cluster for each model's half
-    answers."""
+    """Return the cluster of each item, followed by a separate cluster for the added half answers of
+    each model."""
     index = np.unique(groups, return_inverse=True)[1]
     return np.append(index, index.max(initial=-1) + 1 + np.arange(models))

@@ -1,9 +1,9 @@
-"""Test whether the tested model has memorised the originals, or rewordings are harder for all
-models.
+"""Test whether a drop under rewording is specific to the tested model or occurs in all models.
 
 The drop of the tested model is compared with the drops of reference models on the same items and
-wordings. Rewordings that are harder, or broken, lower the accuracy of every model. A drop beyond
-that of the references is specific to the tested model.
+wordings. Rewordings that are harder, or broken, lower the accuracy of every model. A drop that is
+larger than the references' drops is specific to the tested model and indicates that it has
+memorised the originals.
 """
 
 from collections.abc import Sequence
@@ -34,9 +34,9 @@ from audit.statistics.wording_drop import equivalence, item_means
 # Answers of one model to the original (K, n) and to the variants (N, n).
 Pair = tuple[FloatArray, FloatArray]
 Scale = Literal["points", "share", "logit"]
-LEVEL = 0.90  # The lower end of such an interval is the limit of the one-sided test at 5 %.
+LEVEL = 0.90  # The lower end of a 90 % interval is the limit of the one-sided test at 5 %.
 SCALES: tuple[Scale, ...] = ("points", "share", "logit")
-FAR = 3.0  # number of standard deviations between clean models; an assumption like the prior
+FAR = 3.0  # assumed largest drop of a clean model, in standard deviations between clean models
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,10 +54,10 @@ class BeyondReference(Tested):
         which memory of the original wording does not raise.
     tau : float
         Standard deviation of true drops between reference models. It is 0 if the drops differ by no
-        more than sampling explains, and NaN with one reference, because it cannot be estimated
-        then.
+        more than sampling explains. It is NaN with one reference, from which it cannot be
+        estimated.
     drops : (R,) tuple of float
-        Drop of the tested model expected from each reference.
+        Expected drop of the tested model, computed from each reference.
     references : int
         Number of references R.
     plain : Tested
@@ -103,29 +103,29 @@ def on_scales(
     Raises
     ------
     DataError
-        If there are no references, or (scale "share") if one is not above chance.
+        If there are no references, or if a reference is not above chance (scale "share").
 
     Notes
     -----
-    The variance has two parts. Items: all models answered the same items, so the first part is the
-    variance of the influence of whole items (clusters) on the difference. Models: if wordings suit
-    some models better, the references' drops differ by more than items explain. This variance tau^2
-    is multiplied by 1 + 1/R, for the new model and for the references' mean. With a prior, p and
-    interval average over the posterior of tau (`audit.statistics.between_models.predictive`).
-    Without a prior, tau^2 is a moment estimate (DerSimonian & Laird 1986, Controlled Clinical
-    Trials 7, at least 0). With two references or more, t then has R - 1 degrees of freedom, for the
-    reason given in `audit.statistics.set_difference`. With one reference, tau is not part of the
-    error.
+    The variance has two parts. The first part is due to items: all models answered the same items,
+    so it is the variance of the influence of whole items (clusters) on the difference. The second
+    part is due to models: if wordings suit some models better, the references' drops differ by more
+    than items explain. This variance tau^2 is multiplied by 1 + 1/R, where 1 is for the tested
+    model and 1/R for the references' mean. With a prior, p and interval average over the posterior
+    of tau (`audit.statistics.between_models.predictive`). Without a prior, tau^2 is a moment
+    estimate, set to 0 if it is negative (DerSimonian & Laird 1986, Controlled Clinical Trials 7).
+    With two references or more, t then has R - 1 degrees of freedom, for the reason given in
+    `audit.statistics.set_difference`. With one reference, the error does not include tau.
 
     With a prior, the spread between models is taken from the scale on which the references agree
-    best. If rewording has the same effect on one scale, the references' different abilities spread
-    their drops on the other scales. This spread is not a difference between models in what
-    rewording costs them.
+    best. If rewording has the same effect on all references on one scale, their drops still differ
+    on the other scales, because their abilities differ. That spread does not mean that rewording
+    affects some models more.
     """
     if not references:
         raise DataError(
-            "The number of reference models is 0. Expected at least 1 for a difference in "
-            "differences."
+            "The number of reference models is 0. Expected at least 1, whose drops are compared "
+            "with the tested model's."
         )
     each = _beside(tested, references, chance, cluster)
     spreads = [spread_of(expected) for _, expected in each]
@@ -137,9 +137,10 @@ def on_scales(
 def no_larger_beside(
     tested: Pair, references: Sequence[Pair], chance: FloatArray, cluster: IntArray, delta: float
 ) -> float:
-    """Return the p-value for the claim that the drop beyond the references is below delta.
+    """Return the p-value for the claim that the tested model drops less than delta beyond the
+    references.
 
-    It is the largest p over the scales (`equivalence`).
+    The p-value is the largest one over the scales (`equivalence`).
 
     Parameters
     ----------
@@ -156,13 +157,14 @@ def no_larger_beside(
     Raises
     ------
     DataError
-        If there are no references, or (scale "share") if one is not above chance.
+        If there are no references, or if a reference is not above chance (scale "share").
 
     Notes
     -----
     If the rewordings are easier than the originals, every model gains, and the gain hides a drop.
-    The references show this gain. The error is that of the items. Differences between models are
-    not part of it, because a model must also be cleared by its own drop.
+    The references show this gain. The standard error includes only the sampling of items. It does
+    not include differences between models, because a model is cleared only if its drop alone is
+    small too.
     """
     each = _beside(tested, references, chance, cluster)
     return max(equivalence(beyond, delta).p_no_larger for beyond, _ in each)
@@ -170,7 +172,8 @@ def no_larger_beside(
 
 @dataclass(frozen=True)
 class FarBeyond:
-    """Report a test against the largest drop that clean models show beyond their references.
+    """Report a test against the largest drop beyond the references that a clean model is assumed to
+    show.
 
     Attributes
     ----------
@@ -205,12 +208,12 @@ def far_beyond(
     Raises
     ------
     DataError
-        If there are no references, or (scale "share") if one is not above chance.
+        If there are no references, or if a reference is not above chance (scale "share").
 
     Notes
     -----
     Clean models include models that are sensitive to wording. The drop beyond the references must
-    exceed FAR * tau on every scale. The error is that of the items.
+    exceed FAR * tau on every scale. The standard error includes only the sampling of items.
     """
     limit = FAR * tau
     each = _beside(tested, references, chance, cluster)
@@ -220,10 +223,11 @@ def far_beyond(
 def _beside(
     tested: Pair, references: Sequence[Pair], chance: FloatArray, cluster: IntArray
 ) -> list[tuple[Estimate, list[Estimate]]]:
-    """Return, for each scale, the tested model's drop beyond the references and the expected drops.
+    """Return, for each scale, the tested model's drop beyond the references, and the drops that the
+    references predict.
 
-    The first is the drop minus the mean of the expected drops; there is one expected drop for each
-    reference.
+    The drop beyond the references is the tested model's drop minus the mean of the expected drops.
+    Each reference gives one expected drop.
     """
     tested_answers, *others = [answered(*pair, chance, cluster) for pair in (tested, *references)]
     by_scale = []
@@ -254,12 +258,12 @@ class Answered:
 
     @property
     def drop(self) -> Estimate:
-        """Return the drop, the accuracy under the original minus that under the variants.
+        """Return the drop: the accuracy under the original minus the accuracy under the variants.
 
         Returns
         -------
         Estimate
-            The drop, with its error.
+            The drop, with its standard error.
         """
         return self.original.plus(self.variants, -1.0)
 
@@ -317,10 +321,10 @@ def _beyond(
     best: tuple[float, float],
     prior: TauPrior | None,
 ) -> BeyondReference:
-    """Return the test on one scale.
+    """Return the test of the drop beyond the references on one scale.
 
-    own, best: results of `spread_of` on this scale, and on the scale on which the references agree
-    best.
+    `own` is the result of `spread_of` on this scale. `best` is its result on the scale on which the
+    references agree best.
     """
     r, df = len(expected), difference.df
     tau = float(np.sqrt(max(own[0] - own[1], 0.0))) if np.isfinite(own[0]) else float("nan")
@@ -348,8 +352,8 @@ def _expected(reference: Answered, tested: Answered, scale: Scale, k: int) -> Es
         return logit_drop(reference.original, reference.variants, tested.variants, tested.n)
     if reference.height.value <= 0:
         raise DataError(
-            f"Reference {k} is not above chance, so the share of its accuracy that it loses is "
-            "undefined. Expected references above chance."
+            f"The accuracy of reference {k} is not above chance, so the share of accuracy that it "
+            "loses is undefined. Expected references with an accuracy above chance."
         )
     return times(reference.drop, reference.height, tested.height)
 
@@ -363,7 +367,7 @@ def reference_curve(
     n_draws: int = N_CURVES,
     rng: np.random.Generator,
 ) -> CurveResult:
-    """Return the comparison with ConStat's curve, with the rewordings as reference benchmark.
+    """Compare the tested model with ConStat's curve. The rewordings are the reference benchmark.
 
     Parameters
     ----------
@@ -386,8 +390,8 @@ def reference_curve(
 
     Notes
     -----
-    Each item (cluster) is resampled together with its variants, since both are the same items. Two
-    different benchmarks would be resampled independently.
+    Each item (cluster) is resampled together with its variants, since the original and the variants
+    are versions of the same item. Two different benchmarks would be resampled independently.
     """
     if len(references) < MIN_REFERENCES:
         raise DataError(

@@ -1,4 +1,4 @@
-"""Resample items, keeping all arms of an item together, and compute intervals."""
+"""Resample items and compute intervals. All arms of an item stay together in a resample."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -29,7 +29,7 @@ class Interval:
     method : str
         "percentile" or "bca".
     se : float
-        Standard deviation over resamples.
+        Standard deviation of the estimate over resamples.
     """
 
     estimate: float
@@ -45,9 +45,9 @@ class Interval:
         Parameters
         ----------
         arm : float
-            Shortest distance from the estimate to either end (`unseen_change`).
+            Smallest allowed distance from the estimate to either end (`unseen_change`).
         within : float
-            Largest absolute value of an end.
+            Largest allowed absolute value of an end.
 
         Returns
         -------
@@ -60,7 +60,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Resamples:
-    """Hold the resamples of K statistics over B resamples.
+    """Hold K statistics of the whole sample and of B resamples.
 
     Attributes
     ----------
@@ -69,7 +69,8 @@ class Resamples:
     draws : (B, K) array
         Statistics of each resample.
     jackknife : (J, K) array
-        Statistics with one unit of each pattern of outcomes left out.
+        Statistics of the sample without one unit. Units with the same pattern of outcomes are
+        represented by one row.
     jackknife_weight : (J,) array
         Number of units with each pattern.
     """
@@ -91,13 +92,13 @@ class Resamples:
         method : {"percentile", "bca"}
             "percentile" uses quantiles of the resamples. "bca" corrects them for bias and skewness.
         units : float or None
-            Number of items, or of clusters of equal size (`cluster_df` + 1), that were resampled.
-            The interval is widened by `expansion`; None does not widen it.
+            Number of resampled items, or number of resampled clusters of equal size (`cluster_df` +
+            1). The interval is widened by the factor `expansion`. None does not widen the interval.
 
         Returns
         -------
         tuple of Interval
-            K intervals. The ends are NaN if the resamples do not determine them.
+            K intervals. The ends of an interval are NaN if the resamples do not determine them.
 
         Raises
         ------
@@ -160,13 +161,14 @@ def expansion(confidence: float, units: float | None) -> float:
     Returns
     -------
     float
-        sqrt(m / (m - 1)) t_(m-1) / z; 1 if units is None or below 2.
+        The factor sqrt(m / (m - 1)) t / z, where t is the quantile with m - 1 degrees of freedom.
+        It is 1 if units is None or below 2.
 
     Notes
     -----
-    The spread of a bootstrap of m units is too small by a factor sqrt((m - 1) / m). It is also
-    estimated with no more than m - 1 degrees of freedom. The factor corrects for both (expanded
-    percentile interval, Hesterberg 2015, The American Statistician 69).
+    The spread of a bootstrap of m units is too small by a factor sqrt((m - 1) / m). The spread is
+    also an estimate with at most m - 1 degrees of freedom. The factor corrects for the bias and for
+    the estimation (expanded percentile interval, Hesterberg 2015, The American Statistician 69).
     """
     if units is None or units < 2:
         return 1.0
@@ -179,7 +181,7 @@ def expansion(confidence: float, units: float | None) -> float:
 
 
 def effective_number(values: FloatArray, cluster: IntArray) -> FloatArray:
-    """Return the effective number of values in each row.
+    """Return the effective number of independent values in each row.
 
     Parameters
     ----------
@@ -220,7 +222,8 @@ def effective_number(values: FloatArray, cluster: IntArray) -> FloatArray:
 
 
 def unseen_share(number: FloatArray, confidence: float = 0.95) -> FloatArray:
-    """Return the largest share of cases that may remain unseen in a number of independent values.
+    """Return the largest share of cases that may exist although the independent observed values
+    contain no case.
 
     Parameters
     ----------
@@ -232,8 +235,8 @@ def unseen_share(number: FloatArray, confidence: float = 0.95) -> FloatArray:
     Returns
     -------
     array
-        The share p for which no value shows the case with probability (1 - confidence) / 2; 1 if
-        there are no values.
+        The share p. If a share p of all values are cases, the observed values contain no case with
+        probability (1 - confidence) / 2. The share is 1 if there are no values.
 
     Examples
     --------
@@ -245,12 +248,12 @@ def unseen_share(number: FloatArray, confidence: float = 0.95) -> FloatArray:
 
 
 def unseen_change(values: FloatArray, cluster: IntArray, confidence: float = 0.95) -> float:
-    """Return the share of items that may change although none of the observed items shows it.
+    """Return the largest share of items that may change although no observed item shows a change.
 
     Parameters
     ----------
     values : (n,) array
-        Values of the items; NaN is left out.
+        Values of the items; items with NaN are left out.
     cluster : (n,) array
         Cluster of each item.
     confidence : float
@@ -270,7 +273,8 @@ def unseen_change(values: FloatArray, cluster: IntArray, confidence: float = 0.9
 
 @dataclass(frozen=True)
 class SweepResamples:
-    """Hold the resamples of R conditions and their baseline; all statistics use the same resamples.
+    """Hold the resamples of R conditions and of their baseline. All statistics use the same
+    resamples.
 
     Attributes
     ----------
@@ -289,7 +293,8 @@ class SweepResamples:
 
 
 def _sweep_sums(clean: FloatArray, noisy: FloatArray) -> FloatArray:
-    """Return (2 + 4R, n) terms; the statistics of `bootstrap_sweep` are ratios of their sums."""
+    """Return an array (2 + 4R, n) of terms. The statistics of `bootstrap_sweep` are ratios of sums
+    of these terms."""
     seen_clean, seen = ~np.isnan(clean), ~np.isnan(noisy)
     both = seen & seen_clean
     of_clean, of_noisy = np.where(seen_clean, clean, 0)[None], np.where(seen, noisy, 0)
@@ -299,8 +304,8 @@ def _sweep_sums(clean: FloatArray, noisy: FloatArray) -> FloatArray:
 
 
 def _sweep_means(totals: FloatArray) -> FloatArray:
-    """Return the clean accuracy, R noisy accuracies, R gains and the mean gain, from (B, 2 +
-    4R)."""
+    """Return the clean accuracy, R noisy accuracies, R gains and the mean gain, computed from sums
+    (B, 2 + 4R)."""
     noisy_sum, noisy_n, gain_sum, gain_n = np.split(totals[:, 2:], 4, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         gains = gain_sum / gain_n
@@ -344,9 +349,9 @@ def bootstrap_sweep(
 
     Notes
     -----
-    The accuracy of an arm is over the items answered in that arm; a gain is over the pairs with
-    both answers. Both are ratios of sums over clusters, so clusters of different sizes and missing
-    answers need no special treatment.
+    The accuracy of an arm is the mean over the items answered in that arm. A gain is the mean over
+    the pairs with both answers. Accuracies and gains are ratios of sums over clusters, so clusters
+    of different sizes and missing answers need no special treatment.
     """
     clean, noisy, cluster = checked_pair(clean, noisy, cluster)
     r = noisy.shape[0]
@@ -389,7 +394,7 @@ def studentised_pvalue(
     Parameters
     ----------
     scores : (n,) array
-        Score of each item; NaN is left out.
+        Score of each item; items with NaN are left out.
     cluster : (n,) array or None
         Cluster of each item; None makes every item its own cluster.
     n_resamples : int
@@ -400,14 +405,15 @@ def studentised_pvalue(
     Returns
     -------
     float
-        One-sided p for a mean above zero; 1 without scores.
+        One-sided p-value for a mean above zero. It is 1 if there are no scores.
 
     Notes
     -----
     The statistic is the mean divided by its (clustered) standard error. Its null distribution is
-    that of resamples around the observed mean (Efron & Tibshirani 1993, section 16.4). The test is
-    intended for means over settings. Such means are not symmetric around zero, which a sign flip
-    requires, and they are not runs that can be exchanged.
+    that of the same statistic in resamples, centred on the observed mean (Efron & Tibshirani 1993,
+    section 16.4). The test is intended for means over settings. A sign flip requires scores that
+    are symmetric around zero, which such means are not. Nor are means runs that a permutation could
+    exchange.
     """
     known = ~np.isnan(scores)
     groups = np.arange(scores.size) if cluster is None else np.asarray(cluster)
@@ -420,7 +426,7 @@ def studentised_pvalue(
         spread = np.sqrt(np.maximum(square - total**2 / g, 0))
         with np.errstate(divide="ignore", invalid="ignore"):
             t = (total - centre) / spread
-        # Without spread, a value at the centre gives 0 and any other value is infinitely far off.
+        # If the spread is 0, a value at the centre gives 0 and any other value gives infinity.
         at_centre = np.abs(total - centre) < 1e-12
         return np.where(
             spread > 1e-12, t, np.where(at_centre, 0.0, np.copysign(np.inf, total - centre))

@@ -1,13 +1,13 @@
 """Estimate the run-to-run variance that batches, endpoints and engines add to an accuracy.
 
 Two runs of one setting on the same questions differ for two reasons. First, the answer to each
-question varies; the tests over items include this part. Second, a whole run may be shifted by a
-common cause, which items cannot show. The second part is estimated here, from runs that repeat a
-setting.
+question varies; the tests over items include this variance. Second, a common cause may shift the
+accuracy of a whole run, which the items of one run cannot show. This module estimates the variance
+of such shifts from runs that repeat a setting.
 
 The estimate enters every test and interval, for each side of a comparison separately: replicates of
 the clean arm do not show how much the noisy arm's runs vary. If a side was not repeated, a test
-assumes the largest plausible shift, and the verdict says so.
+assumes the largest plausible shift, and the verdict states this assumption.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ import scipy
 from audit.statistics.drawing import cluster_sums
 from audit.statistics.paired import FloatArray
 
-EVIDENCE = 0.05  # level of the test that runs differ by more than their items explain
+EVIDENCE = 0.05  # level of the test of whether runs differ by more than their items explain
 
 
 @dataclass(frozen=True)
 class RunContrasts:
-    """Hold J independent contrasts, differences between runs that should be equal.
+    """Hold J independent contrasts. A contrast is a difference between runs whose expected
+    accuracies are equal.
 
     Attributes
     ----------
@@ -42,14 +43,14 @@ class RunContrasts:
 
 @dataclass(frozen=True)
 class RunVariance:
-    """Hold the variance of the shift of a whole run, as a squared accuracy (0-1 scale).
+    """Hold the variance of the shift of a whole run. The unit is that of a squared accuracy (0-1).
 
     Attributes
     ----------
     estimate : float
-        Moment estimate from `df` contrasts, at least 0.
+        Moment estimate from `df` contrasts; a negative estimate is set to 0.
     used : float
-        Variance that tests and intervals assume. It is the estimate plus its standard error or, if
+        Variance that tests and intervals assume. It is `estimate` plus its standard error or, if
         `capped`, the largest plausible variance.
     df : int
         Number of contrasts. If it is 0, nothing was measured: `estimate` and `used` are 0, and
@@ -69,7 +70,7 @@ UNMEASURED = RunVariance()
 
 @dataclass(frozen=True)
 class RunShifts:
-    """Hold the run variance of the noisy side and of its controls.
+    """Hold the run variance of the noisy side and that of its controls.
 
     Attributes
     ----------
@@ -115,7 +116,7 @@ class RunShifts:
         -------
         tuple of float
             Variance on the noisy side and on the side of the controls. For a side that was not
-            repeated it is at least plausible_sd^2.
+            repeated, the variance is at least plausible_sd^2.
         """
         (noisy, controls), floor = self.used, self.plausible_sd**2
         return noisy if repeated else max(noisy, floor), controls if self.controls.df else max(
@@ -124,26 +125,29 @@ class RunShifts:
 
 
 def contrasts_of(values: FloatArray, trend: FloatArray, cluster: np.ndarray) -> RunContrasts:
-    """Return the contrasts between runs that should be equal except for a trend.
+    """Return the contrasts between runs whose expected accuracies are equal except for a trend.
 
     Parameters
     ----------
     values : (K, n) array
         Values of K runs on the same items, NaN without an answer.
     trend : (K, P) array
-        Columns of the design by which runs may differ. A column of ones is required.
+        Design matrix of the differences that are expected between runs. One of its P columns must
+        be all ones.
     cluster : (n,) array
         Cluster of each item.
 
     Returns
     -------
     RunContrasts
-        K - rank(trend) orthonormal contrasts; none if too few distinct runs are left.
+        K - rank(trend) orthonormal contrasts. The record is empty if too few distinct runs are
+        left.
 
     Notes
     -----
     Runs with identical answers carry no information and are counted once. The variance due to items
-    is that of a mean over clusters, computed from each item's deviation from the mean of its run.
+    is the variance of a mean over clusters. It is computed from each item's deviation from the mean
+    of its run.
     """
     kept: list[int] = []
     for k, run in enumerate(values):
@@ -163,7 +167,7 @@ def contrasts_of(values: FloatArray, trend: FloatArray, cluster: np.ndarray) -> 
 
 
 def together(contrasts: Iterable[RunContrasts]) -> RunContrasts:
-    """Return the contrasts of several settings or cells in a single record.
+    """Join the contrasts of several settings or cells in a single record.
 
     Parameters
     ----------
@@ -181,7 +185,7 @@ def together(contrasts: Iterable[RunContrasts]) -> RunContrasts:
 
 
 def pooled_run_variance(contrasts: Iterable[RunContrasts], plausible_sd: float) -> RunVariance:
-    """Estimate one run variance for all cells of a panel (method of moments).
+    """Estimate one run variance for all cells of a panel by the method of moments.
 
     Parameters
     ----------
@@ -193,17 +197,18 @@ def pooled_run_variance(contrasts: Iterable[RunContrasts], plausible_sd: float) 
     Returns
     -------
     RunVariance
-        The estimate is the mean of squares - sampling, at least 0. `UNMEASURED` without contrasts.
+        The run variance. Its estimate is the mean of (squares - sampling), set to 0 if negative.
+        Without contrasts, the result is `UNMEASURED`.
 
     Notes
     -----
     One standard error is added to the estimate, because with few repeated runs the estimate is
-    often 0 by chance. A t quantile with one or two degrees of freedom would instead treat shifts as
-    large as the sampling error as likely, for any n.
+    often 0 by chance. A t quantile with one or two degrees of freedom is not used: for any n, it
+    would treat shifts as large as the sampling error as likely.
 
     If a test does not show that the runs differ by more than their items explain (chi-squared,
-    level EVIDENCE), the sum is at most plausible_sd^2. A few repeats cannot exclude implausibly
-    large shifts, but they are no reason to assume them.
+    level EVIDENCE), the variance used is at most plausible_sd^2. A few repeats cannot exclude
+    implausibly large shifts, but they are no reason to assume such shifts.
     """
     pooled = together(contrasts)
     squares, sampling = pooled.squares, pooled.sampling
@@ -221,7 +226,8 @@ def pooled_run_variance(contrasts: Iterable[RunContrasts], plausible_sd: float) 
 
 
 def own_variance(own: RunContrasts, panel: RunVariance, plausible_sd: float) -> RunVariance:
-    """Return the panel's run variance, or a cell's own if its runs differ significantly more.
+    """Return the panel's run variance, or the cell's run variance if the cell's runs differ
+    significantly more.
 
     Parameters
     ----------
@@ -235,13 +241,13 @@ def own_variance(own: RunContrasts, panel: RunVariance, plausible_sd: float) -> 
     Returns
     -------
     RunVariance
-        The cell's own variance if its contrasts exceed the panel's variance (chi-squared, level
-        EVIDENCE), otherwise the panel's variance.
+        The variance estimated from the cell, if the cell's contrasts are larger than the panel's
+        variance explains (chi-squared, level EVIDENCE). Otherwise the panel's variance.
 
     Notes
     -----
-    The endpoint of a single model may shift while those of the others do not. A mean over the panel
-    would hide this.
+    The runs of one model's endpoint may be shifted while the runs of other models are not. A mean
+    over the panel would hide these shifts.
     """
     ratio = float(np.sum(own.squares / np.maximum(panel.used + own.sampling, 1e-12)))
     if not own.squares.size or scipy.stats.chi2.sf(ratio, own.squares.size) > EVIDENCE:

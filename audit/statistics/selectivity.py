@@ -1,16 +1,17 @@
 """Test whether an attribute edit changes answers more often than a surface edit does.
 
-The measures are D = attr - max(fmt, sem) and the ratio CSR. The ratio of li2026 is biased down by
-its max(), and it is determined by its floor if both surface families are near 0. At a true ratio of
-1, its interval calls 6.7-7.7 % of cells "non-selective", where 2.5 % are nominal. So the conclusion
-rests on the difference, by an intersection-union test, and the ratio is reported beside it.
+The measures are D = attr - max(fmt, sem) and the ratio CSR. The ratio as li2026 defines it is
+biased downwards by the max() in its denominator. If both surface families are near 0, its value is
+determined by the floor of the denominator. At a true ratio of 1, its interval calls 6.7-7.7 % of
+cells "non-selective"; the nominal rate is 2.5 %. So the conclusion rests on an intersection-union
+test of the difference D, and the ratio is only reported.
 
-An attribute edit that is presented once per item either changes the answer or not. If nearly none
-or nearly all answers change, few items show variance and a t-test rejects too often: 10 % of clean
-models with 60 items. In one invariance cell of 24 items, none of which changed, the limit was 0. So
-every difference is tested with two added clusters, of which one changes by +1 and one by -1.
-Agresti & Min (2005, Statistics in Medicine 24) add half of each to paired proportions; half is too
-little here.
+An attribute edit that is presented once per item either changes the answer or not. If nearly no
+answers or nearly all answers change, the sample variance is too small and a t-test rejects too
+often: it rejects for 10 % of clean models with 60 items. In one invariance cell of 24 items, no
+item changed, and the limit was 0. So every difference is tested with two added clusters: one
+changes by +1, the other by -1. Agresti & Min (2005, Statistics in Medicine 24) add half a unit of
+each kind to paired proportions; half a unit is too little here.
 """
 
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from audit.statistics.estimate import Estimate, fieller
 from audit.statistics.paired import FloatArray, IntArray
 
 EPSILON = 0.01  # li2026, section 3: floor of the ratio's denominator
-DENOMINATOR_MIN = 0.02  # li2026, G3; here it applies to the denominator's lower limit.
+DENOMINATOR_MIN = 0.02  # least denominator in li2026, G3; compared here with its lower limit
 N_RESAMPLES = 1000  # number of resamples in li2026, section 3
 _ADDED = 1  # number of added clusters that change by +1, and of added clusters that change by -1
 
@@ -39,8 +40,8 @@ class Selectivity:
     difference : float
         D.
     low, high : float
-        95 % interval of D, within -1 to 1. It agrees with the two tests at 2.5 %: low > margin if
-        and only if above_p < .025.
+        95 % interval of D, within -1 to 1. It agrees with the two tests at the level 2.5 %: low >
+        margin if and only if above_p < .025.
     above_p : float
         One-sided p for the claim that attr exceeds both surface families by more than the margin
         (intersection-union test, which needs no correction).
@@ -48,10 +49,10 @@ class Selectivity:
         One-sided p for the claim that attr does not exceed one of the two families by the margin
         (Bonferroni over the two).
     over_format, over_semantic : Mean
-        attr - fmt and attr - sem, each with its plain interval.
+        The differences attr - fmt and attr - sem, each with its own t interval.
     without : str
-        Name of the surface family that has no values, so that only the other one is used; "" if
-        both have values.
+        Name of the surface family that has no values, so that only the other family is used; "" if
+        both families have values.
     """
 
     difference: float
@@ -71,9 +72,9 @@ class Ratio:
     Attributes
     ----------
     estimate, low, high : float
-        CSR as published, with its paired percentile interval over resampled clusters.
+        CSR as the paper defines it, with a paired percentile interval over resampled clusters.
     support : float
-        Share of the resamples with a ratio above 1. It is not a p-value.
+        Share of the resamples with a ratio above 1. This share is not a p-value.
     floored : float
         Share of the resamples in which the denominator is the floor epsilon.
     reported : bool
@@ -81,8 +82,8 @@ class Ratio:
     denominator_low : float
         Lower 95 % limit of the denominator.
     fieller_low, fieller_high : float or None
-        Result of `ratio_limits`, the interval to quote; None unless `reported`. The upper end is
-        infinite if the data do not bound it.
+        Interval of the ratio by `ratio_limits`, which is the interval to quote. None unless
+        `reported` is True. The upper end is infinite if the data do not bound it.
     """
 
     estimate: float
@@ -108,7 +109,7 @@ def selectivity(
     cluster : (n,) array
         Cluster of each item.
     margin : float
-        Value that D is tested against.
+        Value with which D is compared.
 
     Returns
     -------
@@ -131,8 +132,8 @@ def selectivity(
             "The number of items with an answer to an attribute edit and to a surface edit is 0. "
             "Expected at least 1, since the two are compared."
         )
-    # "Above both" is tested at 2.5 % for each family (intersection-union), "below one of k" at 2.5
-    # % / k.
+    # The claim "above both families" is tested at 2.5 % for each family (intersection-union). The
+    # claim "below one of k families" is tested at 2.5 % / k.
     alpha, k = 0.025, len(padded)
     lows = [_value(mean) - _reach(mean, alpha) for mean in padded]
     highs = [_value(mean) + _reach(mean, alpha / k) for mean in padded]
@@ -150,10 +151,10 @@ def selectivity(
 
 
 def _padded(values: FloatArray, cluster: IntArray, up: float, down: float) -> Estimate | None:
-    """Return the mean with added clusters of average size, one in which all values are `up`, one
-    `down`.
+    """Return the mean after two clusters of average size are added. All values are `up` in the
+    first added cluster, and `down` in the second.
 
-    Its degrees of freedom are those of the real clusters. Return None if there are fewer than two
+    The degrees of freedom are those of the real clusters. Return None if there are fewer than two
     clusters.
     """
     known = ~np.isnan(values)
@@ -181,12 +182,13 @@ def _reach(mean: Estimate | None, alpha: float) -> float:
 
 
 def _p_above(mean: Estimate | None, margin: float) -> float:
-    """Return the one-sided p for a mean above the margin; .5 without an estimate (one cluster)."""
+    """Return the one-sided p-value for a mean above the margin. It is .5 if there is no estimate,
+    because there is only one cluster."""
     return float(scipy.special.stdtr(mean.df, (margin - mean.value) / mean.se)) if mean else 0.5
 
 
 def csr(attr: float, fmt: float, sem: float, epsilon: float = EPSILON) -> float:
-    """Return the published ratio of three mean changes.
+    """Return CSR, the ratio of li2026, from three mean changes.
 
     Parameters
     ----------
@@ -218,7 +220,7 @@ def ratio(
     epsilon: float = EPSILON,
     n_resamples: int = N_RESAMPLES,
 ) -> Ratio:
-    """Return CSR with intervals; all edits of an item are resampled together.
+    """Return CSR with intervals. All edits of an item are resampled together.
 
     Parameters
     ----------
@@ -236,7 +238,7 @@ def ratio(
     Returns
     -------
     Ratio
-        CSR, its intervals, and the share of resamples at the floor.
+        CSR, its intervals, and the share of resamples in which the denominator is at the floor.
 
     Raises
     ------
@@ -281,8 +283,8 @@ def ratio(
 
 
 def denominator_low(fmt: FloatArray, sem: FloatArray, cluster: IntArray) -> float:
-    """Return the lower 95 % limit of the mean change of the surface family that changes more
-    answers.
+    """Return the lower 95 % limit of CSR's denominator: the mean change of the surface family that
+    changes more answers.
 
     Parameters
     ----------
@@ -322,11 +324,11 @@ def ratio_limits(
 
     Notes
     -----
-    CSR is above a value if both ratios are (intersection-union), and below it if one of them is
-    (Bonferroni). Each ratio is tested by Fieller's interval, with the added clusters of
-    `selectivity`. Fieller's interval of the larger surface family alone would ignore that the
-    larger one was selected. It calls 5 to 6 % of models with a true ratio of 1 non-selective, and
-    resampling calls 9 % so.
+    CSR is above a value if both attr / fmt and attr / sem are above it (intersection-union). CSR is
+    below a value if one of these ratios is below it (Bonferroni). Each ratio is tested by Fieller's
+    interval, with the added clusters of `selectivity`. Fieller's interval of the larger surface
+    family alone would ignore that this family was selected because it is larger. Of models with a
+    true ratio of 1, it calls 5 to 6 % non-selective, and resampling calls 9 % non-selective.
     """
     families = []
     for family in (fmt, sem):
@@ -343,8 +345,8 @@ def _ratio_of(
 ) -> tuple[float, float]:
     """Return Fieller's interval of a ratio of paired means, at the one-sided levels in `alpha`.
 
-    The ends are 0 and infinity if the data do not bound them. Two clusters are added: one with
-    numerator 1 and denominator 0, one the other way round.
+    The ends are 0 and infinity if the data do not bound the ratio. Two clusters are added: one with
+    numerator 1 and denominator 0, one with numerator 0 and denominator 1.
     """
     both = ~np.isnan(numerator) & ~np.isnan(denominator)
     above = _padded(numerator[both], cluster[both], 1.0, 0.0)

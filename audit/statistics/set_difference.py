@@ -1,13 +1,13 @@
 """Test whether a model's gap between published and held-out items exceeds that of reference models.
 
 Each item has one value for each model: a score (0 or 1), or the log-likelihood of its text. The
-reference models cannot have seen the published items, or have seen them as much as the tested
-model. They show how much the two sets differ for any model.
+reference models either cannot have seen the published items, or have seen these items as much as
+the tested model has. Their gaps show how much the two sets differ for any model.
 
-`beyond_fresh` compares the drop of one model under rewording between the two sets, which are
-reworded in the same way. The drop on held-out items is the cost of rewording without memory, so no
-other model is needed. The comparison assumes that the rewordings of both sets are equally hard,
-which one model cannot show. The module does no I/O.
+`beyond_fresh` compares the drop of one model under rewording between the two sets. Both sets are
+reworded in the same way. The drop on held-out items is the effect of rewording without memory, so
+no other model is needed. The comparison assumes that the rewordings of both sets are equally hard.
+One model cannot show whether this is true. The module does no I/O.
 """
 
 from collections.abc import Sequence
@@ -37,24 +37,26 @@ Sets = tuple[ArrayLike, ArrayLike]
 
 @dataclass(frozen=True, kw_only=True)
 class SetDifference(Tested):
-    """Report (published - fresh) of the tested model minus the references' mean, in the values'
-    unit.
+    """Report the tested model's gap between published and held-out items, minus the mean gap of the
+    references. The unit is that of the values.
 
     Attributes
     ----------
     own, gaps : float, tuple of float
-        published - fresh of the tested model, and of each reference.
+        Mean value on published items minus mean value on held-out items, for the tested model and
+        for each reference.
     tau : float
         Standard deviation between models of their true gaps. It is 0 if the gaps differ by no more
-        than sampling explains. It is NaN with fewer than two references, and is then not part of
-        the error.
+        than sampling explains. It is NaN with fewer than two references; the error then does not
+        include it.
     n, m : int
-        Number of published and of held-out items that count.
+        Number of published items and of held-out items that are used.
     items_se, items_df : float
         Standard error of the difference due to items alone, and its degrees of freedom.
     spread, sampling : float
-        Variance of the references' observed gaps, and the part of it due to items, as
-        `between_models.predictive` needs them. NaN with fewer than two references.
+        Variance of the references' observed gaps, and the part of this variance that is due to item
+        sampling. `between_models.predictive` needs both numbers. Both are NaN with fewer than two
+        references.
     """
 
     own: float
@@ -87,13 +89,13 @@ def set_difference(
     clusters : tuple of arrays or None
         Clusters (n,) and (m,) within each set; None makes every item its own cluster.
     apart : float
-        Factor on tau: how much more the tested model may differ from the references than they
-        differ from each other (`apartness`).
+        Factor by which tau is multiplied, because the tested model may differ more from the
+        references than the references differ from each other (`apartness`).
 
     Returns
     -------
     SetDifference
-        One-sided test and its parts.
+        One-sided test, and the estimates that it uses.
 
     Raises
     ------
@@ -102,14 +104,16 @@ def set_difference(
 
     Notes
     -----
-    The error has two parts. The first is that of the mean of (tested - mean of references) over
-    items or clusters, separately in each set (Welch). The second is tau^2 (1 + 1/R) for the models,
-    estimated from the references' spread beyond sampling. If all models are alike, this variance is
-    s^2 (1 + 1/R) of the references' gaps, as in Crawford & Howell (1998, The Clinical
-    Neuropsychologist 12) for one case against a few controls. It is larger if tau^2 is set to 0.
-    With two references or more, t has R - 1 degrees of freedom, because more items do not show
-    better how much models differ. Satterthwaite's degrees of freedom would treat tau^2 = 0 as
-    certain whenever three references happen to be close together, which is frequent.
+    The squared error has two parts. The first is due to items: the variance of the mean of (tested
+    - mean of references) over items or clusters, computed separately in each set (Welch). The
+    second is due to models: tau^2 (1 + 1/R), where tau^2 is the part of the references' spread that
+    sampling does not explain. If item sampling affects all models alike, the sum is s^2 (1 + 1/R),
+    where s^2 is the variance of the references' gaps. This is the test of Crawford & Howell (1998,
+    The Clinical Neuropsychologist 12) for one case against a few controls. If the estimate of tau^2
+    is negative, it is set to 0 and the sum is larger. With two references or more, t has R - 1
+    degrees of freedom, because more items do not give more information on how much models differ.
+    Satterthwaite's degrees of freedom would treat tau^2 = 0 as certain whenever three references
+    happen to be close together, which is frequent.
     """
     models = [tested, *references]
     published, n = means_of(_rows(models, 0), None if clusters is None else clusters[0])
@@ -147,7 +151,8 @@ def _two_arrays(values: Sets) -> tuple[FloatArray, FloatArray]:
 
 
 def beside(values: Sets, covariate: Sets) -> tuple[FloatArray, FloatArray]:
-    """Return the residuals of the values after a covariate and its square are regressed out.
+    """Return the residuals of a regression of the values on a covariate and on the covariate's
+    square.
 
     Parameters
     ----------
@@ -164,8 +169,8 @@ def beside(values: Sets, covariate: Sets) -> tuple[FloatArray, FloatArray]:
 
     Notes
     -----
-    Without this step, a model whose values depend more on length would show a larger gap if the
-    published texts are longer. The dependence need not be linear: a fitted line would be
+    For example, if the published texts are longer, a model whose values depend more on length would
+    otherwise show a larger gap. The dependence need not be linear: a fitted line would be
     extrapolated, and a curved dependence in one model would look like memory.
     """
     published, held_out = _two_arrays(values)
@@ -182,8 +187,8 @@ def beside(values: Sets, covariate: Sets) -> tuple[FloatArray, FloatArray]:
 
 
 def as_guessed(values: Sets, chance: tuple[float, float]) -> tuple[FloatArray, FloatArray]:
-    """Return the values, with those of the held-out set converted to the published set's chance
-    level.
+    """Return the values, after those of the held-out set are converted to the chance level of the
+    published set.
 
     Parameters
     ----------
@@ -199,12 +204,14 @@ def as_guessed(values: Sets, chance: tuple[float, float]) -> tuple[FloatArray, F
 
     Notes
     -----
-    A score is chance + (1 - chance) * known. The known share is the same at another chance level,
-    so outcomes are moved along this line. Single outcomes may then lie outside [0, 1].
+    A score is chance + (1 - chance) * known, where known is the share of items that the model
+    knows. This share does not depend on the chance level, so each outcome is converted by this
+    linear formula. Single outcomes may then lie outside [0, 1].
 
     Examples
     --------
-    A model that knows 40 % of the items scores .55 with four options and .46 with ten.
+    A model that knows 40 % of the items has a score of .55 with four options and .46 with ten
+    options.
 
     >>> [round(float(side), 2) for side in as_guessed((0.55, 0.46), (0.25, 0.10))]
     [0.55, 0.55]
@@ -229,10 +236,10 @@ def in_own_spread(values: Sets) -> tuple[FloatArray, FloatArray]:
 
     Notes
     -----
-    No model can have read the held-out items. A model that depends 1.5 times as strongly on what
-    makes a text likely has 1.5 times the difference between two sets, and also 1.5 times this
-    standard deviation. In this unit, a difference that is due to the texts alone is therefore the
-    same for every model.
+    No model can have read the held-out items. Suppose that a model's values react 1.5 times as
+    strongly to what makes a text likely. Then its difference between two sets and this standard
+    deviation are both 1.5 times as large. In this unit, a difference that is due to the texts alone
+    is therefore the same for every model.
     """
     published, held_out = _two_arrays(values)
     known = held_out[~np.isnan(held_out)]
@@ -241,8 +248,8 @@ def in_own_spread(values: Sets) -> tuple[FloatArray, FloatArray]:
 
 
 def apartness(tested: Sets, references: Sequence[Sets]) -> float:
-    """Return how much more the tested model differs from the references than they differ from each
-    other.
+    """Return the ratio of two differences: that of the tested model from the references, and that
+    of the references from each other.
 
     Parameters
     ----------
@@ -254,8 +261,8 @@ def apartness(tested: Sets, references: Sequence[Sets]) -> float:
     Returns
     -------
     float
-        Ratio of the two standard deviations over the held-out items, at least 1. It is 1 with two
-        references or fewer.
+        Ratio of the standard deviations of these differences over the held-out items, at least 1.
+        It is 1 with two references or fewer.
 
     Notes
     -----
@@ -277,8 +284,8 @@ def apartness(tested: Sets, references: Sequence[Sets]) -> float:
     return max(1.0, float(spreads[0]) / among) if among > 0 else 1.0
 
 
-# original (K, n), variants (N, n), chance (n,) that a guess is right, cluster (n,) of items that
-# belong together
+# Answers to the original (K, n) and to the variants (N, n), probability that a guess is right (n,),
+# and cluster of each item (n,).
 Asked = tuple[FloatArray, FloatArray, FloatArray, IntArray]
 
 
@@ -290,11 +297,11 @@ class BeyondFresh(Tested):
     ----------
     scale : {"points", "share", "logit"}
         How the expected drop is computed. "points": the drop on the held-out items. "share": that
-        drop as a share of the accuracy above chance on held-out items, multiplied by that on the
-        benchmark (a higher score can lose more). Both accuracies are those under the variants,
-        which memory of the original wording does not raise. "logit": the log-odds change as much as
-        on the held-out items, which suits a wording-sensitive model if the sets are not equally
-        hard.
+        drop as a share of the accuracy above chance on held-out items, multiplied by the accuracy
+        above chance on the benchmark (a higher score can lose more). These two accuracies are those
+        under the variants, which memory of the original wording does not raise. "logit": the
+        log-odds of a right answer change as much as on the held-out items. This scale suits a model
+        that is sensitive to wording if the sets are not equally hard.
     expected : float
         The expected drop.
 
@@ -326,13 +333,13 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
     Raises
     ------
     DataError
-        If a set has fewer than two clusters answered under both wordings, or (scale "share") if the
-        model is not above chance on the held-out items.
+        If a set has fewer than two clusters answered under both wordings, or if the model is not
+        above chance on the held-out items (scale "share").
 
     Notes
     -----
-    The two sets share no item, so the variance is the sum of the variances within each set,
-    computed from the influence of whole items (clusters) (Welch 1947, Biometrika 34, with
+    The two sets share no item, so the variance is the sum of the variances within each set. These
+    are computed from the influence of whole items (clusters) (Welch 1947, Biometrika 34, with
     Satterthwaite's degrees of freedom). The share is a ratio; its influence is computed by the
     delta method, as in `audit.statistics.references`.
     """
@@ -345,8 +352,8 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
     if scale == "share":
         if theirs.height.value <= 0:
             raise DataError(
-                "The accuracy on the held-out items is not above chance, so the lost share is "
-                "undefined."
+                "The accuracy on the held-out items is not above chance, so the share of accuracy "
+                "that is lost is undefined."
             )
         other = times(other, held_out(theirs.height), ours.height.with_set(theirs.drop))
     elif scale == "logit":
@@ -362,7 +369,7 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
 
 
 def _kept(models: Asked) -> Asked:
-    """Return one set, reduced to the items that were answered under both wordings."""
+    """Return one set with only the items that were answered under both wordings."""
     original, variants, chance, cluster = models
     compared = ~np.isnan(item_means(original, variants)[0])
     if np.unique(cluster[compared]).size < 2:

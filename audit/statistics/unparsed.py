@@ -1,16 +1,18 @@
-"""Bound how much unparsed answers may differ from their predictions before a decision changes.
+"""Find how much unparsed answers may differ from their predictions before a decision changes.
 
-An unparsed answer is missing, perhaps because of what it would have been. A comparison has two
+An answer may be unparsed for reasons that depend on whether it was right. A comparison has two
 sides (wordings, arms or sets of items). On each side, the odds that unparsed answers are right may
-differ from the odds predicted from other answers to the same items. gamma is the ratio of this
-factor between the two sides: Rosenbaum's sensitivity parameter, used for missing outcomes as in
-Manski bounds (Kline & Santos 2013, Quant Econ 4). Each side takes the square root of gamma. With
-gamma 1, answers are missing at random. With gamma infinite, unparsed answers are all right on one
-side and all wrong on the other, which is the worst case.
+differ from the odds predicted from other answers to the same items. On each side, this difference
+is a factor on the odds; gamma is the ratio of the two sides' factors. It is Rosenbaum's sensitivity
+parameter, used for missing outcomes as in Manski bounds (Kline & Santos 2013, Quant Econ 4). The
+odds are multiplied by the square root of gamma on one side, and divided by it on the other side.
+With gamma 1, answers are missing at random. With gamma infinite, unparsed answers are all right on
+one side and all wrong on the other, which is the worst case.
 
-Causes that make answers of every model unparsed cancel out, so unparsed answers of references are
-replaced by their predictions (`of_references`). Decisions must hold at gamma = DECIDE_AT, and
-reports state up to which gamma they hold. The module does no I/O.
+Causes that make the answers of every model unparsed cancel out in a comparison with references. So
+unparsed answers of references are replaced by their predictions (`of_references`). A decision must
+hold at gamma = DECIDE_AT, and a report states the largest gamma at which the decision holds. The
+module does no I/O.
 """
 
 from collections.abc import Callable
@@ -22,12 +24,13 @@ from audit.statistics.paired import BoolArray, FloatArray
 from audit.statistics.priors import DECIDE_AT as DECIDE_AT
 
 GAMMAS = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 20.0, 50.0, float("inf"))
-# Weight of the mean over items in the prediction of an item, as a number of answers.
+# Number of answers to which the mean over all items is equivalent in the prediction of an item.
 _PRIOR_ANSWERS = 2.0
 
 
 def predict_right(answers: FloatArray) -> FloatArray:
-    """Return the probability that each item is answered right, predicted from its other answers.
+    """Return the probability that each item is answered right, predicted from other answers to the
+    item.
 
     Parameters
     ----------
@@ -43,14 +46,14 @@ def predict_right(answers: FloatArray) -> FloatArray:
     Notes
     -----
     The mean of each item is shrunk towards the mean over all items, which has the weight of two
-    answers. An item without answers gets the mean over all items.
+    answers. The prediction for an item without answers is the mean over all items.
     """
     values = np.atleast_2d(np.asarray(answers, dtype=float))
     known = ~np.isnan(values)
     right = np.where(known, values, 0.0).sum(axis=0)
     count = known.sum(axis=0)
-    # Half a right and half a wrong answer are added, because a mean of exactly 0 or 1 has no finite
-    # odds.
+    # Half a right and half a wrong answer are added to the mean, because a mean of exactly 0 or 1
+    # has no finite log-odds.
     mean = (right.sum() + 0.5) / (count.sum() + 1.0)
     return (right + _PRIOR_ANSWERS * mean) / (count + _PRIOR_ANSWERS)
 
@@ -58,7 +61,7 @@ def predict_right(answers: FloatArray) -> FloatArray:
 def imputed(
     values: FloatArray, unparsed: BoolArray, predicted: FloatArray, gamma: float, favour: bool
 ) -> FloatArray:
-    """Return the values with each unparsed answer replaced by the chance that it was right.
+    """Return the values with each unparsed answer replaced by the probability that it was right.
 
     Parameters
     ----------
@@ -111,7 +114,8 @@ def of_references(gamma: float) -> float:
     Returns
     -------
     float
-        1 (as predicted); infinite if the tested model's gamma is infinite (worst case).
+        1, which replaces each answer by its prediction. If the tested model's gamma is infinite
+        (worst case), the result is infinite too.
     """
     return gamma if np.isinf(gamma) else 1.0
 

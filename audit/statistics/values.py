@@ -1,12 +1,13 @@
-"""Convert states into numbers; every paired statistic starts from these values.
+"""Convert the states of answers into numbers, from which every paired statistic is computed.
 
 A value is 1 (correct), 0 (wrong) or NaN (no answer: unparsed, truncated, error or absent). If a
 setting was run with several replicates, the value of an item is the mean over its answered
 replicates, which lies in [0, 1].
 
-A missing answer is never scored as wrong. `unparsed="right"` and `unparsed="wrong"` give the two
-bounds instead. They include errors, because a failure may depend on the answer (a long prompt, a
-filtered word). Absent rows were not run and are always left out.
+A missing answer is never scored as wrong. Instead, `unparsed="right"` and `unparsed="wrong"` give
+two bounds: they score every missing answer as right, or as wrong. Errors count as missing answers
+here, because a failure may depend on the answer (a long prompt, a filtered word). Absent rows were
+not run and are always left out.
 """
 
 import warnings
@@ -63,7 +64,7 @@ def average(values: FloatArray) -> FloatArray:
     if len(values) == 1:
         return np.asarray(values[0])
     with warnings.catch_warnings():
-        # NumPy warns "Mean of empty slice"; NaN is the intended result here.
+        # NumPy would warn "Mean of empty slice", but NaN is the intended result here.
         warnings.simplefilter("ignore", RuntimeWarning)
         return np.nanmean(values, axis=0)
 
@@ -108,11 +109,12 @@ def settings_values(cell: CellOutcomes, settings: Sequence[Setting]) -> FloatArr
     if not settings:
         raise DataError(
             f"The number of settings to average is 0 for {cell.model} on {cell.benchmark}. "
-            f"Expected some of those that were run: {cell.settings}."
+            f"Expected one or more of the settings that were run: {cell.settings}."
         )
     state = np.stack([cell.row(s) for s in settings])
     values = np.empty(cell.n)
-    # Questions are processed in blocks, because a value needs eight bytes and a state only one.
+    # Questions are processed in blocks to save memory, because a value needs eight bytes and a
+    # state only one byte.
     for start in range(0, cell.n, ITEMS):
         values[start : start + ITEMS] = average(to_values(state[:, start : start + ITEMS]))
     return values
@@ -137,8 +139,8 @@ def runs_of(
     Returns
     -------
     (L, R, n) array
-        Values in {0, 1, NaN} of L replicates. A replicate is NaN at a level at which it was not
-        run.
+        Values (0, 1 or NaN) of L replicates. The values of a replicate are NaN at a level at which
+        it was not run.
 
     Raises
     ------
@@ -204,7 +206,7 @@ def levels_of(cell: CellOutcomes, arm: str) -> tuple[int, ...]:
 def is_binary(*values: FloatArray) -> bool:
     """Return whether every value is 0, 1 or NaN.
 
-    Values are binary with one replicate, or if the replicates agree.
+    Values are binary if there is one replicate, or if all replicates agree.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Compare versions of a model.
 
-The module estimates what changed between two versions on the same questions. It estimates how much
-of one version's lead over another remains under a second condition. It also tests whether a figure
-changed along a series of versions. The module does no I/O.
+The module estimates the change between two versions on the same questions. It estimates how much of
+one version's lead over another version remains under a second condition. It also tests whether a
+metric changed along a series of versions. The module does no I/O.
 """
 
 import math
@@ -24,16 +24,17 @@ from audit.statistics.permutation import sign_flip_pvalue
 from audit.statistics.resampling import unseen_change
 
 ALPHA = 0.05
-UNITS_MIN = 10  # With fewer items, a t interval covers less often than its level states.
+# With fewer clusters, a t interval contains the true value less often than its level states.
+UNITS_MIN = 10
 _EDGE = 1e-12
 _Z = NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """Report what changed between two versions of a model; accuracies are 0-1.
+    """Report what changed between two versions of a model. Accuracies are 0-1.
 
-    Only questions that both versions answered count.
+    Only questions that both versions answered are used.
 
     Attributes
     ----------
@@ -48,8 +49,8 @@ class PairedDifference:
     pvalue : float
         Two-sided p. Single answers to independent questions are tested by McNemar's exact test, and
         the interval is Tango's score interval. If questions come in clusters or were answered
-        several times, signs are flipped by cluster (or question), and the interval is by Student's
-        t.
+        several times, the test flips the signs of whole clusters (or questions), and the interval
+        uses Student's t.
     midp : float or None
         McNemar's mid-p; None if `pvalue` is not that of the exact test.
     """
@@ -75,8 +76,8 @@ def paired_difference(
     Parameters
     ----------
     before, after : (n,) array
-        Score of each question: 1, 0, the share of several answers that are right, or NaN. Questions
-        without an answer of both versions are left out.
+        Score of each question: 1 (right), 0 (wrong), the share of right answers among several, or
+        NaN (no answer). Questions without an answer of both versions are left out.
     cluster : (n,) array
         Cluster of each question.
     rng : numpy.random.Generator
@@ -111,8 +112,8 @@ def paired_difference(
     else:
         d = y - x
         mean = clustered_mean(d, c)
-        # The interval is at least as long as a change that none of the clusters would show. If
-        # nothing changed, the clusters show no spread at all.
+        # If no answer changed, the clusters show no spread. So the interval extends at least to the
+        # largest change that could exist although no observed cluster shows it.
         half = float(scipy.special.stdtrit(cluster_df(c), 0.975)) * max(mean.se, shared_se(d, c))
         arm = max(half, unseen_change(d, c)) if units > 1 else 2.0
         low, high = max(mean.estimate - arm, -1.0), min(mean.estimate + arm, 1.0)
@@ -175,9 +176,9 @@ def tango_interval(improve: int, degrade: int, n: int) -> tuple[float, float]:
 
 
 def _where(score: Callable[[float], float], level: float, low: float, high: float) -> float:
-    """Return the difference at which a falling score function reaches `level`.
+    """Return the difference at which a decreasing score function reaches `level`.
 
-    If it is not reached within the range, return the end of the range.
+    If the function does not reach the level within the range, return the end of the range.
     """
 
     def off(d: float) -> float:
@@ -191,28 +192,29 @@ def _where(score: Callable[[float], float], level: float, low: float, high: floa
 
 @dataclass(frozen=True)
 class Lasting:
-    """Report how much of one version's lead over another remains under a second condition.
+    """Report how much of one version's lead over another version remains under a second condition.
 
-    The second condition is damage, rewording or other items. A developer asks whether an
-    improvement is stable under damage; a buyer asks which of two models of similar score loses less
-    (song2026, section 6). Both questions are answered by one difference in differences.
+    The second condition is damaged questions, reworded questions or other items. A developer may
+    want to know whether an improvement is stable under damage. A buyer may want to know which of
+    two models with similar scores loses less (song2026, section 6). One difference in differences
+    answers both questions.
 
     Attributes
     ----------
     lead : float
-        Mean of (second - first version) under the baseline, -1 to 1.
+        Mean score of the second version minus that of the first under the baseline, -1 to 1.
     there : float
-        Mean of (second - first version) under the second condition.
+        Mean score of the second version minus that of the first under the second condition.
     lost, low, high : float
-        lead - there, with its 95 % interval.
+        `lead` minus `there`, with its 95 % interval.
     pvalue : float
         Two-sided p for lost = 0.
     share : tuple of float or None
-        there / lead with Fieller's 95 % interval. None if this interval is unbounded: the lead may
-        then be 0, and a share of it is meaningless.
+        The ratio `there` / `lead` with Fieller's 95 % interval. None if this interval is unbounded:
+        the lead may then be 0, and a share of a lead of 0 is meaningless.
     n, units : int
-        Number of items and of independent clusters; totals of both sets if the two conditions use
-        different items.
+        Number of items and of independent clusters. If the two conditions use different items,
+        these are the totals over both sets.
     """
 
     lead: float
@@ -233,7 +235,7 @@ def lasting_by_condition(lead: ArrayLike, there: ArrayLike, cluster: IntArray) -
     ----------
     lead, there : (n,) array
         Score of the second version minus that of the first, for each item, under the baseline and
-        under the other condition. An item with NaN in either array is left out of both.
+        under the other condition. An item with NaN in one of the arrays is left out of both arrays.
     cluster : (n,) array
         Cluster of each item.
 
@@ -266,7 +268,7 @@ def lasting_by_condition(lead: ArrayLike, there: ArrayLike, cluster: IntArray) -
 def lasting_by_items(
     lead: ArrayLike, there: ArrayLike, clusters: tuple[IntArray, IntArray]
 ) -> Lasting:
-    """Return how much of a lead remains on other items, such as held-out ones.
+    """Return how much of a lead remains on other items, such as held-out items.
 
     Parameters
     ----------
@@ -327,28 +329,28 @@ def _lasting(
     se = max(lost.se, shared)
     tested = t_test(lost.value, se, df)
     p = 2 * min(tested["pvalue"], 1 - tested["pvalue"])
-    if se <= ROUNDING:  # The loss is equal in every item; p is that of as many equal signs.
+    if se <= ROUNDING:  # All items have an equal loss; p is the chance of equal signs.
         p = 2.0**-df if abs(lost.value) > ROUNDING else 1.0
     t = float(scipy.special.stdtrit(df, 0.975))
     low, high = min(tested["low"], lost.value - unseen), max(tested["high"], lost.value + unseen)
     ends = fieller(second, first, (t, t))
-    # If the interval is unbounded, the lead may be 0, and a share of it is meaningless.
+    # If the interval is unbounded, the lead may be 0, and a share of a lead of 0 is meaningless.
     share = (second.value / first.value, *ends) if np.isfinite(ends).all() else None
     return Lasting(first.value, second.value, lost.value, low, high, p, share, n, units)
 
 
 @dataclass(frozen=True)
 class Look:
-    """Report the test of one version in a series of versions.
+    """Report the change test of one version in a series of versions.
 
     Attributes
     ----------
     look : int
         Number of the test in the series, from 1.
     baseline : float
-        Mean of earlier versions, with which this version is compared.
+        Mean over earlier versions, with which this version is compared.
     difference, se : float
-        Figure of this version minus the baseline, and the standard error of the difference.
+        Metric of this version minus the baseline, and the standard error of this difference.
     pvalue : float
         Two-sided p of this test.
     adjusted : float
@@ -377,7 +379,7 @@ def standard_error(low: float, high: float) -> float:
     Returns
     -------
     float
-        (high - low) / (2 z).
+        The standard error (high - low) / (2 z), where z is the normal quantile of the interval.
     """
     return (high - low) / (2 * _Z)
 
@@ -385,15 +387,16 @@ def standard_error(low: float, high: float) -> float:
 def change_tests(
     estimates: Sequence[float], errors: Sequence[float], starts: Sequence[bool]
 ) -> list[Look | None]:
-    """Test, at every version of a series, whether a figure has changed.
+    """Test at every version of a series whether a metric has changed.
 
     Parameters
     ----------
     estimates, errors : (n,) sequences of float
-        Figure of each version in the order of the versions, and its standard error. A version with
-        NaN is not tested and is not part of a baseline.
+        Metric of each version in the order of the versions, and its standard error. A version whose
+        metric is NaN is not tested and is not part of a baseline.
     starts : (n,) sequence of bool
-        True if a version cannot be compared with those before it. Such a version is not tested.
+        True if a version cannot be compared with the versions before it. Such a version is not
+        tested.
 
     Returns
     -------
@@ -404,20 +407,20 @@ def change_tests(
     -----
     The k-th test is made at level ALPHA / (k (k + 1)). These levels sum to ALPHA over any number of
     versions. So a series that never changed is reported as changed with a probability of at most
-    ALPHA, however the versions depend on each other (Bonferroni over a sequence without a fixed
-    end; alpha-spending). The adjusted p is p k (k + 1). The tails are those of the normal
-    distribution. With few sampled answers to similar items, the probability is larger: for 12
-    versions, 11 % with 30 items and 7 % with 300 or more.
+    ALPHA, whatever the dependence between versions (Bonferroni over a sequence without a fixed end;
+    alpha-spending). The adjusted p-value of the k-th test is p k (k + 1). The p-values use the
+    normal distribution. If there are few sampled answers to similar items, that probability is
+    larger: for 12 versions it is 11 % with 30 items, and 7 % with 300 items or more.
 
-    A version is tested against the mean of the versions before it, back to the last change.
-    Versions that answered the same questions are positively correlated, and the error of the
-    difference ignores this. The test is then conservative; `audit compare`, which pairs versions by
+    A version is compared with the mean of the earlier versions since the last detected change.
+    Versions that answered the same questions are positively correlated. The error of the difference
+    ignores this correlation, so the test is conservative; `audit compare`, which pairs versions by
     question, is more powerful.
 
     Examples
     --------
-    A difference of three standard errors has p = .0027. The second look multiplies it by 2 x 3, to
-    .016.
+    A difference of three standard errors has p = .0027. The second test multiplies this p-value by
+    2 x 3, which gives .016.
 
     >>> looks = change_tests([0.0, 0.0, 0.09], [0.02, 0.02, 0.0264575], [True, False, False])
     >>> looks[2].look, round(looks[2].se, 3), round(looks[2].adjusted, 3), looks[2].changed

@@ -1,6 +1,7 @@
-"""Estimate a model's score on published items without memory, and list items answered from memory.
+"""Estimate the score that a model would have on published items without memory of them, and list
+the items that it probably answered from memory.
 
-Both results rest on held-out items and reference models. The module does no I/O.
+Both results are computed from held-out items and reference models. The module does no I/O.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,8 @@ from audit.statistics.set_difference import Sets, in_own_spread, set_difference
 from audit.statistics.values import average
 
 FDR = 0.10
-# The likelihood of a text is reduced by this many standard deviations between clean models.
+# The z score of a text's likelihood is reduced by this number of standard deviations between clean
+# models.
 _ALLOWED = 2.0
 
 
@@ -34,14 +36,17 @@ class WithoutMemory:
     score : Limits
         Score as answered.
     without : Limits
-        Score without memory. The estimate is the mean over all scales, the interval their hull.
+        Score without memory. The estimate is the mean over all scales. The interval is the hull of
+        the intervals of all scales.
     by_points : Limits
-        Score without memory on the scale of accuracies: score - difference in differences.
+        Score without memory on the scale of accuracies: the score minus the difference in
+        differences.
     by_ability, by_guessing : Limits, Limits or None
         Score without memory on the scale of ability, without and with guessing (`ability_gaps`).
         by_guessing is None if answers cannot be guessed.
     alone : Limits
-        Hull of the intervals computed without a prior, from the references alone.
+        Score without memory, with the hull of the intervals that are computed without a prior, from
+        the references alone.
     share : Limits
         Estimated share of the items unknown to the model that it answers from memory: (score -
         without) / (1 - without), at least 0.
@@ -50,12 +55,12 @@ class WithoutMemory:
     references : int
         Number of references.
     theirs : Limits
-        Mean over the references of their own gaps between the two sets.
+        Mean over the references of their gaps between the two sets.
     at_most : bool
-        True if `theirs` is significantly above 0. Then the held-out items are harder, or the
-        references have learnt part of the benchmark; the data do not show which. The interval of
-        `without` then extends down to the score that the second case implies, and only its upper
-        limit should be quoted.
+        True if `theirs` is significantly above 0. Then either the held-out items are harder, or the
+        references have learnt part of the benchmark; the data do not show which is true. The
+        interval of `without` then extends down to the score that is implied if the references have
+        learnt part of the benchmark. Only its upper limit should be quoted.
     """
 
     score: Limits
@@ -71,7 +76,8 @@ class WithoutMemory:
     at_most: bool = False
 
 
-Gap = tuple[float, float, float]  # score - score without memory: estimate, lower and upper limit
+# Score minus score without memory: the estimate, its lower limit and its upper limit.
+Gap = tuple[float, float, float]
 
 
 def without_memory(
@@ -83,18 +89,19 @@ def without_memory(
     held: Sequence[Gap] = (),
     chance: tuple[float, float] = (0.0, 0.0),
 ) -> WithoutMemory:
-    """Estimate the score of the tested model without its gain on published items beyond the
-    references.
+    """Estimate the tested model's score without memory: its score minus its gain on published items
+    beyond the references' gain.
 
     Parameters
     ----------
     tested, references, clusters, chance : object
         Arguments of `ability_gaps`.
     prior : TauPrior
-        Prior of the differences between models. In addition to the prior used to test a gap, it
-        includes an error between sets, which an estimate needs and a test against 0 does not.
+        Prior of the differences between models. It includes an error between sets, which the prior
+        of a test does not include: an estimate needs this error, and a test against 0 does not.
     held : sequence of Gap
-        Gaps computed with unparsed answers imputed for and against a gap. They widen the interval.
+        Gaps that are computed with unparsed answers imputed in favour of a gap and against a gap.
+        These gaps widen the interval.
 
     Returns
     -------
@@ -110,11 +117,11 @@ def without_memory(
     -----
     On the scale of points, a harder set costs every model the same number of points. On the scale
     of ability, it costs every model the same number of logits, and the spread of difficulties may
-    differ between sets. If answers can be guessed, ability with guessing is a third scale. Each
-    scale is wrong if another one is true (docs/understand/score_without_memory.md), and a few
-    references do not show which is true. So the interval is the hull of the intervals of all
-    scales, and it covers the true value whenever one of them does. The estimate is the mean over
-    scales, which is never further from the truth than the worst scale. Limits are cut at 0 and 1.
+    differ between sets. If answers can be guessed, ability with guessing is a third scale. If one
+    scale is right, the others are wrong (docs/understand/score_without_memory.md). A few references
+    do not show which scale is right. So the interval is the hull of the intervals of all scales,
+    and it covers the true value whenever one of them does. The estimate is the mean over scales,
+    which is never further from the truth than the worst scale. Limits are cut at 0 and 1.
     """
     score = score_of(tested[0], None if clusters is None else clusters[0])
     if score is None:
@@ -134,7 +141,8 @@ def without_memory(
     able, alone = by_ability(prior), by_ability(None)
 
     def less(gaps: Sequence[Gap], wider: Sequence[Gap] = ()) -> Limits:
-        """Return the score minus the mean of the gaps, with the hull of all intervals as limits."""
+        """Return the score minus the mean of the gaps. Its limits are the hull of the intervals of
+        all gaps."""
         estimate = np.mean([gap[0] for gap in gaps])
         _, lows, highs = zip(*gaps, *wider, strict=True)
         low, high = max(highs), min(lows)
@@ -171,7 +179,7 @@ def _own_gap(
 ) -> Limits:
     """Return the references' mean gap between the sets, with its 95 % interval.
 
-    The interval includes sampling of items and differences between models (tau).
+    The interval includes the sampling of items and the differences between models (tau).
     """
     published = np.mean([np.asarray(reference[0], dtype=float) for reference in references], axis=0)
     fresh = np.mean([np.asarray(reference[1], dtype=float) for reference in references], axis=0)
@@ -187,7 +195,7 @@ def _share(score: float, without: float) -> float:
 
 
 def score_of(outcomes: ArrayLike, clusters: IntArray | None = None) -> Limits | None:
-    """Return the mean of outcomes with the same interval as in the tables of accuracy.
+    """Return the mean of outcomes with an interval, computed as in the tables of accuracy.
 
     Parameters
     ----------
@@ -208,7 +216,8 @@ def score_of(outcomes: ArrayLike, clusters: IntArray | None = None) -> Limits | 
 
 @dataclass(frozen=True)
 class FromMemory:
-    """Report the evidence of memory for each of n published items; NaN if an item has no answer.
+    """Report the evidence of memory for each of n published items. The values of an item without an
+    answer are NaN.
 
     Attributes
     ----------
@@ -221,7 +230,8 @@ class FromMemory:
     pvalue : (n,) array
         Share of held-out items with at least as much evidence of memory (conformal p-value).
     qvalue : (n,) array
-        p adjusted by Benjamini & Hochberg. An item is named if it is at most FDR.
+        p-value adjusted by Benjamini & Hochberg's procedure. An item is named if its q-value is at
+        most FDR.
     """
 
     chance: FloatArray
@@ -231,7 +241,7 @@ class FromMemory:
 
     @property
     def named(self) -> BoolArray:
-        """Return which items are named as answered from memory.
+        """Return which published items are named as answered from memory.
 
         Returns
         -------
@@ -242,9 +252,11 @@ class FromMemory:
 
     @property
     def order(self) -> list[int]:
-        """Return the positions of the answered items, those most likely from memory first.
+        """Return the positions of the answered items, sorted by evidence of memory, the strongest
+        first.
 
-        Ties are broken in favour of right answers that are least likely without memory.
+        Of items with equal evidence, the right answer that is least likely without memory comes
+        first.
 
         Returns
         -------
@@ -282,8 +294,8 @@ def from_memory(tested: Sets, references: Sequence[Sets], texts: Sequence[Sets] 
     Two observations are evidence that an item was answered from memory. First, the tested model is
     right although this is unlikely, given the references' answers and its ability without memory.
     Second, the item's text is likelier to the tested model than to the references. A single binary
-    answer carries little evidence, so few items can be named: items whose text was read, or hard
-    items if many were learnt.
+    answer gives little evidence, so few items can be named. These are items whose text the model
+    has read, or hard items if the model has learnt many items.
 
     The evidence of an item is 0 for a wrong answer. For a right answer it is -log(chance), plus z^2
     / 2 if its text is likelier (z > 0): a log likelihood ratio. The p-value is (1 + number of
@@ -293,10 +305,10 @@ def from_memory(tested: Sets, references: Sequence[Sets], texts: Sequence[Sets] 
     (Bates et al. 2023, Annals of Statistics 51, 149).
 
     Items are not exchangeable if some models find one set easier than other models do. Two
-    corrections allow for this. The chance of a published item is computed at the highest ability
-    without memory in the interval. Its text's z is reduced by two standard deviations between
-    models, and divided by a spread that is as much wider than that of held-out items as the
-    references' is.
+    corrections allow for this. First, the chance of a published item is computed at the upper limit
+    of the model's ability without memory. Second, the z of a published text is reduced by two
+    standard deviations between models. It is then divided by a factor: the references' spread on
+    published texts divided by their spread on held-out texts.
     """
     models = (tested, *references)
     gap = rasch_gap(tested, references)
@@ -324,8 +336,8 @@ def from_memory(tested: Sets, references: Sequence[Sets], texts: Sequence[Sets] 
 
 
 def _chance(fit: RaschFit, own: FloatArray, ability: float) -> FloatArray:
-    """Return the probability (n,) of a right answer at an ability, from the references' answers
-    alone.
+    """Return the probability (n,) of a right answer at an ability, given the references' answers
+    only.
 
     The tested model's own answer is removed from the posterior of each item's difficulty.
     """
@@ -338,7 +350,8 @@ def _chance(fit: RaschFit, own: FloatArray, ability: float) -> FloatArray:
 
 
 def _texts(texts: Sequence[Sets]) -> tuple[FloatArray, FloatArray]:
-    """Return the tested model's likelihood minus the references' mean, for both sets (n,) and (m,).
+    """Return the log-likelihood of the tested model minus the references' mean, for each text of
+    both sets (n,) and (m,).
 
     The unit is the standard deviation of held-out items.
     """
@@ -359,7 +372,8 @@ def _texts(texts: Sequence[Sets]) -> tuple[FloatArray, FloatArray]:
 
 
 def _wider(references: Sequence[Sets]) -> float:
-    """Return the spread of published texts divided by that of held-out texts, at least 1.
+    """Return the spread of likelihoods of published texts divided by that of held-out texts, at
+    least 1.
 
     Each reference is compared with the other references. The result is 1 with a single reference.
     """

@@ -1,10 +1,10 @@
-"""Compute, before a run, what a design of n items and N rewordings can detect.
+"""Compute before a run which drop a design of n items and N rewordings can detect.
 
 The module uses normal approximations. Two wordings of an item get different outcomes with
-probability d, the discordance. One answer then has a variance of d / 2 given the item, and the drop
-of one model has a standard error of sqrt(d / 2 (1 + 1 / N) / n). R reference models on the same
-items increase the variance by 1 / R of it. If a model remembers some items, its drop varies more
-between items; this small addition is not included.
+probability d, the discordance. Given the item, one answer then has a variance of d / 2. The drop of
+one model has a standard error of sqrt(d / 2 * (1 + 1 / N) / n). A comparison with R reference
+models on the same items multiplies the variance by 1 + 1 / R. If a model remembers some items, its
+drop varies more between items; this small addition is not included.
 """
 
 import math
@@ -15,8 +15,8 @@ import scipy
 
 from audit.core.errors import DataError
 
-# Claims of the article's column "Statistical Confidence", by the number of rewordings of an item.
-# The article counts calls instead: 1x, 3x, 5x and 10x.
+# Claims in the article's column "Statistical Confidence". The keys are numbers of rewordings of an
+# item; the article counts calls instead: 1x, 3x, 5x and 10x.
 ARTICLE_CLAIMS = {
     0: "None (no contamination signal)",
     2: "Moderate (p < 0.10 achievable)",
@@ -37,9 +37,9 @@ class VolumeRow:
     calls : int
         Number of calls of the tested model, for originals and rewordings.
     relative_cost : int
-        Number of calls divided by that of a run without rewordings.
+        Number of calls divided by the number of calls of a run without rewordings.
     article : str
-        Claim of the article.
+        What the article claims about the design.
     valid : str
         Statement that is true of this design.
     """
@@ -111,8 +111,8 @@ def detectable_drop(
     Returns
     -------
     float
-        The drop. It is detected by the one-sided test, at `alpha`, of a drop above the margin. For
-        one model alone, a verdict also requires a two-sided interval above zero.
+        The drop. It is detected by the one-sided test of a drop above the margin, at the level
+        `alpha`. For one model alone, a verdict also requires a two-sided interval above zero.
 
     Raises
     ------
@@ -184,7 +184,8 @@ def volume_table(
     alpha: float = 0.05,
     power: float = 0.8,
 ) -> tuple[VolumeRow, ...]:
-    """Return the article's table (1x, 3x, 5x, 10x) with statements that are true of a design.
+    """Return the article's table (rows 1x, 3x, 5x, 10x) with a statement that is true of each
+    design.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""Estimate how much accuracy a model loses from the original wording to other wordings.
+"""Estimate the drop in a model's accuracy from the original wording to other wordings.
 
-The module computes estimates with intervals, drops beyond a margin, and tests of equivalence.
+The module estimates drops with intervals, tests drops against a margin, and tests equivalence.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ class WordingDrop:
     original, variants : float
         Accuracy under the original wording and under the variants.
     drop : Interval
-        original - variants, with a 95 % BCa interval over items (clusters).
+        `original` minus `variants`, with a 95 % BCa interval over items (clusters).
     cs : Interval
-        Contamination score as a ratio of accuracies, drop / original, with a 95 % BCa interval.
+        Contamination score: the ratio `drop` / `original`, with a 95 % BCa interval.
     largest : float
-        Largest drop that is compatible with the data: one-sided 95 % upper limit.
+        Largest drop that is compatible with the data (one-sided 95 % upper limit).
     n, units : int
         Number of items, and number of clusters.
 
     Notes
     -----
-    Both intervals extend at least `audit.statistics.resampling.unseen_change` to either side.
+    The intervals of `drop` and `cs` extend at least by `audit.statistics.resampling.unseen_change`
+    to either side.
     """
 
     original: float
@@ -52,16 +53,16 @@ class WordingDrop:
 
 @dataclass(frozen=True)
 class Equivalence:
-    """Report two one-sided tests of the claim that a drop lies within -delta to delta.
+    """Report two one-sided tests of the claim that a drop lies between -delta and delta.
 
     Attributes
     ----------
     delta : float
         Smallest drop that matters.
     p_no_larger : float
-        p for drop < delta, the claim "no drop larger than delta".
+        p-value for the claim that the drop is below delta.
     p_no_smaller : float
-        p for drop > -delta.
+        p-value for the claim that the drop is above -delta.
     pvalue : float
         The larger of `p_no_larger` and `p_no_smaller`.
 
@@ -78,14 +79,15 @@ class Equivalence:
 
 @dataclass(frozen=True)
 class RunNoise:
-    """Report how much replicates of the same wording differ (noise between runs).
+    """Report how much replicates of the same wording differ, which is the noise between runs.
 
     Attributes
     ----------
     replicates : int
         Number of replicates K.
     flipped : float
-        Share of items whose outcome differs between two replicates, as a mean over pairs.
+        Share of items whose outcome differs between two replicates, averaged over pairs of
+        replicates.
     sd_difference : float
         Root mean square difference in accuracy between two replicates.
     pvalue : float
@@ -115,8 +117,8 @@ def item_means(original: FloatArray, variants: FloatArray) -> tuple[FloatArray, 
     Returns
     -------
     tuple of (n,) arrays
-        Means over answered replicates and over answered variants. Both are NaN for an item without
-        an answer to the original, or without one to a variant.
+        Means over answered replicates, and over answered variants. Both means are NaN for an item
+        without an answer to the original, or without an answer to a variant.
     """
     o, v = average(np.atleast_2d(original)), average(np.atleast_2d(variants))
     missing = np.isnan(o) | np.isnan(v)
@@ -160,8 +162,8 @@ def wording_drop(
     Notes
     -----
     CS = (accuracy_original - accuracy_variants) / accuracy_original is a ratio of accuracies. If
-    nothing is special about the original, this ratio is 0 on average. The mean of item scores is
-    not.
+    all wordings are equally hard, this ratio is 0 on average. The mean of the contamination scores
+    of single items is not.
     """
     o, v = item_means(original, variants)
     compared = ~np.isnan(o)
@@ -203,8 +205,9 @@ def largest_drop(drop: Estimate) -> float:
     Returns
     -------
     float
-        Upper limit by Student's t over the units and one added unit with a drop of 1. It is at
-        least the share p of units with a drop for which G units show none with probability 5 %.
+        Upper limit by Student's t over the units and one added unit with a drop of 1. The limit is
+        at least a share p: if a share p of all units drops, G units show no drop with probability 5
+        %.
     """
     units, drop = drop.units, _with_a_drop(drop)
     unseen = 1 - (1 - 0.95) ** (1 / max(units, 1))
@@ -214,12 +217,13 @@ def largest_drop(drop: Estimate) -> float:
 def _with_a_drop(drop: Estimate) -> Estimate:
     """Return the estimate with one added unit that has a drop of 1.
 
-    If one item in twenty drops, a sample with few such items also has a small standard error.
-    Without the added unit, the t-test would clear 10 to 12 % of such models with 60 or 100 items.
+    If one item in twenty drops, a sample with few such items has a small drop and also a small
+    standard error. Without the added unit, the t-test would clear 10 to 12 % of models with such
+    drops, for 60 or 100 items.
     """
     g = drop.units
     shift = (1 - drop.value) / (g + 1)
-    # Units without a value have no influence.
+    # Units without a value have an influence of 0.
     kept = drop.influence[np.argsort(np.abs(drop.influence))[drop.empty :]]
     return Estimate(
         drop.value + shift, np.append(kept * g - shift, g * shift) / (g + 1), uneven=drop.uneven
@@ -233,7 +237,7 @@ def above_broken(
     cluster: IntArray,
     broken_share: float,
 ) -> tuple[float, Estimate]:
-    """Test whether the drop is larger than a share of broken variants could make it.
+    """Test whether the drop is larger than a given share of broken variants can explain.
 
     Parameters
     ----------
@@ -251,10 +255,10 @@ def above_broken(
     Returns
     -------
     p : float
-        One-sided p. p <= alpha if and only if the one-sided lower confidence limit of the excess is
-        above 0.
+        One-sided p-value. p <= alpha if and only if the one-sided lower confidence limit of the
+        excess is above 0.
     excess : Estimate
-        drop - broken_share * (accuracy - chance).
+        The drop minus broken_share * (accuracy - chance).
 
     Raises
     ------
@@ -263,8 +267,8 @@ def above_broken(
 
     Notes
     -----
-    A variant whose gold answer is no longer right is answered "right" only by chance. It lowers the
-    accuracy by accuracy - chance.
+    A variant whose gold answer is no longer right is answered "right" only by chance. The expected
+    accuracy on such a variant is lower by (accuracy - chance).
     """
     o, v = item_means(original, variants)
     excess = mean_of(o - v, cluster).plus(
@@ -274,7 +278,7 @@ def above_broken(
 
 
 def equivalence(drop: Estimate, delta: float) -> Equivalence:
-    """Test that a drop lies within -delta to delta (two one-sided tests).
+    """Test the claim that a drop lies between -delta and delta (two one-sided tests).
 
     Parameters
     ----------
@@ -295,9 +299,9 @@ def equivalence(drop: Estimate, delta: float) -> Equivalence:
 
     Notes
     -----
-    The tests are by Student's t over the units. The test of "no larger" adds one unit with a drop
-    of 1. If almost nothing varies, p is at least (1 - delta)^G. This is the probability that none
-    of G units shows a drop if a share delta of all units has one.
+    The tests are by Student's t over the units. The test of `p_no_larger` adds one unit with a drop
+    of 1. If almost nothing varies, p is at least (1 - delta)^G. This is the probability that G
+    sampled units show no drop if a share delta of all units drops.
 
     Examples
     --------
@@ -312,7 +316,7 @@ def equivalence(drop: Estimate, delta: float) -> Equivalence:
     unseen = (1 - delta) ** drop.units
     padded = _with_a_drop(drop)
     sides = []
-    # The two tests are of -drop > -delta and of drop > -delta.
+    # The first test is of -drop > -delta, and the second of drop > -delta.
     for estimate in (padded.scaled(-1.0), drop):
         p = above_pvalue(estimate, -delta) if estimate.se > 0 else float(estimate.value <= -delta)
         sides.append(max(p, unseen))

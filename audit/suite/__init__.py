@@ -1,5 +1,5 @@
 """Define and run suites.
 
-A suite states which audits are run of which pinned model on which data, with which thresholds, and
-which rule decides.
+A suite is a file that states a pinned model, the audits of this model, their data and thresholds,
+and the rule that decides.
 """

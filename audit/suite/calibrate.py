@@ -2,11 +2,11 @@
 
     audit calibrate audit=suite --out audit/data/calibration_suite.json --force      # the table that ships
 
-Each simulated model is judged by all audits of the suite, with their real decisions. The verdicts
-of one model are counted together, so the table gives the error rates of any suite of these audits
-(`audit.judging.forms`). The gates look for faults that a simulation does not have. They are
-bypassed, as in the calibration of each audit. The validity audit makes no statement about memory,
-so its error rates are simulated separately (`audit calibrate audit=validity`).
+All audits of the suite judge each simulated model, with the code of their real verdicts. The
+verdicts of one model are counted together, so the table gives the error rates of any suite of these
+audits (`audit.judging.forms`). The gates are left out, as in the calibration of each audit, because
+they look for faults that a simulation does not have. The validity audit makes no statement about
+memory, so its error rates are simulated separately (`audit calibrate audit=validity`).
 """
 
 from argparse import Namespace
@@ -32,8 +32,8 @@ from audit.sweep.design import SweepThresholds
 from audit.sweep.simulation import Simulated as RoutedModel
 
 SIMULATIONS = 200
-# Each simulated model is judged with each of these numbers of references. The references of a
-# smaller number are among those of a larger one.
+# Each simulated model is judged once with each of these numbers of references. The references of a
+# smaller number are also among the references of a larger number.
 REFERENCES = (3, 5, 8)
 RESAMPLES = 199
 SHIPPED = (SuiteDesign(),)
@@ -52,16 +52,18 @@ def judge(
     design : SuiteDesign
         Sizes of the suite.
     world : World
-        Facts about what the model knows of the items.
+        Facts about what the model knows about the items.
     rng : numpy.random.Generator
         Source of the answers.
     references : sequence of int
-        Numbers of references. The sweep has no references and is judged once.
+        Numbers of references with which the model is judged. The sweep has no references and is
+        judged once.
 
     Returns
     -------
     list of str
-        For each number of references, one letter per audit of AUDITS: the outcome of this audit.
+        A string for each number of references. Its k-th letter is the outcome of the k-th audit of
+        AUDITS.
     """
     model = simulate(design, world, rng)
     _, (routed,) = sweep.decided([RoutedModel(model.sweep)], design.routers, rng, RESAMPLES)
@@ -80,7 +82,7 @@ def procedures(
     worlds: Sequence[str] = tuple(WORLDS),
     references: Sequence[int] = REFERENCES,
 ) -> tuple[Procedure, ...]:
-    """Return the procedure that counts the combinations of outcomes of AUDITS.
+    """Return the procedure that counts how often each combination of outcomes of AUDITS occurs.
 
     Parameters
     ----------
@@ -91,7 +93,7 @@ def procedures(
     worlds : sequence of str
         Names in WORLDS.
     references : sequence of int
-        Numbers of references; each gives an entry of the table.
+        Numbers of references. The table has an entry for each number.
 
     Returns
     -------
@@ -127,9 +129,10 @@ def procedures(
 
 
 def markdown(entries: Entries) -> str:
-    """Return the table for the documentation, in per cent with 95 % intervals.
+    """Return the table for the documentation, in per cent of models with 95 % intervals.
 
-    Its columns are the findings of each audit, the findings of any audit, and the models that pass.
+    Its columns are the models with a finding by each audit, those with a finding by any audit, and
+    those that pass.
     """
     head = ["world", "references", *(f"{audit} finds" for audit in AUDITS), "any finding"]
     head += ["passes perturb", "passes perturb and memory", "passes all three"]

@@ -20,7 +20,7 @@ from audit.engines.config import WEIGHED, ModelConfig
 from audit.suite.read import commit_of
 from audit.suite.schema import DOMAINS, SCRIPTED, DataPin, DomainThresholds, Suite
 
-# The suite sets these options, so the arguments of an audit must not set them.
+# The suite sets these options, so the arguments of a single audit must not set them.
 _DECIDED = {
     "model": "model_config.model_id, or model=NAME of the command",
     "run_dir": "run_dir=DIR of the command, below which each audit has a directory",
@@ -34,7 +34,7 @@ _DECIDED = {
 
 @dataclass(frozen=True)
 class Step:
-    """Describe one audit of a suite.
+    """Hold the command and the configuration of one audit of a suite.
 
     Attributes
     ----------
@@ -77,16 +77,16 @@ def model_name(suite: Suite) -> str:
     if pin.model_id not in (*known_models(), *described_models()):
         unknown = unknown_name("model_config.model_id", pin.model_id, known_models())
         raise ConfigError(
-            f"{unknown} Or a hub id, such as Qwen/Qwen3-8B. A model of an endpoint also needs "
-            "model_config.endpoint."
+            f"{unknown} A hub id, such as Qwen/Qwen3-8B, is also possible. A model of an endpoint "
+            "also needs model_config.endpoint."
         )
     return pin.model_id
 
 
 def domain_of(suite: Suite) -> str | None:
-    """Return the domain of the suite's benchmark; None if it is unknown.
+    """Return the domain (subject area) of the suite's benchmark; None if the domain is unknown.
 
-    The domain is the one that the suite states, or else that of the benchmark in
+    The domain is taken from the suite, or else from the entry of the benchmark in
     conf/rewording/policy.yaml.
     """
     data = suite.dataset_config
@@ -125,7 +125,7 @@ def domain_thresholds(suite: Suite) -> DomainThresholds:
 
 
 def windows_of(suite: Suite) -> list[tuple[float | None, float | None]]:
-    """Return the windows of semantic distance that the suite's library may have.
+    """Return the windows of semantic distance that the suite's library of variants may have.
 
     Parameters
     ----------
@@ -135,8 +135,8 @@ def windows_of(suite: Suite) -> list[tuple[float | None, float | None]]:
     Returns
     -------
     list of (float or None, float or None)
-        Smallest and largest distance of each window: the suite's window and, if that is the general
-        window, also that of the benchmark's domain.
+        Smallest and largest distance of each window. The first window is the suite's. If the
+        suite's window is the general window, the window of the benchmark's domain is also allowed.
     """
     pin = suite.perturbation_config
     stated = (pin.min_semantic_distance, pin.max_semantic_distance)
@@ -155,9 +155,9 @@ def audit_words(
     suite : Suite
         The suite.
     more : sequence of str
-        Arguments for every command, such as progress=false.
+        Arguments that are added to every command, such as progress=false.
     changed : mapping, optional
-        Further arguments by the name of the audit.
+        Maps the name of an audit to further arguments.
 
     Returns
     -------
@@ -175,7 +175,8 @@ def audit_words(
         by_key = {key_of(word): word for word in _words(suite, audit)}
         for word in (*of_audit, *more):
             key = key_of(word)
-            # All audits use one engine, so a change of its configuration must apply to all of them.
+            # All audits use the same engine, so a change of its configuration must apply to all
+            # audits.
             if key in _DECIDED or (key.startswith("model.") and word in of_audit):
                 instead = _DECIDED.get(
                     key, f"{word} without an audit's name, which changes it for all audits"
@@ -206,7 +207,7 @@ def steps(suite: Suite, words: Mapping[str, Sequence[str]], run_dir: str) -> lis
     Raises
     ------
     ConfigError
-        If a configuration is invalid or not pinned.
+        If a configuration is invalid, or if its model or data is not pinned to a version.
     """
     plan = []
     for audit, given in words.items():
@@ -223,7 +224,7 @@ def steps(suite: Suite, words: Mapping[str, Sequence[str]], run_dir: str) -> lis
 def check_version(
     suite: Suite, model: ModelConfig, resolve: Callable[[ModelConfig], str]
 ) -> dict[str, Any]:
-    """Check that the model version that the suite states is that of the weights.
+    """Check that the model version in the suite is the version of the weights.
 
     Parameters
     ----------
@@ -237,8 +238,8 @@ def check_version(
     Returns
     -------
     dict
-        "stated": the stated version. "found": the revision of the weights. "claimed": True if the
-        version is known only from the operator of an endpoint.
+        "stated": the version that the suite states. "found": the revision of the weights.
+        "claimed": True if the version is known only from a statement of the endpoint's operator.
 
     Raises
     ------
@@ -269,13 +270,14 @@ def check_version(
 
 
 def _words(suite: Suite, audit: str) -> list[str]:
-    """Return the arguments for one audit that follow from the fields of the suite."""
+    """Return the arguments for one audit that are computed from the fields of the suite."""
     name, data, pin = model_name(suite), suite.dataset_config, suite.model_config
     known = name in (*known_models(), *described_models())
     model = [f"model={name if known else HF + pin.model_id}"]
     if pin.endpoint is not None:
         model = [f"endpoint={pin.endpoint}", f"model_id={pin.model_id}"]
-    # An audit that names a benchmark itself does not get the fields of the suite's benchmark.
+    # If the arguments of an audit name a benchmark, the fields of the suite's benchmark are not
+    # added.
     own_benchmark = "benchmark" in map(key_of, suite.audits[audit])
     words = [
         *model,
@@ -283,7 +285,8 @@ def _words(suite: Suite, audit: str) -> list[str]:
         f"n={data.sample_size}",
         f"seed={data.sampling_seed}",
     ]
-    # Of an endpoint the version is what its operator claims, and no weights are compared with it.
+    # The version of an endpoint's model is what the endpoint's operator claims. There are no
+    # weights with which it could be compared.
     revision = commit_of(pin.model_version) if pin.endpoint is None else pin.model_version
     if revision is not None:
         words.append(f"model.{name}.revision={quoted(revision)}")
@@ -305,7 +308,8 @@ def _words(suite: Suite, audit: str) -> list[str]:
 
 
 def _benchmark_words(data: DataPin) -> list[str]:
-    """Return the arguments that select a benchmark; a user's own file may have any name."""
+    """Return the arguments that select a benchmark. A benchmark from a user's file may have any
+    name."""
     if data.path is not None and data.benchmark_name not in options_of("benchmark"):
         return ["benchmark=mcq_file", f"benchmark.name={quoted(data.benchmark_name)}"]
     return [f"benchmark={data.benchmark_name}"]
@@ -347,7 +351,7 @@ _HEAD = (
 
 
 def describe(plan: Sequence[Step], run_dir: Path) -> list[str]:
-    """Return the plan of a suite as lines of a table.
+    """Return the planned cost of a suite as lines of a table.
 
     Parameters
     ----------
@@ -359,7 +363,8 @@ def describe(plan: Sequence[Step], run_dir: Path) -> list[str]:
     Returns
     -------
     list of str
-        A line for each audit and model, a line with the sum, and the sources of the figures.
+        A line for each audit and model, a line with the totals, and lines with the sources of the
+        figures.
 
     Raises
     ------
@@ -391,7 +396,8 @@ def describe(plan: Sequence[Step], run_dir: Path) -> list[str]:
 
 
 def _figures(calls: Sequence[PlannedCalls]) -> tuple[str, ...]:
-    """Return the totals over the calls as texts; "?" for a total with an unknown summand."""
+    """Return the totals (such as tokens and cost) over the calls as texts. A total is "?" if one of
+    its terms is unknown."""
 
     def total(attribute: str, form: str) -> str:
         values = list(map(attrgetter(attribute), calls))

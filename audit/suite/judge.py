@@ -1,6 +1,7 @@
-"""Judge the runs of a suite from its directory alone, so that anyone can recompute the verdict.
+"""Judge the runs of a suite, using only its directory, so that anyone can recompute the verdict.
 
-The source's thresholds are applied too. Each is reported with its false positives on a clean model.
+The thresholds of the source (the article that defines such suites) are applied too. Each threshold
+is reported with its false positive rate on clean models.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,11 +32,12 @@ from audit.suite.commands import domain_of, domain_thresholds
 from audit.suite.read import suite_of
 from audit.suite.schema import Suite
 
-Verdicts = Mapping[str, AuditVerdict[Any]]  # verdict by the name of the audit
+Verdicts = Mapping[str, AuditVerdict[Any]]  # maps the name of an audit to its verdict
 
 
 def source_thresholds(suite: Suite) -> dict[str, float]:
-    """Return the source's thresholds by name; those of the benchmark's domain take precedence."""
+    """Return the source's thresholds by name. Thresholds of the benchmark's domain replace the
+    general ones."""
     decides = ("review_required_above_cs", "block_deployment_above_contaminated_pct")
     thresholds = {**vars(suite.scoring_config), **attributes(suite.governance, *decides)}
     for name, value in vars(domain_thresholds(suite)).items():
@@ -45,10 +47,10 @@ def source_thresholds(suite: Suite) -> dict[str, float]:
 
 
 def rules_of(thresholds: Mapping[str, float]) -> tuple[Rule, Rule]:
-    """Return the two rules of the source, which differ in one threshold.
+    """Return the source's two rules, which differ in one threshold.
 
-    The first rule uses the share of flagged items that scoring allows, the second the share that
-    blocks a deployment.
+    The first rule uses the share of flagged items that scoring allows. The second rule uses the
+    share of flagged items that blocks a deployment.
 
     Parameters
     ----------
@@ -58,9 +60,10 @@ def rules_of(thresholds: Mapping[str, float]) -> tuple[Rule, Rule]:
     Returns
     -------
     tuple of Rule
-        The rule of scoring, and the rule of governance.
+        The rule for scoring, and the rule for governance (deployment).
     """
-    # Shares are rounded, because 25 of 500 items must not count as above 5 %.
+    # Shares are rounded, because a rounding error must not make 25 of 500 items count as more than
+    # 5 %.
     allowed = round(thresholds["max_allowed_contaminated_items_pct"] / 100, 12)
     blocked = round(thresholds["block_deployment_above_contaminated_pct"] / 100, 12)
     rule = Rule(
@@ -84,14 +87,15 @@ def ruled(
     thresholds : mapping
         Thresholds by name, as returned by `source_thresholds`.
     results, alarms : sequence
-        Result of the model, and false alarms of clean models, under each rule of `rules_of`.
+        Results of the model, and false alarms of clean models: one entry for each rule of
+        `rules_of`.
 
     Returns
     -------
     dict
-        The decision, and each threshold with its figure and its false positives. A false positive
-        rate is the share (0-1) of clean models of this design, or of their items, that exceed the
-        threshold. It is None if no such model can be simulated.
+        The decision, and for each threshold the measured value and the false positive rate. A false
+        positive rate is the share (0-1) of clean models of this design, or of their items, that
+        exceed the threshold. It is None if such models cannot be simulated.
     """
     allowed, blocking = results
     clean, blocked = alarms
@@ -160,16 +164,17 @@ def ruled(
 def sentences(
     suite: Suite, source: Sequence[Mapping[str, Any]], ours: Mapping[tuple[str, str], str]
 ) -> list[str]:
-    """Return sentences that state the decisions of both rules, and which of them decides.
+    """Return sentences that state the decisions of the source's rule and of this program's rule,
+    and which rule decides.
 
     Parameters
     ----------
     suite : Suite
         The suite.
     source : sequence of mapping
-        Results by the source's rule, as returned by `source_ruled`.
+        Results under the source's rule, as returned by `source_ruled`.
     ours : mapping
-        Decision of our verdict by (model, benchmark).
+        Maps each (model, benchmark) to the decision of this program's verdict.
 
     Returns
     -------
@@ -190,29 +195,29 @@ def sentences(
         mine, theirs = ours[result["model"], result["benchmark"]], result["decision"]
         cell = f"{result['model']} on {result['benchmark']}, rewording"
         agree = (
-            f"our verdict and the source's rule both say {mine}"
+            f"our verdict is {mine}, and the source's rule gives the same decision"
             if mine == theirs
-            else f"our verdict says {mine}, the source's rule {theirs}"
+            else f"our verdict is {mine}, and the source's rule gives {theirs}"
         )
         score = (
             f"CS {result['cs']:.3f}, {result['flagged']} of {result['n']} items flagged "
             f"({result['flagged_pct']:.1f} %)"
         )
-        lines.append(f"{cell}: {agree} ({score}). {gates} gates.")
+        lines.append(f"{cell}: {agree} ({score}). {gates} decides.")
         lines += [f"{cell}: {_sentence(number)}" for number in result["numbers"]]
     return lines
 
 
 def _sentence(number: Mapping[str, Any]) -> str:
-    """Return the sentence on one threshold, with its false positives."""
+    """Return the sentence about one threshold, with its false positive rate."""
     text = f"{number['name']} {number['limit']:g}"
     if number["found"] is not None:
         text += f"{' ' if number['exceeded'] else ' not '}exceeded ({number['found']:.3g})"
         if number["exceeded"] and number["asks_for"]:
-            text += f": asks for {number['asks_for']}"
+            text += f", which leads to {number['asks_for']}"
     rate = number["false_alarms"]
     if rate is None:
-        return f"{text}; its false positives could not be simulated for this design."
+        return f"{text}; its false positive rate could not be simulated for this design."
     rates = f"{percent(rate)} {number['false_alarms_of']} (simulated for this rule)"
     return f"{text}; false positives: {rates}."
 
@@ -271,7 +276,8 @@ def judge_suite(
     out : Path
         Directory for the report.
     report_of : mapping, optional
-        Directory for the report of each audit; by default it is below `out`.
+        Maps the name of an audit to the directory for its report. By default, these directories are
+        below `out`.
 
     Returns
     -------
@@ -287,7 +293,7 @@ def judge_suite(
 
 
 def section_of(run_dir: Path) -> Callable[[Verdicts], dict[str, Any]]:
-    """Return a function that makes the suite's section of verdict.json.
+    """Return a function that builds the suite's section of verdict.json.
 
     Parameters
     ----------
@@ -297,7 +303,7 @@ def section_of(run_dir: Path) -> Callable[[Verdicts], dict[str, Any]]:
     Returns
     -------
     callable
-        Function from the verdicts (by audit) to the section.
+        Function that takes the verdicts by the name of the audit, and returns the section.
 
     Raises
     ------
@@ -316,8 +322,8 @@ def section_of(run_dir: Path) -> Callable[[Verdicts], dict[str, Any]]:
         raise ConfigError(
             f"{path} is not the suite.json of these runs ({error!r}). Restore the original file."
         ) from error
-    # Each run stores the suite without its model. If thresholds were edited in suite.json alone,
-    # the two differ.
+    # Each run stores the suite without its model. If thresholds were edited in suite.json only,
+    # this file differs from the stored suite.
     without_model = {**state["suite"]}
     without_model.pop("model_config", None)
     if of_runs.count(without_model) < len(of_runs):
@@ -352,7 +358,7 @@ def suite_section(
     Returns
     -------
     dict
-        The section as JSON types.
+        The section, with values of JSON types only.
     """
     thresholds = source_thresholds(suite)
     source = source_ruled(dirs["perturb"], thresholds) if "perturb" in dirs else []

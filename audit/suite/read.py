@@ -25,7 +25,8 @@ from audit.suite.schema import VERSION, WEIGHTS_VERSION, Suite, schema_text
 
 SUITES = CONF_DIR / "suite"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-# Version names whose meaning changes with time, in any repository or registry.
+# Version names, such as those of branches, that refer to changing content in any repository or
+# registry.
 _MOVING = {
     "latest",
     "main",
@@ -56,7 +57,7 @@ def read_suite(name: str, changes: Sequence[str] = ()) -> Suite:
     name : str
         Path of a file, or name of a suite that ships with the program.
     changes : sequence of str
-        Changes of fields, such as "dataset_config.sample_size=50".
+        Changes of fields, for example "dataset_config.sample_size=50".
 
     Returns
     -------
@@ -73,7 +74,7 @@ def read_suite(name: str, changes: Sequence[str] = ()) -> Suite:
         if name not in known_suites():
             raise ConfigError(
                 f"{unknown_name('suite', name, known_suites())} "
-                "Or the path of a file: my_suite.yaml, my_suite.json."
+                "The path of a file is also possible: my_suite.yaml or my_suite.json."
             )
         path = SUITES / f"{name}.yaml"
     values = _load(path)
@@ -154,7 +155,7 @@ def _check(suite: Suite) -> None:
 
 
 def _mutable(version: str, model_id: str, endpoint: bool) -> str:
-    """Return the error message for a version that may refer to other weights later."""
+    """Return the error message for a version that may later refer to other weights."""
     problem = f"model_config.model_version is {version!r}, which is not an immutable reference. "
     if endpoint:
         return (
@@ -172,7 +173,7 @@ def _mutable(version: str, model_id: str, endpoint: bool) -> str:
 
 
 def commit_of(version: str | None) -> str | None:
-    """Return the version if it is a commit of the hub; otherwise None."""
+    """Return the version if it is the id of a commit on the hub; otherwise None."""
     return version if version is not None and _COMMIT.fullmatch(version) else None
 
 
@@ -189,21 +190,22 @@ def _load(path: Path) -> dict[str, Any]:
         if path.suffix == ".json":
             values = json.loads(text, object_pairs_hook=_once)
         else:
-            # parse_yaml refuses a file that would take too long to parse. OmegaConf then reads the
-            # file, because it reads numbers differently.
+            # parse_yaml only refuses files that would take too long to parse. The values are then
+            # read by OmegaConf, which reads numbers differently.
             parse_yaml(text)
             values = OmegaConf.to_container(OmegaConf.create(text))
     except (ValueError, RecursionError, YAMLError, OmegaConfBaseException) as error:
         raise ConfigError(f"{path} is neither a YAML nor a JSON suite ({error}).") from error
     if not isinstance(values, dict):
         raise ConfigError(
-            f"{path} holds no fields. Expected audit_suite_id, model_config, dataset_config, ..."
+            f"{path} contains no fields. Expected audit_suite_id, model_config, dataset_config, ..."
         )
     return {str(key): value for key, value in values.items()}
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the pairs of a JSON object as a dict; raise ValueError if a key occurs twice."""
+    """Return the key-value pairs of a JSON object as a dict. Raise ValueError if a key occurs
+    twice."""
     values = dict(pairs)
     if len(values) < len(pairs):
         name, _ = Counter(name for name, _ in pairs).most_common(1)[0]
@@ -239,7 +241,7 @@ def _set(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
 
 
 def _build(kind: Any, value: Any) -> Any:
-    """Convert checked plain data to dataclasses."""
+    """Convert plain data that was checked to dataclasses."""
     if is_dataclass(kind) and isinstance(kind, type):
         hints = get_type_hints(kind)
         built = {}

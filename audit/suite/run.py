@@ -1,7 +1,8 @@
-"""Run the audits of a suite one after the other on one engine, write its report, and decide.
+"""Run the audits of a suite one after the other on one engine, write the suite's report, and
+decide.
 
-Each audit has its own run directory. The same command resumes a suite: a finished audit is not run
-again, and an unfinished audit continues.
+Each audit has its own run directory. If the same command is given again, it resumes the suite: a
+finished audit is skipped, and an unfinished audit continues.
 """
 
 import hashlib
@@ -66,7 +67,7 @@ def run_dir_of(suite: Suite, words: Mapping[str, Sequence[str]]) -> Path:
 
 
 def check_suite(suite: Suite, plan: Sequence[Step]) -> dict[str, Any]:
-    """Check that the model and the data that the suite pins are the installed ones.
+    """Check that the installed model and data have the versions that the suite pins.
 
     Parameters
     ----------
@@ -78,8 +79,7 @@ def check_suite(suite: Suite, plan: Sequence[Step]) -> dict[str, Any]:
     Returns
     -------
     dict
-        Name of the model, its "stated" version, the "found" version, and "claimed"
-        (`check_version`).
+        Name of the model, with the entries "stated", "found" and "claimed" of `check_version`.
 
     Raises
     ------
@@ -231,8 +231,8 @@ def finished(run_dir: Path, fingerprint: str | None) -> bool:
     Returns
     -------
     bool
-        False also if the directory contains a run with another fingerprint. The audit's command
-        then checks whether it is the right run.
+        True if the run is finished and complete. False also if the directory contains a run with
+        another fingerprint; the audit's command then checks whether the run belongs to the suite.
     """
     if fingerprint is None or not (run_dir / MANIFEST).is_file():
         return False
@@ -247,7 +247,8 @@ def finished(run_dir: Path, fingerprint: str | None) -> bool:
 
 
 def _check_library(suite: Suite, step: Step) -> None:
-    """Raise ConfigError if the library of variants differs from the one that the suite states."""
+    """Raise ConfigError if the library of variants does not have the properties that the suite
+    states."""
     pin, variants = suite.perturbation_config, getattr(step.config, "variants", None)
     header = find_library(variants or step.config.benchmark.name).header
     stated = (pin.min_semantic_distance, pin.max_semantic_distance)
@@ -257,7 +258,7 @@ def _check_library(suite: Suite, step: Step) -> None:
         reworded_by in known_models()
         and load_model_config(str(reworded_by)).path == pin.paraphrase_model
     ):
-        reworded_by = pin.paraphrase_model  # The suite states the hub id of the model.
+        reworded_by = pin.paraphrase_model  # The suite may name the model by its hub id.
     for name, value, of_library in (
         ("min_semantic_distance", pin.min_semantic_distance, low),
         ("max_semantic_distance", pin.max_semantic_distance, high),
@@ -275,7 +276,8 @@ def _check_library(suite: Suite, step: Step) -> None:
 def _open(
     suite: Suite, plan: Sequence[Step], run_dir: Path, model: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the content of suite.json, after writing it or checking that it belongs to this suite.
+    """Return the content of suite.json. Write the file if it is missing; otherwise check that it
+    belongs to this suite.
 
     Raises ConfigError if the directory belongs to another suite, and ShardError if the file cannot
     be written.
@@ -300,15 +302,15 @@ def _open(
         old, new = flatten(before), flatten(now)
         differ = sorted(key for key in {*old, *new} if old.get(key, ...) != new.get(key, ...))
         raise ConfigError(
-            f"{run_dir} contains another suite, or an earlier form of this one. They differ in "
-            f"{', '.join(differ)}. Choose another directory, such as run_dir={run_dir}_2, or undo "
-            "the changes."
+            f"{run_dir} contains another suite, or an earlier version of this suite. The "
+            f"suites differ in {', '.join(differ)}. Choose another directory, such as "
+            f"run_dir={run_dir}_2, or undo the changes."
         )
     return {**now, "finished": done}
 
 
 def _deciding(words: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Return the arguments of each audit that can change its rows or its verdict."""
+    """Return, for each audit, those of its arguments that can change its rows or its verdict."""
     deciding: dict[str, list[str]] = {}
     for audit, given in words.items():
         deciding[audit] = []

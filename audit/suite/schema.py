@@ -4,10 +4,10 @@
 and `audit suite --schema` prints it.
 
 Most fields are those of the source's "audit-ready" test suite ("A Router-Worker Evaluation
-Harness", section "Operationalizing Governance"). The following fields are ours:
-dataset_config.path, dataset_config.domain, governance.approvals_required,
-governance.forms_required, governance.rotate_every, audits, domains, gate. Fields that are read only
-by people or by a registry are stored beside the results.
+Harness", section "Operationalizing Governance"). The following fields are additions of this
+program: dataset_config.path, dataset_config.domain, governance.approvals_required,
+governance.forms_required, governance.rotate_every, audits, domains, gate. Fields that only people
+or a registry read are stored with the results and have no other effect.
 """
 
 from dataclasses import dataclass, field
@@ -15,9 +15,10 @@ from importlib.resources import files
 
 # conf/rewording/policy.yaml has a window of semantic distance for each domain.
 DOMAINS = ("general", "factual", "reasoning", "social", "code")
-SCRIPTED = "scripted"  # The version of scripted models, which are part of the program.
+SCRIPTED = "scripted"  # Version of scripted models, which are part of the program.
 _WEIGHTS = f"{SCRIPTED}|[0-9a-f]{{40}}|sha256:[0-9a-f]{{12,64}}"
-# A provider's name with the day of a snapshot, such as gpt-4o-2024-08-06 or model-20250514.
+# Matches a provider's model name with the date of a snapshot, such as gpt-4o-2024-08-06 or
+# model-20250514.
 _NAME = "[A-Za-z0-9._:/-]*"
 _MARK = "[A-Za-z._:/-]"
 _DAY = "20[0-9]{2}-?(0[1-9]|1[0-2])-?(0[1-9]|[12][0-9]|3[01])"
@@ -73,8 +74,8 @@ class Governance:
 
 @dataclass(frozen=True)
 class DomainThresholds:
-    """Hold thresholds that replace those of the suite for one domain; None keeps the suite's
-    value."""
+    """Hold the thresholds that replace the suite's thresholds for one domain. None keeps the
+    suite's threshold."""
 
     contamination_threshold: float | None = None
     max_allowed_contaminated_items_pct: float | None = None

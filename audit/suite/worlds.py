@@ -1,10 +1,10 @@
 """Simulate one model that every audit of a suite judges, for `audit calibrate audit=suite`.
 
-A model has one ability, one taste for each item (how easy it finds the item), and one set of known
-items. The log-odds of a right answer follow from these, and each answer is an independent draw. In
-no world is a clean model exactly equal to its references. Cells and likelihoods are built by the
-simulations of the single audits. Likelihoods depend on the answers only through the items whose
-text was read. The module does no I/O.
+A model has one ability, a taste for each item (how easy the model finds the item), and one set of
+remembered items. The log-odds of a right answer follow from these, and each answer is an
+independent draw. Even a clean model is never exactly equal to its references. The simulations of
+the single audits build the cells and likelihoods from these answers. Likelihoods and answers are
+related only through the items whose text the model has read. The module does no I/O.
 """
 
 from __future__ import annotations
@@ -31,19 +31,21 @@ from audit.sweep.simulation import Luck, answers
 # Abilities of the references minus that of the tested model, in logits.
 REFERENCES = (0.5, -0.5, 0.0, 0.25, -0.25, 0.4, -0.4, 0.1)
 
-# Ability of the tested model in logits. With the spreads below, it answers 70 % of the items right.
+# Ability of the tested model in logits. With the standard deviations below, this model answers 70 %
+# of the items right.
 _CENTRE = 1.25
-# Standard deviations in logits: of the difficulty of items, and of the logits of one model over
-# items.
+# Standard deviations in logits: of the difficulty of items, and of a model's deviation from it (its
+# taste).
 _DIFFICULTY, _TASTE = 1.6, 0.7
 # Cost of rewording in logits: its mean, and its standard deviation between models (1.5 points).
 _REWORDED, _REWORDED_SD = -0.06, 0.09
-_HELD_OUT_SD = 0.12  # standard deviation in logits of how held-out items suit models (2 points)
-_DAMAGE = -0.12  # change in logits by a damaged message
+_HELD_OUT_SD = 0.12  # standard deviation between models on held-out items, in logits (2 points)
+_DAMAGE = -0.12  # change of the logits that a damaged message causes
 _NESTED = 0.5  # correlation of answers at different r that share their first messages
 _SPREAD = float(np.hypot(_DIFFICULTY, _TASTE))
-# How much likelier published texts are than held-out ones, in standard deviations between texts.
-# Models depend on a text's likelihood by a factor with mean 1 and this standard deviation.
+# _POPULAR: how much likelier published texts are than held-out texts, in standard deviations
+# between texts. _SLOPE_SD: each model multiplies the effect of a text on its log-likelihood by a
+# factor with mean 1 and this standard deviation.
 _POPULAR, _SLOPE_SD = 0.3, 0.1
 
 
@@ -75,8 +77,8 @@ class SuiteDesign:
 
 
 def _learnt(form: str, dose: float) -> World:
-    """Return the world in which the tested model remembers a share (dose) of the items in one
-    form."""
+    """Return the world in which the tested model remembers a share (dose) of the items in one form
+    of memory."""
     shares: dict[str, Any] = {form: dose}
     return World(**shares)
 
@@ -92,7 +94,7 @@ WORLDS: Mapping[str, World] = {
 
 @dataclass(frozen=True)
 class Simulated:
-    """Hold one tested model with all REFERENCES, as the cells of three audits."""
+    """Hold the cells of three audits for one simulated tested model and all REFERENCES."""
 
     sweep: CellOutcomes
     perturb: PerturbCell
@@ -106,7 +108,7 @@ class Simulated:
 
 
 def simulate(design: SuiteDesign, world: World, rng: np.random.Generator) -> Simulated:
-    """Draw a tested model and all REFERENCES, and return their cells."""
+    """Draw the answers of a tested model and of all REFERENCES, and return their cells."""
     of_references = world.abler + np.array(REFERENCES)
     ability = _CENTRE + np.concatenate([[0.0], of_references])
     published = _logits(ability, design.n, rng)
@@ -127,7 +129,8 @@ def _logits(ability: FloatArray, n: int, rng: np.random.Generator) -> FloatArray
 
 
 def _drawn(logits: FloatArray, rng: np.random.Generator, *times: int) -> BoolArray:
-    """Return (times, n) independent draws of the right answers of one model."""
+    """Return independent draws of which of n items one model answers right, with shape (*times,
+    n)."""
     return rng.random((*times, *logits.shape)) < scipy.special.expit(logits)
 
 
@@ -136,7 +139,7 @@ def _sweep(
 ) -> CellOutcomes:
     """Return the answers of the tested model in the sweep, with a faithful clean router.
 
-    Clean messages and the direct question have the published wording.
+    Clean messages and the direct question keep the published wording.
     """
     made = make_design(
         range(1, design.routers + 1),

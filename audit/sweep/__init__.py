@@ -1,4 +1,5 @@
-"""Measure what a model gains when routers damage its questions: the router-worker sweep (song2026).
+"""Measure how much accuracy a model gains when routers damage its questions: the router-worker
+sweep (song2026).
 
 Routers rewrite each question, and a worker answers from their messages only.
 

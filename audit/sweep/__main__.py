@@ -1,8 +1,8 @@
 """Run or resume a router-worker audit: `python -m audit.sweep model=llama3_70b r=1..9`.
 
-The exit code is 0 if the run finished, whatever the verdict. It is 1 if the run did not finish or a
-model failed. With gate=true it can also be 3 (excess), 4 (gain uncontrolled) and 5 (no decision),
-as in `audit gate`.
+The exit code is 0 if the run finished, whatever the verdict. The code is 1 if the run did not
+finish or a model failed. With gate=true the code can also be 3 (excess), 4 (gain uncontrolled) or 5
+(no decision), as in `audit gate`.
 """
 
 from __future__ import annotations

@@ -60,9 +60,10 @@ class SweepSettings(Settings[SweepThresholds]):
     Attributes
     ----------
     shifts : RunShifts
-        The variances of whole runs, estimated over the panel.
+        The variances of the shifts of whole runs, estimated over the panel.
     tests : int
-        The number of tests of the panel, one for each cell and router count.
+        The number of tests of the panel: the number of cells multiplied by the largest number of
+        router counts of a cell.
     """
 
     shifts: RunShifts = field(kw_only=True)
@@ -71,20 +72,20 @@ class SweepSettings(Settings[SweepThresholds]):
 
 @dataclass(frozen=True)
 class CellInputs:
-    """Hold everything that the judgement of one cell reads.
+    """Hold the data from which one cell is judged.
 
     Attributes
     ----------
     cell : CellOutcomes
         The outcomes.
     texts : TextMeasures or None
-        The measures of its router messages and prompts.
+        The measures of the cell's router messages and prompts.
     control : CellOutcomes or None
         The same model on the control benchmark.
     reference : CellOutcomes or None
         Another model that answered from the same messages.
     noise_p : float or None
-        The p-value of `noise_floor_p` after Holm over the panel.
+        The p-value of `noise_floor_p`, corrected by Holm's procedure over the panel.
     """
 
     cell: CellOutcomes
@@ -95,7 +96,7 @@ class CellInputs:
 
     @property
     def without_leak(self) -> BoolArray | None:
-        """Mark the questions without a message that states the answer.
+        """Mark the questions for which no message states the answer.
 
         Returns
         -------
@@ -108,9 +109,9 @@ class CellInputs:
 
     @property
     def unaided(self) -> BoolArray | None:
-        """Mark the questions without a message of a control that states an answer.
+        """Mark the questions for which no message of a control states an answer.
 
-        The controls are the clean baseline, and the ensemble control at the same router count.
+        The controls here are the clean baseline, and the ensemble control at the same router count.
 
         Returns
         -------
@@ -121,12 +122,14 @@ class CellInputs:
             return None
         aided = set(self.texts.aided)
         for routers, question in self.texts.aided:
-            if routers == 1:  # Noisy is compared with the clean baseline at every r.
+            # The clean baseline (r=1) is compared with the noisy arm at every r.
+            if routers == 1:
                 aided.update((r, question) for r in levels_of(self.cell, Arm.NOISY_REWRITE))
         return self._outside(aided)
 
     def _outside(self, excluded: Collection[tuple[int, str]]) -> BoolArray:
-        """Return (R, n), true for each (router count, question) that is not excluded."""
+        """Return an array (R, n) that is True for each (router count, question) that is not
+        excluded."""
         counts = levels_of(self.cell, Arm.NOISY_REWRITE)
         outside = np.ones((len(counts), self.cell.n), dtype=bool)
         for row, r in enumerate(counts):
@@ -136,9 +139,10 @@ class CellInputs:
 
 @dataclass(frozen=True)
 class _Measured:
-    """Hold the evidence of a cell, or in `why` the reason why the cell has no evidence.
+    """Hold the evidence of a cell. If the cell has no evidence, `why` holds the reason.
 
-    `remeasure` measures the cell again, with other resamples and another gamma.
+    `remeasure` is a function that measures the cell again, with another number of resamples and
+    another gamma.
     """
 
     evidence: Evidence | None
@@ -167,8 +171,8 @@ def analyse(
     Parameters
     ----------
     cells : sequence of CellOutcomes
-        The outcomes, as `shards.cells` pairs them. If they hold the answers too, the self-test can
-        shift the gold labels.
+        The outcomes, as `shards.cells` pairs them. If the cells also contain the answers, the
+        self-test can shift the gold labels.
     texts : MeasuredTexts, optional
         Measures of the router messages and worker prompts.
     thresholds : SweepThresholds, optional
@@ -176,8 +180,8 @@ def analyse(
     seed : int
         Seed of all resamples. The random numbers of a cell depend on the seed and the cell's name.
     n_resamples : int
-        Size of every bootstrap and permutation test. The tests of a verdict take more permutations
-        if Holm over r and the panel needs smaller p-values than this number can give.
+        Size of every bootstrap and permutation test. The tests of a verdict use more permutations
+        if Holm's correction over r and the panel needs p-values smaller than 1 / (n_resamples + 1).
     runs : sequence of mapping
         The models of each run, which are copied into the result.
     rows : sequence of CellRows
@@ -187,7 +191,8 @@ def analyse(
     calibration : mapping, optional
         The table of `audit calibrate`.
     references : mapping, optional
-        By (model, benchmark), the outcomes of another model from the same router messages.
+        Maps (model, benchmark) to the outcomes of another model that answered from the same router
+        messages.
 
     Returns
     -------
@@ -264,7 +269,7 @@ def _gates(case: _CellAnalysis) -> tuple[Gate, ...]:
 
 
 def _result(case: _CellAnalysis) -> SweepResult:
-    """Return the verdict on one cell with its figures."""
+    """Return the verdict on one cell with its estimates."""
     inputs, e, s = case.cell, case.evidence.evidence, case.settings
     cell, texts = inputs.cell, inputs.texts or TextMeasures()
     decision = _decided(case)
@@ -328,7 +333,8 @@ def _decided(case: _CellAnalysis) -> Decision:
 def _tipping(case: _CellAnalysis, decided: Decision) -> float | None:
     """Return the largest odds ratio at which unparsed answers leave the verdict unchanged.
 
-    It is None if the verdict is neither an excess nor a clearance, or if all answers were parsed.
+    The result is None if the verdict is neither an excess nor a clearance, or if all answers were
+    parsed.
     """
     e, thresholds = case.evidence.evidence, case.settings.thresholds
     if e is None or e.adverse is None or decided.verdict not in (Verdict.EXCESS, Verdict.NO_EXCESS):
@@ -364,7 +370,8 @@ def _contrasts(case: _CellAnalysis) -> tuple[Contrast, ...]:
 def _further_reasons(
     case: _CellAnalysis, decision: Decision, contrasts: Sequence[Contrast]
 ) -> tuple[Reason, ...]:
-    """Return further reasons about held-out questions and shifts of whole runs."""
+    """Return the reasons of the verdict that concern held-out questions and shifts of whole
+    runs."""
     e = case.evidence.evidence
     reasons: tuple[Reason, ...] = ()
     if decision.verdict in (Verdict.EXCESS, Verdict.UNCONTROLLED):
@@ -385,7 +392,8 @@ def _calibration(case: _CellAnalysis) -> Calibration | None:
 
 
 def _figures(case: _CellAnalysis) -> dict[str, Any]:
-    """Return the figures of a compared cell; an empty dict leaves the defaults of `SweepResult`."""
+    """Return the estimates of a compared cell as fields of `SweepResult`. An empty dict leaves the
+    default values of the fields."""
     e = case.evidence.evidence
     if e is None:
         return {}
@@ -405,10 +413,10 @@ def _figures(case: _CellAnalysis) -> dict[str, Any]:
 
 
 def _shares(case: _CellAnalysis, verdict: Verdict, contrasts: Sequence[Contrast]) -> dict[str, Any]:
-    """Return the score, and the shares of it that remain after two deductions.
+    """Return the score, and the share of the score that remains after each of two deductions.
 
-    The deductions are the largest compatible gain, and the largest compatible gap to held-out
-    questions.
+    The first deduction is the largest gain that is compatible with the data. The second is the
+    largest gap to held-out questions that is compatible with the data.
     """
     e, chance = case.evidence.evidence, chance_level(case.cell.cell.n_options)
     score, beyond = e.score if e else None, None
@@ -443,7 +451,7 @@ def share_left(score: float | None, chance: float, taken: float | None) -> float
     Returns
     -------
     float or None
-        0-1; None if the score is not above chance or the deduction has no bound.
+        The share, 0-1. None if the score is not above chance or the deduction has no bound.
 
     Examples
     --------
@@ -456,7 +464,7 @@ def share_left(score: float | None, chance: float, taken: float | None) -> float
 
 
 def category(credibility: float | None, thresholds: SweepThresholds) -> str:
-    """Classify a credibility.
+    """Return the class of a credibility: high, moderate or low.
 
     Parameters
     ----------
@@ -485,7 +493,7 @@ def _slope(case: _CellAnalysis) -> Slope | None:
     slope = paper.sensitivity_slope(
         sweep, rng=_rng(case, "slope"), n_resamples=case.settings.n_resamples
     )
-    # Resamples of few groups understate the spread of the slope.
+    # With few groups, resamples of the groups show too small a spread of the slope.
     few_groups = not can_reject(np.unique(sweep.cluster).size, 1 - CONFIDENCE)
     if few_groups:
         trend = "few_groups"
@@ -499,7 +507,7 @@ def _slope(case: _CellAnalysis) -> Slope | None:
 
 
 def _paper(cells: Sequence[CellOutcomes], results: Sequence[SweepResult]) -> dict[str, list[Any]]:
-    """Return the tables of the paper over the compared cells."""
+    """Compute the tables of the paper from the compared cells."""
     rows: list[paper.SettingRow] = []
     for cell, result in zip(cells, results, strict=True):
         if result.evidence is not None:
@@ -514,12 +522,13 @@ def _paper(cells: Sequence[CellOutcomes], results: Sequence[SweepResult]) -> dic
 def _hypotheses(
     cells: Sequence[CellOutcomes], results: Sequence[SweepResult], s: SweepSettings
 ) -> tuple[Hypothesis, ...]:
-    """Test H1 to H3 over the cells whose verdict is not withheld.
+    """Test the paper's hypotheses H1 to H3 over the cells whose verdict is not withheld.
 
     A cell that failed a gate cannot support a hypothesis.
     """
     alpha = s.thresholds.alpha
-    # H1 uses the p-values of the verdicts, since other p-values could contradict the verdicts.
+    # H1 is tested with the p-values of the verdicts, since other p-values could contradict the
+    # verdicts.
     pvalues: dict[str, float] = {}
     sweeps = []
     for cell, result in zip(cells, results, strict=True):
@@ -589,8 +598,8 @@ JUDGE = Judge(
 )
 
 
-# The largest distance at which the rates of a design are quoted. A design with twice the questions
-# and half the discordance is at about this distance.
+# The largest distance between a run and a calibrated design whose rates are quoted for the run. A
+# design with twice as many questions and half the discordance is at about this distance.
 NEAR = 1.0
 
 
@@ -611,17 +620,18 @@ def nearest(
     clusters : int, optional
         Number of clusters, which replaces n if questions are grouped.
     thresholds : mapping, optional
-        Thresholds of the run. The result names those that differ from the table's.
+        Thresholds of the run. The result names the thresholds that differ from the table's.
 
     Returns
     -------
     Calibration or None
-        The rates, or no rates if the smallest distance is above NEAR. None without a table.
+        The rates of the nearest design. The rates are left out if its distance is above NEAR. None
+        without a table.
 
     Notes
     -----
-    The distance is a sum of absolute log ratios (questions, router counts, panel, discordance) and
-    of differences of shares.
+    The distance is a sum. Its terms are the absolute log ratios of the numbers of questions, router
+    counts and models and of the discordance, and the absolute differences of shares.
     """
     units = min(clusters or run.n, run.n)
 
@@ -650,7 +660,8 @@ def nearest(
 
 
 def rates_sentence(entry: Mapping[str, Any]) -> str:
-    """Describe the rates of one calibrated design: both error rates, then the power.
+    """Describe the rates of one calibrated design: the rates of false positives and false
+    negatives, then the power.
 
     Parameters
     ----------

@@ -1,7 +1,8 @@
 """Build the prompts of the routers and of the worker in a sweep (song2026, section 4.3).
 
 In a router arm, the worker's prompt is made from the messages, the number of options and the
-reading only. The question is not an argument of that function, so the worker cannot see it.
+reading only. The question is not an argument of `worker_prompt`, so the worker cannot see the
+question.
 """
 
 import random
@@ -41,14 +42,15 @@ NOT_STORED = "the earlier run has no such message, so no question was sent"
 
 @dataclass(frozen=True)
 class SweepState:
-    """Hold the state of a sweep, which `Work.state` refers to.
+    """Hold the state of a sweep. `Work.state` refers to an object of this class.
 
     Attributes
     ----------
     aggregator : Aggregator
         The way in which the worker reads several messages.
     messages : str or None
-        The path of the stored messages of an earlier run, which replace new ones.
+        The path of the messages that an earlier run stored. These messages are used in place of new
+        messages.
     """
 
     aggregator: Aggregator = Aggregator.CONCATENATE
@@ -74,15 +76,16 @@ def router_requests(
     Returns
     -------
     list of GenerationRequest
-        On the first call the requests for messages, and then those for one summary at each r. Empty
-        for arms without a router, and if the messages of an earlier run are used.
+        On the first call, the requests for messages. On the second call, the requests for one
+        summary at each r. The list is empty for arms without a router, and if the messages of an
+        earlier run are used.
     """
     wanted = n_messages(part)
     if part.arm in WITHOUT_ROUTER or work.state.messages is not None:
         return []
     if not replies:
         prompt = router_prompt(work.protocol, item, part.arm, work.reading)
-        # Under nested draws message j of a replicate is the same for every r, so its seed does not
+        # With nested draws, message j of a replicate is the same for every r, so its seed does not
         # depend on r.
         level = None if work.design.kind == Draws.NESTED else wanted
         requests = []
@@ -103,7 +106,8 @@ def router_requests(
 def _request(
     work: Work, item: Item, part: Part, prompt: str, key: tuple[Any, ...]
 ) -> GenerationRequest:
-    """Return a request to the router's model, with a seed from question, arm and key."""
+    """Return a request to the router's model. Its seed is computed from the question, the arm and
+    the key."""
     seed = work.seed_of(item, part.arm, *key)
     sampling, role = work.preparing, f"{part.arm}/{ROUTER}"
     return GenerationRequest(
@@ -130,8 +134,8 @@ def present(
     Returns
     -------
     list of Presentation
-        One presentation for each r, with the first r messages in the way that `Aggregator` defines.
-        A presentation has an error if one of its messages or its summary failed.
+        One presentation for each r. It contains the first r messages in the form that `Aggregator`
+        defines. A presentation has an error if one of its messages or its summary failed.
     """
     earlier = work.state.messages
     if earlier is not None and part.arm not in WITHOUT_ROUTER:
@@ -155,7 +159,7 @@ def _present(
     prompts = _prompts(work, item, part, routers, [m.text for m in summary_or_messages])
     voting = work.state.aggregator == Aggregator.VOTE and part.arm not in WITHOUT_ROUTER
     # With nested draws, the cost of the first messages is counted at the next smaller r. So this r
-    # counts the further messages only.
+    # counts the cost of the further messages only.
     previous_r = max((r for r in part.levels if r < routers), default=0)
     charged = used[previous_r:] if work.state.messages is None else ()
     columns: dict[str, Any] = {
@@ -184,7 +188,7 @@ def _present(
 
 
 def _prompts(work: Work, item: Item, part: Part, routers: int, texts: list[str]) -> list[str]:
-    """Return the worker's prompt; in a vote, one prompt for each message."""
+    """Return the worker's prompts: one prompt or, in a vote, one prompt for each message."""
     if part.arm == Arm.DIRECT:
         return [direct_prompt(work.protocol, item, work.reading)]
     if part.arm == DELETED:
@@ -207,7 +211,7 @@ def without_words(text: str, share: float, seed: int) -> str:
         The share of words to delete, 0-1.
     seed : int
         Seed of the random order in which words are deleted. With the same seed, a larger share
-        deletes the words of a smaller share and more.
+        deletes all words that a smaller share deletes, and more.
 
     Returns
     -------
@@ -292,8 +296,8 @@ def worker_prompt(
     Returns
     -------
     str
-        The prompt. If the template puts its instructions before `{messages}`, prompts with more of
-        the same messages have the same beginning, which prefix caches use.
+        The prompt. If the instructions of the template come before `{messages}`, the prompts at r
+        and at r + 1 have the same beginning, so a prefix cache can reuse it.
     """
     return answering_prompt(
         protocol, "worker", "messages", aggregate(protocol, messages), n_options, reading

@@ -50,11 +50,11 @@ from audit.sweep.simulation import (
 )
 from audit.sweep.vocabulary import Decision, Verdict
 
-# Every bootstrap has this many resamples, and every permutation test at least as many. A real run
-# has more, so its error rates are no higher.
+# Number of resamples of every bootstrap, and least number of permutations of every test. A real run
+# uses more, so its error rates are not higher.
 RESAMPLES = 499
-SIMULATIONS = 400  # the default number of models of the clean truth
-FEWEST = 20  # the least number of panels of a case
+SIMULATIONS = 400  # default number of simulated models in the clean world
+FEWEST = 20  # least number of panels of a simulated case
 _VERDICTS = {
     "excess": Verdict.EXCESS,
     "cleared": Verdict.NO_EXCESS,
@@ -73,7 +73,7 @@ def decided(
     rng: np.random.Generator,
     n_resamples: int = RESAMPLES,
 ) -> tuple[list[Evidence], list[Decision]]:
-    """Measure and decide each model of a panel, without gates.
+    """Measure each model of a panel and decide its verdict, without gates.
 
     Parameters
     ----------
@@ -121,18 +121,19 @@ def judge(design: Design, world: World, rng: np.random.Generator) -> FloatArray:
     design : Design
         The simulated sweep.
     world : World
-        The effects that act.
+        The effects that act on the simulated models.
     rng : Generator
         Source of randomness.
 
     Returns
     -------
     array
-        A number for each of NAMES. The verdicts are shares of the panel's models, and any_excess is
-        1 if a model has an excess. The numbers paper_* apply the paper's rule to replicate 0: the
-        share of settings with a gain above zero, and the share of models with such a setting. The
-        numbers coverage_* are shares of intervals that contain the true gain: at single r, of the
-        mean over r, and at all r together. They are NaN if the world has no single true gain.
+        A number for each of NAMES. The number of a verdict is the share of the panel's models with
+        this verdict, and any_excess is 1 if a model has an excess. The numbers paper_* apply the
+        paper's rule to replicate 0: the share of settings with a gain above zero, and the share of
+        models with such a setting. The numbers coverage_* are the shares of intervals that contain
+        the true gain: at single r, of the mean over r, and at all r together. These shares are NaN
+        if the world has no single true gain.
     """
     models = [simulate(design, world, rng) for _ in range(design.panel)]
     evidence, decisions = decided(models, design.routers, rng)
@@ -153,7 +154,8 @@ def judge(design: Design, world: World, rng: np.random.Generator) -> FloatArray:
 
 
 def _coverage(c: Comparison, truth: float) -> FloatArray:
-    """Return how often intervals contain the true gain: at single r, of the mean, at all r."""
+    """Return the shares of intervals that contain the true gain: at single r, of the mean over r,
+    and at all r together."""
     pointwise = [i.low - 1e-12 <= truth <= i.high + 1e-12 for i in c.pointwise]
     all_r = bool(np.all((c.low - 1e-12 <= truth) & (truth <= c.high + 1e-12)))
     return np.array([np.mean(pointwise), c.mean.low <= truth <= c.mean.high, all_r], dtype=float)
@@ -215,9 +217,9 @@ def of_designs(designs: Sequence[Design], clean: int, other: int, seed: int) -> 
     Returns
     -------
     Procedure
-        The section. Its rates (0-1, with standard errors) are named `<world>_<name>`, with the name
-        from NAMES. clean_any_excess is the rate of false positives. gain_one_r_cleared and
-        gain_5_cleared are rates of false negatives.
+        The section. Its rates (0-1, with standard errors) are named `<world>_<name>`, where the
+        name is one of NAMES. clean_any_excess is the false positive rate. gain_one_r_cleared and
+        gain_5_cleared are false negative rates.
     """
     cases = []
     for design, (truth, world) in product(designs, TRUTHS.items()):
@@ -227,7 +229,7 @@ def of_designs(designs: Sequence[Design], clean: int, other: int, seed: int) -> 
 
 
 def of_worlds(worlds: Sequence[tuple[str, Design, World]], models: int, seed: int) -> Procedure:
-    """Return the section of worlds in which an effect other than memory acts.
+    """Return the section of worlds in which an effect other than memory changes the answers.
 
     Parameters
     ----------
@@ -248,7 +250,8 @@ def of_worlds(worlds: Sequence[tuple[str, Design, World]], models: int, seed: in
 
 
 def _case(design: Design, name: str, world: World, models: int, seed: int) -> Case:
-    """Return a case with as many panels as the models fill, and at least FEWEST panels."""
+    """Return a case with enough panels for the given number of models, and with at least FEWEST
+    panels."""
     panels = max(models // design.panel, FEWEST)
     return Case(design, name, world, streams(seed, design, name, panels))
 
@@ -261,7 +264,8 @@ def _designs(options: Namespace) -> list[Design]:
     routers = parse_routers(options.routers)
     if routers != tuple(range(1, len(routers) + 1)):
         raise ConfigError(
-            f"--routers is {options.routers!r}. Expected a range from 1. Example: --routers 1..9."
+            f"--routers is {options.routers!r}. Expected a range that starts at 1. "
+            "Example: --routers 1..9."
         )
     return [Design(n=_whole(part), routers=len(routers)) for part in options.n.split(",")]
 
@@ -287,7 +291,8 @@ def observed_design(run_dir: Path) -> Iterator[Design]:
     Design
         The sizes and draws of the cell, with its observed accuracy and discordance.
     """
-    from audit.shards.read import load_cells  # Only this option needs Arrow.
+    # Arrow is imported here, because only this option needs it.
+    from audit.shards.read import load_cells
     from audit.sweep.audit import SCHEMA
 
     cells = load_cells(run_dir, SCHEMA)
@@ -298,15 +303,16 @@ def observed_design(run_dir: Path) -> Iterator[Design]:
         sweep = sweep_of(cell)
         accuracy = float(np.clip(np.nanmean(sweep.clean), 0.02, 0.98))
         ceiling = 2 * accuracy * (1 - accuracy)
-        # Two clean replicates show the discordance without an effect. Without replicates, the noisy
-        # arm is compared with the clean arm, and a true effect makes the discordance larger.
+        # Two clean replicates show the discordance that occurs without an effect. Without
+        # replicates, the discordance between the noisy arm and the clean arm is used, which is
+        # larger if there is a true effect.
         pair = clean[:2] if len(clean) > 1 else (sweep.clean, sweep.noisy)
         observed = discordance_of(*pair)
         discordance = round(float(np.clip(observed, 0.02 * ceiling, 0.98 * ceiling)), 4)
         yield design_of(cell, round(accuracy, 4), discordance, len(cells))
 
 
-# These are the columns of the printed tables: first those of the design, then those of the rates.
+# Columns of the printed tables: first the columns of the design, then the columns of the rates.
 _OF_DESIGN = {
     "n": "{n}",
     "r": "1..{routers}",
@@ -345,7 +351,7 @@ def markdown(entries: Entries) -> str:
     Returns
     -------
     str
-        Markdown with one row for each design, and rates in per cent.
+        Markdown with one row for each design. The rates are in per cent of models.
     """
     rows = []
     for e in entries:

@@ -27,37 +27,39 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Comparison:
-    """Hold the gain of one arm over another, at R router counts over the same questions.
+    """Hold the gain of one arm over another arm at each of R router counts, over the same
+    questions.
 
     Attributes
     ----------
     routers : tuple of int
         The R router counts.
     n : array (R,)
-        The number of questions with an answer in both arms.
+        The number of questions with an answer in both arms at each r.
     gain : array (R,)
-        The accuracy of the first arm minus that of the other.
+        The accuracy of the first arm minus the accuracy of the other arm.
     low, high : array (R,)
-        Simultaneous limits of the gain, which hold for all r together.
+        Simultaneous limits of the gain: with probability 95 %, they contain the gains at all r.
     pointwise : tuple of Interval
         A BCa interval for each r, which is at least as long as `unseen_share` requires.
     upper : array (R,)
         One-sided 95 % upper limits of the gain. A limit is at least the share of questions that
-        could all improve while the sample shows no change. It is 1 at an r without an answered
-        pair, and NaN if no r has a limit.
+        could improve although the sample shows no change. The limit is 1 at an r without an
+        answered pair. All limits are NaN if no r has a limit.
     mean : Interval
         The mean gain over r.
     family_p : float
-        The p-value of "a gain at any r".
+        The p-value for the claim that there is a gain at some r.
     fall_p : float
-        The p-value of "the mean over r is below zero".
+        The p-value for the claim that the mean gain over r is below zero.
     pvalues, adjusted : array (R,)
         One-sided p-values of a gain at each r, without and with step-down adjustment over r.
     improve, degrade : array (R,)
-        The number of questions that only the first arm, or only the other arm, answers right. They
-        are fractions if replicates were averaged.
+        The number of questions that only the first arm answers right (improve), or only the other
+        arm (degrade). The numbers are fractions if replicates were averaged.
     effective : array (R,)
-        The number of independent questions that have the same information.
+        The effective number of questions: the number of independent questions with the same
+        information.
     """
 
     routers: tuple[int, ...]
@@ -99,7 +101,8 @@ class Comparison:
 
     @property
     def above_zero(self) -> frozenset[int]:
-        """Return the router counts whose simultaneous interval lies above zero."""
+        """Return the router counts at which the simultaneous interval of the gain lies above
+        zero."""
         return frozenset(r for r, low in zip(self.routers, self.low, strict=True) if low > 0)
 
     @property
@@ -109,7 +112,7 @@ class Comparison:
         Returns
         -------
         float
-            The largest of the limits at each r.
+            The largest of the upper limits at single r.
 
         Notes
         -----
@@ -146,7 +149,7 @@ def compare(
     n_permutations: int | None = None,
     shifts: RunShifts | None = None,
 ) -> Comparison:
-    """Compare runs of one arm with runs of another, paired by question.
+    """Compare runs of one arm with runs of another arm, paired by question.
 
     Parameters
     ----------
@@ -176,9 +179,10 @@ def compare(
     Notes
     -----
     Runs with exactly the same answers count once. The bootstrap function expects one baseline for
-    all r. So a difference d is passed as 1/2 + d/2 against 1/2, which halves the interval. Shifts of
-    whole runs lengthen every interval by a ratio of two standard errors: with the shifts, and
-    without them. For a side that was run once, the test assumes the largest plausible shift.
+    all r. So a difference d is passed as the pair of values 1/2 + d/2 and 1/2. The resulting
+    interval is half as long and is doubled afterwards. Shifts of whole runs lengthen every interval
+    by a factor: the standard error with the shifts divided by the standard error without them. For
+    a side that was run once, the test assumes the largest plausible shift.
     """
     runs, other = distinct(runs), distinct(other)
     noisy, base = average(runs), average(other)
@@ -225,7 +229,8 @@ def compare(
 def _at_least_unseen(
     high: FloatArray, gain: FloatArray, effective: FloatArray, confidence: float
 ) -> FloatArray:
-    """Raise upper limits (R,) to the share of questions that could improve unseen.
+    """Raise each of the upper limits (R,) to at least the share of questions that could improve
+    without a change in the sample.
 
     If a share 1 - 0.05^(1/m) of all questions improves, a sample of m independent questions shows
     no improvement with probability 5 %. A bootstrap of few or no changes does not account for this.
@@ -243,7 +248,7 @@ def _counted(
 ) -> dict[str, Any]:
     """Return the fields of a `Comparison` that need no resampling, from d = noisy - base (R, n).
 
-    The function works row by row to save memory.
+    The arrays are processed row by row to save memory.
     """
     n = np.sum(~np.isnan(d), axis=1).astype(np.int64)
     with np.errstate(invalid="ignore"):
@@ -263,7 +268,7 @@ def _counted(
 
 
 def _unlimited(gain: FloatArray) -> dict[str, Any]:
-    """Return the limits -1 and 1 for gains (R,) that cannot be bounded."""
+    """Return the limits -1 and 1 for gains (R,) that the data cannot bound."""
     pointwise = []
     for estimate in gain.tolist():
         pointwise.append(Interval(estimate, -1.0, 1.0, CONFIDENCE, "bca", float("nan")))
@@ -330,7 +335,7 @@ def _bootstrapped(
 
 
 def _longer(se: FloatArray, variance: FloatArray) -> FloatArray:
-    """Return the factors (R,) by which the variance of shifts lengthens intervals.
+    """Return the factors (R,) by which the variance of shifts of whole runs lengthens intervals.
 
     `se` holds the standard errors without shifts (R,).
     """
@@ -341,7 +346,7 @@ def _longer(se: FloatArray, variance: FloatArray) -> FloatArray:
 def distinct(runs: FloatArray) -> FloatArray:
     """Drop runs with exactly the answers of an earlier run.
 
-    A deterministic worker gives such runs.
+    A deterministic worker repeats its answers in every run.
 
     Parameters
     ----------
@@ -361,19 +366,19 @@ def distinct(runs: FloatArray) -> FloatArray:
 
 
 def simultaneous(gain: Resamples, units: float) -> tuple[FloatArray, FloatArray]:
-    """Return limits that hold for all R gains together: estimate +- c * se.
+    """Return simultaneous limits of R gains: estimate - c * se and estimate + c * se.
 
     Parameters
     ----------
     gain : Resamples
         Estimates (R,) and resamples (B, R).
     units : float
-        Number of independent units; few widen the limits (`expansion`).
+        Number of independent units. If it is small, the limits are widened (`expansion`).
 
     Returns
     -------
     low, high : array (R,)
-        The limits. They equal the estimate for a gain that is the same in all resamples.
+        The limits. If a gain is the same in all resamples, its limits are equal to its estimate.
 
     Notes
     -----
@@ -393,7 +398,8 @@ def simultaneous(gain: Resamples, units: float) -> tuple[FloatArray, FloatArray]
 
 
 def _doubled(i: Interval, longer: float) -> Interval:
-    """Return twice the interval, lengthened by a factor and limited to -1 and 1."""
+    """Return the interval multiplied by 2. Its length is also multiplied by the factor `longer`,
+    and its ends are limited to -1 and 1."""
     ends = 2 * (i.estimate + longer * (np.array([i.low, i.high]) - i.estimate))
     low, high = np.clip(ends, -1, 1).tolist()
     return Interval(2 * i.estimate, low, high, i.confidence, i.method, 2 * i.se)

@@ -1,4 +1,4 @@
-"""Define the options of a sweep (conf/sweep.yaml), which are checked before an engine loads."""
+"""Define the options of a sweep (conf/sweep.yaml), and check them before an engine loads."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +24,7 @@ from audit.sweep.design import (
     parse_routers,
 )
 
-# These are the placeholders of the templates that the sweep adds to the shared ones.
+# Maps each template that the sweep adds to the shared templates to its placeholders.
 TEMPLATES: dict[str, tuple[str, ...]] = {
     "router_forward_full": ("question",),
     "router_noisy_rewrite": ("question",),
@@ -33,7 +33,7 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
     "worker_letter": ("letters", "messages"),
     "worker_option_text": ("messages",),
 }
-# For free-form answers, these templates replace those without the name of the reading.
+# For free-form answers, these templates replace the templates without the name of a reading.
 for _reading in OF_READING:
     TEMPLATES[f"router_forward_full_{_reading}"] = ("question",)
     TEMPLATES[f"router_noisy_rewrite_{_reading}"] = ("question",)
@@ -47,7 +47,7 @@ class SweepConfig(RunConfig):
     worker: ModelConfig | None = None  # another model that answers in place of the router's model
     r: Any = "1..9"
     arms: list[str] = field(default_factory=lambda: [str(a) for a in Arm])
-    n: Any = None  # null: as many questions as the plan needs, at most all
+    n: Any = None  # null: the number of questions that the plan needs
     draws: str = "nested"
     aggregator: str = "concatenate"
     replicates: int = 1
@@ -136,7 +136,7 @@ def hint_references(config: SweepConfig) -> list[str]:
 
 
 def worker_of(config: SweepConfig, model: ModelConfig) -> ModelConfig:
-    """Return the model that answers.
+    """Return the configuration of the worker, which is the model that answers.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def worker_of(config: SweepConfig, model: ModelConfig) -> ModelConfig:
     Returns
     -------
     ModelConfig
-        The worker: the router's model unless `worker` names another.
+        The worker. It is the router's model unless the option `worker` names another model.
     """
     if config.worker is None or config.worker.name == model.name:
         return model
@@ -156,7 +156,7 @@ def worker_of(config: SweepConfig, model: ModelConfig) -> ModelConfig:
 
 
 def design_of(config: SweepConfig) -> Design:
-    """Return the design of the options.
+    """Return the design that the options define.
 
     Parameters
     ----------
@@ -186,6 +186,7 @@ def design_of(config: SweepConfig) -> Design:
         noisy_replicates=config.noisy_replicates,
         ensemble_control=config.ensemble_control,
         doses=parse_doses(config.dose),
-        # At temperature 0 a worker repeats its answer, so a second run would count an item twice.
+        # At temperature 0 a worker repeats its answers, so a second run would count every item
+        # twice.
         direct_replicates=config.replicates if stochastic else 1,
     )

@@ -1,9 +1,10 @@
 """Compare two conditions of a cell, or two benchmarks, and make the report's table of comparisons.
 
 The `noisy_vs_*` comparisons answer two questions that the paper's gain leaves open. The first is
-whether the noisy arm beats the original question (`direct`), or only a clean router that loses part
-of it. The second is whether the noisy arm beats as many routers that delete nothing (the ensemble
-control), or whether repetition causes the gain.
+whether the noisy arm beats the original question (`direct`), or only beats a clean router that
+loses part of the question. The second is whether damage or repetition causes the gain. To find out,
+the noisy arm is compared with the same number of routers that delete nothing (the ensemble
+control).
 """
 
 import math
@@ -53,24 +54,25 @@ def contrast(
     unparsed: Unparsed = "left_out",
     n_resamples: int,
 ) -> Contrast:
-    """Estimate the accuracy under settings `a` minus the accuracy under settings `b`.
+    """Estimate the difference of two accuracies: under settings `a` minus under settings `b`.
 
-    Only questions with an answer on both sides count.
+    Only questions with an answer under `a` and under `b` are used.
 
     Parameters
     ----------
     cell : CellOutcomes
         The outcomes.
     a, b : sequence of Setting
-        The settings of each side, which are averaged within a question.
+        The settings of each side. The values of a question are averaged over the settings of a
+        side.
     name, label : str
-        The name of the comparison and its label in the table.
+        The name of the comparison, and its label in the table.
     rng : Generator
         Source of randomness.
     items : array (n,) of bool, optional
         The questions to keep; all if None.
     unparsed : str
-        The value of unparsed answers, see `to_values`.
+        The value of unparsed answers, as in `to_values`.
     n_resamples : int
         The number of resamples and of permutations.
 
@@ -78,7 +80,7 @@ def contrast(
     -------
     Contrast
         The difference with its interval and p-value. With fewer than five clusters, the interval is
-        -1 to 1 and the p-value of a mean is NaN.
+        -1 to 1. The p-value of a mean over several settings is then NaN.
 
     Raises
     ------
@@ -88,9 +90,10 @@ def contrast(
     Notes
     -----
     `paired_test` gives the p-value if each side is one setting, or if all values are 0 or 1. For
-    means over several settings, it is the larger of the p-values of a bootstrap-t and of sign
-    flips. The interval is at least as long as `unseen_change` requires. At an accuracy of 0.1 or
-    less with one clean run, the p-value of a mean is too small, so the interval should be used.
+    means over several settings, the p-value is the larger of two: that of a bootstrap-t and that of
+    a sign-flip test. The interval is at least as long as `unseen_change` requires. At an accuracy
+    of 0.1 or less with one clean run, the p-value of a mean is too small, so the interval should be
+    used.
     """
     keep = np.ones(cell.n, dtype=bool) if items is None else items
     runs_a = _values_of(cell, a, unparsed)[:, keep]
@@ -99,7 +102,8 @@ def contrast(
     answered = ~np.isnan(x - y)
     if not answered.any():
         raise DataError(
-            f"{label}: the number of questions with both answers is 0 of {x.size}. Expected at least one."
+            f"{label}: the number of questions with an answer on both sides is 0 of {x.size}. "
+            "Expected at least one."
         )
     x, y, clusters = x[answered], y[answered], groups[answered]
     enough = _enough(clusters)
@@ -109,15 +113,17 @@ def contrast(
     elif is_binary(x, y):
         pvalue = paired_test(x[None], y[None], clusters, n_permutations=n_resamples, rng=rng)
     elif enough:
-        # Sign flips reject too often if the differences are skewed. A bootstrap-t does so if few
-        # questions differ (an accuracy near 0 or 1). So both tests must reject.
+        # A sign-flip test rejects too often if the differences are skewed. A bootstrap-t rejects
+        # too often if few questions differ (an accuracy near 0 or 1). So the larger p-value is
+        # used: both tests must reject.
         bootstrap_p = studentised_pvalue(x - y, clusters, n_resamples=n_resamples, rng=rng)
         flip_p = sign_flip_pvalue(x - y, clusters, n_permutations=n_resamples, rng=rng)
         pvalue = max(bootstrap_p, flip_p)
     if enough:
         drawn = bootstrap_sweep(y, x[None], clusters, n_resamples=n_resamples, rng=rng)
         (interval,) = drawn.gain.intervals(CONFIDENCE, units=1 + cluster_df(clusters))
-        # With a few large clusters, skewness cannot be corrected and the interval is not finite.
+        # With a few large clusters, BCa cannot correct for skewness, and the ends of its interval
+        # are not finite.
         if math.isfinite(interval.low):
             interval = interval.at_least(unseen_change(x - y, clusters))
             low, high = interval.low, interval.high
@@ -138,7 +144,7 @@ def contrast(
 
 
 def _values_of(cell: CellOutcomes, settings: Sequence[Setting], unparsed: Unparsed) -> FloatArray:
-    """Return the values of settings, one row each."""
+    """Return the values of settings, one row for each setting."""
     return to_values(np.stack([cell.row(setting) for setting in settings]), unparsed)
 
 
@@ -153,7 +159,7 @@ def _enough(*groups: IntArray) -> bool:
 
 
 def count(value: float) -> float:
-    """Convert a whole number to int.
+    """Convert a float that is a whole number to int.
 
     Parameters
     ----------
@@ -163,7 +169,7 @@ def count(value: float) -> float:
     Returns
     -------
     float
-        An int for a whole number, else the value.
+        An int if the value is a whole number; otherwise the unchanged value.
     """
     return int(value) if float(value).is_integer() else float(value)
 
@@ -176,7 +182,7 @@ def difference_in_differences(
     n_resamples: int,
     shifts: tuple[float, float] = (0.0, 0.0),
 ) -> tuple[tuple[Interval, ...], float, int]:
-    """Compare the gain on a public benchmark with that on held-out items, on three scales.
+    """Compare the gain on a public benchmark with the gain on held-out items, on three scales.
 
     Parameters
     ----------
@@ -194,7 +200,8 @@ def difference_in_differences(
     Returns
     -------
     intervals : tuple of Interval
-        The difference of the gains in accuracy (0-1), log-odds and log share of wrong answers.
+        Three intervals of the difference of the two gains: in accuracy (0-1), in log-odds, and in
+        the logarithm of the share of wrong answers.
     p : float
         The one-sided p-value, the largest over the scales. It is NaN with fewer than five clusters
         in a benchmark, and the intervals are then infinite.
@@ -208,15 +215,15 @@ def difference_in_differences(
 
     Notes
     -----
-    If the baselines differ, the scale decides which of two gains is larger. For example, noise may
-    repair one wrong answer in five on both benchmarks. Then the gain is ten points from a baseline
-    of .50, and three points from .85. So a gain counts as larger only if it is larger on all three
-    scales (an intersection-union test).
+    If the baselines differ, it depends on the scale which of two gains is larger. For example,
+    noise may repair one wrong answer in five on both benchmarks. Then the gain is ten points from a
+    baseline of .50, but three points from a baseline of .85. So a gain counts as larger only if it
+    is larger on all three scales (an intersection-union test).
 
     The gain of a benchmark is the mean over r. The two benchmarks share no items, so each is
     resampled separately. The intervals are percentile intervals. The p-value uses clustered
-    bootstrap standard errors and a t distribution. Accuracies are kept half an item away from 0 and
-    1.
+    bootstrap standard errors and a t distribution. Accuracies are kept at a distance of half an
+    item from 0 and 1, so that log-odds are finite.
     """
     changes, groups = [], []
     for cell in (cell_a, cell_b):
@@ -257,7 +264,7 @@ def difference_in_differences(
     correction = np.sqrt(df / (1 + df))
     pvalues = []
     for interval in intervals:
-        one_sided = 1.0  # This remains if neither gain varies over the resamples.
+        one_sided = 1.0  # The p-value is 1 if the gains do not vary over the resamples.
         if interval.se > 0:
             t = interval.estimate / interval.se * correction
             one_sided = float(scipy.stats.t.sf(t, df))
@@ -266,7 +273,8 @@ def difference_in_differences(
 
 
 def _shifted(resamples: Resamples, shift: FloatArray, n: int) -> FloatArray:
-    """Return the estimate and the shifted resamples (1 + B,), kept half an item from 0 and 1."""
+    """Return an array (1 + B,): the estimate, then the resamples with shifts added. All values are
+    kept at a distance of half an item from 0 and 1."""
     values = np.concatenate([resamples.estimate, resamples.draws[:, 0] + shift])
     return values.clip(0.5 / n, 1 - 0.5 / n)
 
@@ -279,7 +287,7 @@ def score_gap(
     shift: float = 0.0,
     n_resamples: int,
 ) -> Interval:
-    """Estimate the accuracy on a benchmark minus the accuracy on held-out items, 0-1.
+    """Estimate the accuracy on a benchmark minus the accuracy on held-out items (accuracies 0-1).
 
     Parameters
     ----------
@@ -290,7 +298,7 @@ def score_gap(
     rng : Generator
         Source of randomness.
     shift : float
-        The variance of the shift of a whole run, which each benchmark adds.
+        The variance of the shift of a whole run. It is added once for each benchmark.
     n_resamples : int
         Resamples of each benchmark.
 
@@ -308,8 +316,8 @@ def score_gap(
     Notes
     -----
     Each benchmark is resampled separately, and the interval is a percentile interval. It has a
-    width even if all answers of a benchmark are equal. What a gap means depends on how well the
-    held-out items match the benchmark in difficulty.
+    positive length even if all answers to a benchmark are equal. The meaning of a gap depends on
+    how well the held-out items match the benchmark in difficulty.
     """
     arm, routers = Arm.DIRECT, 0
     if not all(replicates_of(c, arm, routers) for c in (cell_a, cell_b)):
@@ -369,7 +377,8 @@ def contrast_rows(
     evidence : Evidence
         The comparisons of the cell with the controls.
     keep : array (n,) of bool or None
-        True for a question without a message that states the answer. None if no message does.
+        True for a question for which no message states the answer. None if no message of the cell
+        states an answer.
     control : CellOutcomes or None
         The same model on the control benchmark.
     rng : Generator
@@ -380,7 +389,7 @@ def contrast_rows(
     Returns
     -------
     tuple of Contrast
-        The rows. The note of a comparison that could not be made states the reason.
+        The rows. If a comparison could not be made, the note of its row states the reason.
     """
     out = [
         *_reading_rows(evidence.plain, "", ""),
@@ -421,7 +430,7 @@ def contrast_rows(
 def _reading_rows(reading: Reading | None, suffix: str, words: str) -> list[Contrast]:
     """Return rows that compare the noisy arm with each control that was run.
 
-    There are no rows if the reading is None.
+    The result is empty if the reading is None.
     """
     if reading is None:
         return []
@@ -440,7 +449,7 @@ def _reading_rows(reading: Reading | None, suffix: str, words: str) -> list[Cont
 
 
 def _rows(name: str, text: str, c: Comparison) -> list[Contrast]:
-    """Return a row for each router count of a comparison, and a last row for the mean over r."""
+    """Return one row for each router count of a comparison, and a last row for the mean over r."""
     rows = []
     for k, r in enumerate(c.routers):
         rows.append(
@@ -488,7 +497,8 @@ def _held_out_rows(
     rng: Generator,
     n_resamples: int,
 ) -> list[Contrast]:
-    """Return rows that compare the score and the gain (on three scales) with held-out items."""
+    """Return rows that compare the score and the gain (on three scales) with those on held-out
+    items."""
     gap = f"score on {cell.benchmark} - score on {control.benchmark}"
     gain = f"gain on {cell.benchmark} - gain on {control.benchmark}, mean over r"
 

@@ -1,6 +1,7 @@
 """Decide the verdict of a cell from its evidence and gates.
 
-A decision has a grade, a verdict and reasons. The ladder of grades is in `audit.judging.ladder`.
+A decision has a grade, a verdict and reasons. `audit.judging.ladder` defines the order of the
+grades.
 """
 
 from collections.abc import Collection, Sequence
@@ -24,14 +25,14 @@ CONTROLS = ("clean", "direct", "ensemble")
 
 @dataclass(frozen=True)
 class Corrected:
-    """Hold the p-values of a cell after Holm over the panel.
+    """Hold the p-values of a cell, corrected by Holm's procedure over the panel.
 
     Attributes
     ----------
     excess : float or None
         The corrected `Evidence.p_value`; None if the cell could not be compared.
     fall : float or None
-        The corrected p-value of "the noisy arm is below the clean baseline".
+        The corrected p-value for the claim that the noisy arm is below the clean baseline.
     cells : int
         The number of cells of the panel that could be compared.
     """
@@ -74,13 +75,13 @@ class Claim:
     Attributes
     ----------
     contrast : Contrast
-        The contrast, as the ladder grades it.
+        The contrast, from which `audit.judging.ladder` computes the grade.
     reasons, advice : tuple of Reason
         The reasons and the advice of the verdict.
     routers : tuple of int
         The router counts that the contrast concerns.
     check : str
-        The name of a gate that failed for this contrast; empty if none failed.
+        The name of a gate that failed for this contrast; empty if no gate failed.
     explained : bool
         Whether a clearance by this contrast means that repetition explains the gain.
     """
@@ -99,30 +100,31 @@ def decide(
     thresholds: SweepThresholds,
     corrected: Corrected | None = None,
 ) -> Decision:
-    """Decide one cell.
+    """Decide the verdict on one cell.
 
     Parameters
     ----------
     evidence : Evidence
         The comparisons of the cell.
     gates : sequence of Gate
-        The checks of its measurement.
+        The checks of the cell's measurement.
     thresholds : SweepThresholds
         The levels and the smallest effect that matters.
     corrected : Corrected, optional
-        The p-values corrected over the panel (`over_panel`); None corrects over this cell only.
+        The p-values corrected over the panel (`over_panel`). With None, the cell is corrected as a
+        panel of one cell.
 
     Returns
     -------
     Decision
-        The grade, with the sweep's code and reasons.
+        The grade, the sweep's code of the verdict, and the reasons.
 
     Notes
     -----
     Suppose that no model of the panel truly gains over every control. Then the probability that any
-    cell is called an excess is at most alpha. Statements about one control are tested at alpha /
-    cells. The noisy arm beats a control if the test rejects. Against the clean baseline, the
-    simultaneous interval must also be above zero.
+    cell is called an excess is at most alpha. Claims about one control are tested at the level
+    alpha / (number of cells). The noisy arm beats a control if the test of this claim rejects. For
+    the clean baseline, the simultaneous interval must also be above zero.
 
     A cell is cleared if the upper limit of the gain is at most the smallest effect that matters
     (Schuirmann 1987, J Pharmacokinet Biopharm 15). A fall of accuracy under noise is expected and
@@ -151,7 +153,8 @@ def decide(
 
 
 def _basis(claims: Sequence[Claim], by: Collection[str], checks: Sequence[str]) -> Claim:
-    """Return the claim on which a verdict rests: the failed check, else the deciding contrast."""
+    """Return the claim on which a verdict rests: the claim whose check failed, or else the claim of
+    the deciding contrast."""
     for claim in claims:
         if claim.check or (not checks and claim.contrast.name in by):
             return claim
@@ -165,7 +168,7 @@ def _claims(
     alpha, cell_alpha = t.alpha, t.alpha / corrected.cells
     overall = e.p_value if corrected.excess is None else corrected.excess
     # Holm's correction over the panel multiplies the p-value of this cell by a factor. So the level
-    # of the tests at single router counts is divided by the same factor.
+    # of this cell's tests at single router counts is divided by the same factor.
     level = alpha / max(overall / e.p_value, 1.0)
     n, least = int(e.clean.n.min()), t.finding_questions_min
     above, steady = _beaten(e.plain, e, level), _above_zero(e.plain, e.clean.above_zero)
@@ -192,15 +195,16 @@ def _claims(
 
 
 def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: float) -> Claim:
-    """Return the claim of a gain over every control at these r.
+    """Return the claim that the noisy arm gains over every control at these r.
 
-    Its guards are the controls, messages that state the answer, unparsed replies and hints.
+    Four other explanations of a gain are checked: a control that was not run, messages that state
+    the answer, unparsed replies, and hints.
     """
     why = [_beats_controls(e, routers, CONTROLS)]
     silent = Contrast("gain_over_controls")
     if e.without_leak is not None:
-        # The gate passes a small share of messages that state the answer. At a high r, such a share
-        # affects many questions, so the gain must remain without these questions.
+        # The gate passes if only a small share of messages state the answer. At a high r, even a
+        # small share affects many questions, so the gain must remain without these questions.
         routers &= _beaten(e.without_leak, e, level)
         if not routers:
             leaks = []
@@ -218,7 +222,7 @@ def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: fl
         why.append(because("stands_if_unparsed", odds_ratio=DECIDE_AT))
     controlled = frozenset(filter(e.controlled, routers))
     beyond = controlled & (e.hints.beyond(level) if e.hints is not None else frozenset())
-    # A p-value of NaN also means that the reference showed no gain.
+    # A p-value of NaN also counts as no gain of the reference.
     alone = e.hints is not None and not e.hints.reference_p <= level
     guards = (
         Guard("controls", bool(controlled)),
@@ -243,7 +247,7 @@ def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: fl
 def _doubt(
     e: Evidence, routers: frozenset[int], controlled: frozenset[int], beyond: bool
 ) -> tuple[Reason, Reason]:
-    """Return the first explanation of a gain that is not excluded, and advice on it."""
+    """Return the first other explanation of a gain that the data do not exclude, with advice."""
     if not controlled:
         return _not_compared(e, routers), because("run_controls")
     if e.hints is None:
@@ -259,8 +263,9 @@ def _bounded(
 ) -> Claim:
     """Return the claim that the gain is at most the smallest effect that matters.
 
-    The limit is usually that of the gain over the clean baseline. If the noisy arm beats the clean
-    baseline, the limit may be of the gain over the ensemble control or over the original question.
+    Usually the upper limit of the gain over the clean baseline is used. If the noisy arm beats the
+    clean baseline, the upper limit of the gain over the ensemble control, or over the original
+    question, may be used.
     """
     over_base: frozenset[int] = frozenset()
     if e.plain.ensemble is not None:
@@ -328,7 +333,8 @@ def _over_ensemble(
 
 
 def _fallen(e: Evidence, t: SweepThresholds, corrected: Corrected | None) -> Reason | None:
-    """Return a note if the mean accuracy falls much under noise, which is expected; else None."""
+    """Return a note if noise lowers the mean accuracy much, which is expected. Otherwise return
+    None."""
     mean = e.clean.mean
     fall_p = e.clean.fall_p if corrected is None or corrected.fall is None else corrected.fall
     # The negation covers values of NaN, for which every comparison is False.
@@ -338,7 +344,8 @@ def _fallen(e: Evidence, t: SweepThresholds, corrected: Corrected | None) -> Rea
 
 
 def _beats_controls(e: Evidence, routers: Collection[int], names: Sequence[str]) -> Reason:
-    """Return the reason that the noisy arm beats those of the named controls that were run."""
+    """Return the reason which states that the noisy arm beats those of the named controls that were
+    run."""
     controls = []
     for name in names:
         if getattr(e.plain, name) is not None:
@@ -347,7 +354,7 @@ def _beats_controls(e: Evidence, routers: Collection[int], names: Sequence[str])
 
 
 def _not_compared(e: Evidence, routers: frozenset[int]) -> Reason:
-    """Return the reason that names the controls that were not run at these r.
+    """Return a reason that names the controls which were not run at these r.
 
     The ensemble control may have been run at other router counts.
     """
@@ -383,7 +390,7 @@ def _above_zero(reading: Reading, routers: frozenset[int]) -> frozenset[int]:
 
 
 def asked_enough(gates: Sequence[Gate], verdict: Verdict) -> tuple[Gate, ...]:
-    """Mark the gate `enough_data` as not applicable if the verdict is an effect.
+    """Mark the gate `enough_data` as not applicable if the verdict reports an effect.
 
     Parameters
     ----------
@@ -427,7 +434,7 @@ def headline(
     Returns
     -------
     Reason
-        A code of `audit.sweep.texts`, with the numbers of its sentence.
+        A code of `audit.sweep.texts`, with the numbers that its sentence contains.
     """
     if decision.verdict == Verdict.WITHHELD or e is None:
         why = []
@@ -467,8 +474,8 @@ def held_out(contrasts: Sequence[Row]) -> tuple[Reason, ...]:
     Returns
     -------
     tuple of Reason
-        A reason that states whether the gain is larger than on held-out items: on every scale, in
-        points only, or on no scale.
+        A reason that states whether the gain is larger than on held-out items: on every scale, only
+        in points, or on no scale.
     """
     scales: dict[str, Row] = {}
     above = []
@@ -500,8 +507,8 @@ def shift_reasons(shifts: RunShifts, *, repeated: bool) -> tuple[Reason, ...]:
     Returns
     -------
     tuple of Reason
-        A reason for the noisy and for the clean runs, and a third if the test assumes a larger
-        shift.
+        One reason for the noisy runs and one for the clean runs. A third reason is added if the
+        test assumes a larger shift.
     """
     measured = dict(zip(("noisy", "clean"), (shifts.noisy, shifts.controls), strict=True))
     used = dict(zip(measured, shifts.used, strict=True))
@@ -527,12 +534,12 @@ def unparsed(e: Evidence | None, gamma: float | None) -> tuple[Reason, ...]:
     e : Evidence or None
         The evidence of the cell.
     gamma : float or None
-        The largest odds ratio at which the verdict remains; None if the ratio is not stated.
+        The largest odds ratio at which the verdict does not change; None if no ratio is reported.
 
     Returns
     -------
     tuple of Reason
-        Empty if all answers were parsed.
+        The reasons; empty if all answers were parsed.
     """
     if e is None or e.worst_case is None:
         return ()

@@ -1,9 +1,9 @@
 """Define the arms of the sweep, its design and its thresholds, without I/O.
 
-The level of a setting is its number of routers. A *router set* is a part of the design: one set of
-router messages for each question. With independent draws, each setting has its own router set
-(song2026, section 3.2). With nested draws, all r of an arm share one set, and r uses its first r
-messages. All rows of a router set are computed and stored together.
+The level of a setting is its number of routers. A *router set* is a part of the design. It has one
+list of router messages for each question. With independent draws, each setting has its own router
+set (song2026, section 3.2). With nested draws, all r of an arm share one set, and r uses its first
+r messages. All rows of a router set are computed and stored together.
 """
 
 import re
@@ -20,16 +20,16 @@ from audit.sweep.texts import PRE_RUN_NOTES
 
 
 class Arm(StrEnum):
-    """Name the ways in which a question reaches the worker (song2026, section 4.2; `direct` is
-    ours)."""
+    """Name the ways in which a question reaches the worker (song2026, section 4.2, which lacks
+    `direct`)."""
 
     DIRECT = "direct"  # the original question, without a router
-    FORWARD_FULL = "forward_full"  # r=1 is the clean baseline, r>1 the ensemble control
+    FORWARD_FULL = "forward_full"  # r=1: the clean baseline; r>1: the ensemble control
     NOISY_REWRITE = "noisy_rewrite"  # routers delete, rewrite and add noise
 
 
 # In this arm, words are deleted without routers. Its level is the percentage of deleted words. No
-# verdict uses it.
+# verdict uses this arm.
 DELETED = "deleted"
 WITHOUT_ROUTER = (Arm.DIRECT, DELETED)
 
@@ -37,7 +37,7 @@ WITHOUT_ROUTER = (Arm.DIRECT, DELETED)
 class Draws(StrEnum):
     """Name the ways to draw the router messages of each r."""
 
-    INDEPENDENT = "independent"  # each r has its own messages, as in the paper
+    INDEPENDENT = "independent"  # each r has separate messages, as in the paper
     NESTED = "nested"  # each r uses the first r messages of one set
 
 
@@ -87,7 +87,7 @@ def parse_routers(value: object) -> tuple[int, ...]:
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
         if not 1 <= first <= last:
             raise ConfigError(f"Invalid r: {value!r}. {_EXAMPLE}")
-        if last > MAX_ROUTERS:  # This check must come before a range of that length is built.
+        if last > MAX_ROUTERS:  # A range of that length would need too much memory.
             raise ConfigError(f"Invalid r: {value!r}. Expected at most {MAX_ROUTERS} routers.")
         counts.update(range(first, last + 1))
     return tuple(sorted(counts))
@@ -99,12 +99,12 @@ def parse_doses(value: object) -> tuple[int, ...]:
     Parameters
     ----------
     value : object
-        A list of shares (0-1) that contains 0, or None.
+        A list of shares (0 to below 1) that contains 0, or None.
 
     Returns
     -------
     tuple of int
-        The percentages, sorted; empty for None.
+        The shares as percentages, sorted; empty for None.
 
     Raises
     ------
@@ -141,7 +141,7 @@ def n_messages(part: Part) -> int:
     Returns
     -------
     int
-        The largest level, since each level r reads the first r messages.
+        The largest level of the router set, since level r reads the first r messages.
     """
     return max(part.levels)
 
@@ -182,7 +182,8 @@ def not_run(settings: Sequence[Setting], *, referred: bool) -> list[Reason]:
 
 
 def missing_controls(design: Design) -> tuple[str, ...]:
-    """Return a sentence for each missing control without which a gain stays `gain_uncontrolled`.
+    """Return a sentence for each missing control. Without these controls, the verdict on a gain is
+    `gain_uncontrolled`.
 
     Parameters
     ----------
@@ -215,7 +216,7 @@ def make_design(
     noisy_replicates: int = 1,
     doses: Sequence[int] = (),
 ) -> Design:
-    """Make the design of one sweep (song2026, sections 4.1-4.3).
+    """Build the design of one sweep (song2026, sections 4.1-4.3).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Pack every outcome for the list of answers on the page.
+"""Convert every outcome to the compact data of the list of answers on the page.
 
 The module does no I/O: it converts Arrow rows to blocks that are ready for JSON. Outcomes repeat
 most of their text, so each distinct text is stored once. The texts are in chunks that the page
@@ -24,16 +24,18 @@ from audit.shards.cells import states_of
 from audit.shards.schema import shared_values
 from audit.sweep.design import DELETED, Arm
 
-# This limits the bytes of the distinct texts and of their numbers. Beyond it, the texts of whole
-# questions are left out. With MAX_ROWS_ON_PAGE and the figures, a page then has about 10 MB.
+# Largest total size in bytes of the distinct texts and of the numbers that refer to them. If it is
+# exceeded, the texts of some questions are left out. With MAX_ROWS_ON_PAGE rows and the figures, a
+# page then has about 10 MB.
 MAX_TEXT_BYTES = 5_000_000
-CHUNK_CHARACTERS = 1_000_000  # the characters in one chunk, which the page parses as a whole
-# A shorter message is not searched for in the worker prompt, since it could match by chance.
+CHUNK_CHARACTERS = 1_000_000  # characters in one chunk; the page parses a chunk as a whole
+# A message with fewer characters is not searched for in the worker prompt, since it could match by
+# chance.
 SHORT_MESSAGE = 16
 
-# These name the change of a row against the clean runs of the same question. "improve" means right
-# in this row and wrong in some clean runs, and the share of these runs is its weight. So the
-# weights of a setting add up to the counts of Table 2.
+# Names of the change of a row against the clean runs of the same question. "improve" means that the
+# answer is right in this row and wrong in some clean runs. The weight of the change is the share of
+# these clean runs. So the weights of a setting add up to the counts of the paper's Table 2.
 TRANSITIONS = (
     "improve",
     "degrade",
@@ -51,7 +53,7 @@ STATES = (
     "error",
 )
 ARMS = (*(arm.value for arm in Arm), DELETED)
-_REF_BYTES = 16 / 3  # the size of a text number, which has 4 bytes before base64
+_REF_BYTES = 16 / 3  # bytes of a text number in the page: 4 bytes before base64
 
 COLUMNS = (
     "model",
@@ -85,7 +87,7 @@ _AS_STORED = tuple(name for name in COLUMNS if name not in _NOT_AS_STORED)
 
 @dataclass(frozen=True)
 class DrillDown:
-    """Hold the list of answers as the page stores it.
+    """Hold the list of answers in the form in which the page stores it.
 
     Attributes
     ----------
@@ -94,7 +96,8 @@ class DrillDown:
     chunks : list of list of str
         The texts.
     rows, rows_with_text : int
-        The outcomes on the page, and those of them whose texts are on the page.
+        The number of outcomes on the page, and the number of outcomes whose texts are also on the
+        page.
     """
 
     head: dict[str, Any]
@@ -104,7 +107,7 @@ class DrillDown:
 
 
 def _chunks(texts: Sequence[str]) -> tuple[list[list[str]], list[int]]:
-    """Return the chunks, and the number of the first text of each.
+    """Return the chunks, and for each chunk the number of its first text.
 
     A chunk begins where the characters before a text pass a multiple of CHUNK_CHARACTERS.
     """
@@ -138,7 +141,7 @@ def script_json(value: Any) -> str:
 class DrillRows:
     """Collect the rows of the list of answers as columns.
 
-    Equal texts are one object. The column `pieces` replaces `prompt`.
+    Equal texts are stored as one object. The column `pieces` replaces the column `prompt`.
     """
 
     def __init__(self) -> None:
@@ -182,7 +185,8 @@ def pack(rows: DrillRows, *, seed: int, max_text_bytes: int = MAX_TEXT_BYTES) ->
     seed : int
         Seed of the selection of questions whose texts are kept.
     max_text_bytes : int
-        Limit of the distinct texts. Beyond it, the texts of whole questions are left out.
+        Largest total size of the distinct texts in bytes. If it is exceeded, the texts of some
+        questions are left out.
 
     Returns
     -------
@@ -261,8 +265,8 @@ def _numbered(
 ) -> tuple[dict[str, int], list[list[Any]], list[list[int]]]:
     """Number all texts, and replace the texts of questions and rows by their numbers.
 
-    Returns the texts with their numbers, the questions, and the numbers of each row. The texts of a
-    row are its messages, its reply, its error and the pieces of its prompt.
+    Return the texts with their numbers, the questions, and the text numbers of each row. The texts
+    of a row are its messages, its reply, its error and the pieces of its prompt.
     """
     texts, questions, refs = dict[str, int](), list[list[Any]](), list[list[int]]()
 
@@ -272,7 +276,7 @@ def _numbered(
     for i, k in enumerate(question_of):
         benchmark, id_, text, options, gold = distinct_questions[k]
         has_text = (benchmark, id_) in kept
-        if k == len(questions):  # This is the first row of the question.
+        if k == len(questions):  # This row is the first row of its question.
             text_numbers: list[Any] = [-1, len(options)]
             if has_text:
                 text_numbers = [add(text), list(map(add, options))]
@@ -290,14 +294,15 @@ def _numbered(
 
 
 def _encoded(values: Iterable[Any]) -> tuple[list[Any], list[int]]:
-    """Return the distinct values in order of first use, and for each value its number in them."""
+    """Return the distinct values in the order of their first use. Also return, for each of the
+    original values, its index in the distinct values."""
     index: dict[Any, int] = {}
     codes = [index.setdefault(value, len(index)) for value in values]
     return list(index), codes
 
 
 def pieces(prompt: str, messages: Sequence[str]) -> list[str]:
-    r"""Cut a worker prompt at the router messages that it holds verbatim.
+    r"""Cut a worker prompt at the router messages that it contains verbatim.
 
     Parameters
     ----------
@@ -309,7 +314,8 @@ def pieces(prompt: str, messages: Sequence[str]) -> list[str]:
     Returns
     -------
     list of str
-        The pieces, which together are the prompt. Each message that was found is a piece.
+        The pieces, which together form the prompt. Each message that was found in the prompt is a
+        separate piece.
 
     Examples
     --------
@@ -346,7 +352,7 @@ def _questions_with_text(col: dict[str, list[Any]], seed: int, limit: int) -> se
 def that_fit(
     sizes: Mapping[tuple[str, str], float], limit: float, seed: int
 ) -> list[tuple[str, str]]:
-    """Select questions that fit into a limit.
+    """Select questions at random whose total size fits into a limit.
 
     Parameters
     ----------
@@ -361,7 +367,7 @@ def that_fit(
     Returns
     -------
     list of (benchmark, question_id)
-        The first questions of the random order that fit together.
+        The first questions of the random order whose total size fits into the limit.
     """
 
     def rank(key: tuple[str, str]) -> bytes:
@@ -375,9 +381,11 @@ def that_fit(
 def _transitions(
     col: dict[str, list[Any]], state: list[int]
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return the index into TRANSITIONS of each row, and the weight of each change in per cent.
+    """Return, for each row, the index of its change in TRANSITIONS and the weight of this change in
+    per cent.
 
-    Only rows with an answer are compared, since an unparsed, truncated or failed row is not wrong.
+    Only rows with an answer are compared, since an unparsed, truncated or failed reply is not a
+    wrong answer.
     """
     n = len(state)
     keys = list(zip(col["model"], col["benchmark"], col["question_id"], strict=True))
@@ -404,7 +412,8 @@ def _transitions(
 
 
 def _tally(reasons: Sequence[str] | None) -> str:
-    """Count the finish reasons other than "stop": '2 length' if two messages were cut off."""
+    """Return the counts of finish reasons other than "stop" as a text, such as '2 length' if two
+    messages were cut off."""
     counts = Counter(reasons or ())
     del counts["stop"]
     return ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))

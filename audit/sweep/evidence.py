@@ -1,13 +1,14 @@
-"""Measure the statistics on which the verdict of one cell rests.
+"""Compute the statistics from which the verdict of one cell is decided.
 
 The noisy arm is compared with each control over all r at once (`compare`). The controls are the
 clean baseline, `direct` (the original question) and the ensemble control at the same r. The
-comparisons are repeated under several readings of the replies (`Evidence`).
+comparisons are repeated under several readings of the replies, for example with missing replies
+imputed (`Evidence`).
 
 A noisy message may hint at the answer without stating it, which helps every model that reads it. So
 the model's gain is compared with that of a reference model that read the same messages
-(`HintTest`). The two models need not be equally able. Therefore three scales are used: points,
-log-odds and the log share of wrong answers repaired.
+(`HintTest`). The two models may differ in ability. Therefore the gains are compared on three
+scales: points, log-odds, and the logarithm of the share of wrong answers that are repaired.
 
 The judgement of a run and the calibration both call `measure`.
 """
@@ -32,7 +33,8 @@ from audit.sweep.compare import Comparison, compare, distinct
 from audit.sweep.design import Arm
 from audit.sweep.record import run_shifts
 
-# The reference's accuracy on clean messages may be below the tested model's by at most this much.
+# Largest allowed difference between the tested model's and the reference's accuracy on clean
+# messages, if the reference is less accurate.
 WEAKER_MAX = 0.03
 
 
@@ -47,16 +49,17 @@ class HintTest:
     routers : tuple of int
         The R router counts that both models have.
     difference : array (R,)
-        The tested model's gain minus the reference's gain (0-1).
+        The tested model's gain minus the reference's gain at each r (accuracy 0-1).
     reference_gain : float
         The mean of the reference's gain over r.
     pvalues : array (R,)
-        One-sided p-values of a larger gain of the tested model. Each is the largest over the three
-        scales.
+        One-sided p-value at each r for a larger gain of the tested model. Each p-value is the
+        largest over the three scales.
     mean_p : float
         The same p-value for the mean over r.
     reads_as_well : bool
-        Whether the reference is accurate enough by WEAKER_MAX. A weaker model could miss hints.
+        Whether the reference is accurate enough according to WEAKER_MAX. A weaker model could miss
+        hints.
     reference_p : float
         The one-sided p-value of a gain of the reference itself.
     """
@@ -76,14 +79,14 @@ class HintTest:
         Parameters
         ----------
         alpha : float
-            The level of the test. One half is for the mean over r, and one half for the single
-            router counts.
+            The level of the test. Half of alpha is used for the test of the mean over r, and half
+            for the tests of single router counts.
 
         Returns
         -------
         frozenset of int
-            All router counts if the test of the mean over r rejects. Otherwise those whose own test
-            rejects after Holm. Empty if the reference is too weak.
+            All router counts if the test of the mean over r rejects. Otherwise the router counts
+            whose test rejects after Holm's correction. Empty if the reference is too weak.
         """
         if not self.reads_as_well:
             return frozenset()
@@ -96,7 +99,7 @@ class HintTest:
 def hint_test(
     cell: CellOutcomes, reference: CellOutcomes, shifts: RunShifts, of_reference: RunShifts
 ) -> HintTest | None:
-    """Compare the gain of a cell with that of a reference from the same messages.
+    """Compare the gain of a cell with the gain of a reference model that read the same messages.
 
     Parameters
     ----------
@@ -110,7 +113,8 @@ def hint_test(
     Returns
     -------
     HintTest or None
-        None if the two share no router count or no answered question.
+        The comparison. None if the two models have no router count or no answered question in
+        common.
 
     Notes
     -----
@@ -162,7 +166,8 @@ def hint_test(
 
 @dataclass(frozen=True)
 class _Side:
-    """Hold noisy (R, n) and clean (n,) values of one model, with the variances of whole runs."""
+    """Hold noisy (R, n) and clean (n,) values of one model, with the variances of the shifts of
+    whole runs."""
 
     noisy: FloatArray
     clean: FloatArray
@@ -181,7 +186,7 @@ def _side(
     )
 
 
-# The signs of four means in a difference of gains: noisy and clean of the tested model, then noisy
+# Signs of the four means in a difference of gains: noisy and clean of the tested model, then noisy
 # and clean of the reference.
 _SIGN = np.array([1.0, -1.0, -1.0, 1.0])
 
@@ -189,7 +194,7 @@ _SIGN = np.array([1.0, -1.0, -1.0, 1.0])
 def _gain_p(gains: FloatArray, cluster: IntArray, shift: float) -> float:
     """Return the one-sided p of a mean gain above zero, by a t-test over clusters.
 
-    `shift` is the variance of whole runs.
+    `shift` is the variance due to shifts of whole runs.
     """
     answered = ~np.isnan(gains)
     x = gains[answered]
@@ -205,10 +210,11 @@ def _gain_p(gains: FloatArray, cluster: IntArray, shift: float) -> float:
 def _larger(
     values: tuple[FloatArray, ...], cluster: IntArray, variances: tuple[float, ...]
 ) -> tuple[float, float, float]:
-    """Return the difference of gains (0-1), the reference's gain, and the largest p over scales.
+    """Return the difference of gains (accuracy 0-1), the reference's gain, and the largest p-value
+    over the scales.
 
     `values` are arrays (n,): noisy and clean of the tested model, then of the reference.
-    `variances` are those of the shifts of their runs, in the same order.
+    `variances` are the variances of the shifts of their runs, in the same order.
     """
     x = np.stack(values)
     complete = ~np.isnan(x).any(axis=0)
@@ -252,7 +258,7 @@ class Reading:
         return tuple(c for c in (self.clean, self.direct, self.ensemble) if c is not None)
 
     def adjusted(self, routers: tuple[int, ...], *, ensemble: bool = True) -> FloatArray:
-        """Return the p-values of "the noisy arm beats every control" at each r.
+        """Return the p-value at each r for the claim that the noisy arm beats every control.
 
         Parameters
         ----------
@@ -264,15 +270,16 @@ class Reading:
         Returns
         -------
         array (R,)
-            The p-values after Holm over r; NaN if the noisy arm could not be compared with clean.
+            The p-values, corrected by Holm's procedure over r. They are NaN if the noisy arm could
+            not be compared with the clean baseline.
 
         Notes
         -----
         The p-value at one r is the largest over the controls (an intersection-union test; Berger
-        1982, Technometrics 24). Holm's correction over r follows. In the reverse
-        order, each control would have its own error rate alpha. These rates would add up if
-        different controls are decisive at different r. A control that was not run at an r is left
-        out at that r.
+        1982, Technometrics 24). Holm's correction over r follows. In the reverse order, each
+        control would have its own error rate alpha. These rates would add up if different controls
+        are decisive at different r. At an r at which a control was not run, this control is left
+        out.
         """
         if self.clean is None:
             return np.full(len(routers), np.nan)
@@ -285,30 +292,33 @@ class Reading:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Hold everything that `decide` reads, apart from the gates. Accuracies are 0-1.
+    """Hold the statistics from which `decide` makes a verdict, apart from the gates. Accuracies are
+    0-1.
 
     Attributes
     ----------
     plain : Reading
-        The comparisons of the replies as they were read.
+        The comparisons of the replies as they were read, without imputation.
     without_leak : Reading or None
         The comparisons without the questions for which, at the same r, a noisy message states the
         answer. None if no message states the answer.
     adverse : Reading or None
-        The comparisons of `without_leak`, or else of `plain`, with every missing reply imputed
-        against an excess. None if all replies were read.
+        The comparisons of `without_leak` (or of `plain` if `without_leak` is None) with every
+        missing reply imputed against an excess. None if all replies were read.
     favourable : Reading or None
         The comparisons of `plain` with every missing reply imputed in favour of a gain. None if all
         replies were read.
     unaided : Reading or None
         The comparisons of `favourable` without the questions for which a message of a control
-        states an answer, since these cannot show a gain. None if no message states an answer.
+        states an answer, since such questions cannot show a gain. None if no message states an
+        answer.
     ensemble_gain : Comparison or None
-        The ensemble control against the clean baseline.
+        The comparison of the ensemble control with the clean baseline.
     shifts : RunShifts
-        The variances of whole runs, which enter every test and interval.
+        The variances of the shifts of whole runs, which enter every test and interval.
     clean_accuracy, direct_accuracy : float
-        The accuracies of the clean baseline and of `direct`, which is None if it was not run.
+        The accuracies of the clean baseline and of `direct`. `direct_accuracy` is None if `direct`
+        was not run.
     discordance : float
         The share of questions whose answer differs between the clean and the noisy arm.
     repeated : bool
@@ -321,10 +331,11 @@ class Evidence:
 
     Notes
     -----
-    A missing reply is imputed by odds that are predicted from the other answers to its question.
-    For `adverse`, the odds are divided by root gamma in the noisy arm and multiplied by root gamma
-    in every control. So the two sides of a pair differ by gamma, which is Rosenbaum's parameter.
-    With an infinite gamma, missing noisy replies are wrong and the controls' missing replies right.
+    A missing reply is replaced by a probability of being right, whose odds are predicted from the
+    other answers to its question. For `adverse`, the odds are divided by root gamma in the noisy
+    arm and multiplied by root gamma in every control. So the two sides of a pair differ by the
+    factor gamma, which is Rosenbaum's parameter. With an infinite gamma, missing noisy replies
+    count as wrong, and missing replies of the controls count as right.
     """
 
     plain: Reading
@@ -350,17 +361,18 @@ class Evidence:
 
     @property
     def score(self) -> float:
-        """Return the direct accuracy if it was measured, else that of the clean baseline."""
+        """Return the accuracy of `direct` if it was measured; otherwise that of the clean
+        baseline."""
         return self.clean_accuracy if self.direct_accuracy is None else self.direct_accuracy
 
     @property
     def p_value(self) -> float:
-        """Return the p-value of an excess: the smallest over r of `Reading.adjusted`."""
+        """Return the p-value of an excess: the smallest p-value over r of `Reading.adjusted`."""
         return float(np.nanmin(self.plain.adjusted(self.clean.routers)))
 
     @property
     def largest_compatible(self) -> float:
-        """Return the upper limit of the gain over clean.
+        """Return the upper limit of the gain over the clean baseline.
 
         Missing replies are imputed in favour of a gain. Questions with a control message that
         states an answer are left out; if no question remains, the limit is 1.
@@ -371,7 +383,7 @@ class Evidence:
     def controlled(self, routers: int) -> bool:
         """Return whether both `direct` and the ensemble control were run at this r.
 
-        At r=1, the clean baseline also serves as the ensemble control.
+        At r=1, the clean baseline is also the ensemble control.
         """
         ensemble = self.plain.ensemble
         repeated = routers == 1 or (ensemble is not None and routers in ensemble.routers)
@@ -403,7 +415,7 @@ def measure(
     n_permutations : int, optional
         Permutations of every test; n_resamples if None.
     without_leak, unaided : array (R, n) of bool, optional
-        True for the questions that these readings keep; see `Evidence`.
+        True for each (router count, question) that the reading of this name keeps; see `Evidence`.
     shifts : RunShifts, optional
         Variances of whole runs; zero if None.
     reference : CellOutcomes, optional
@@ -419,7 +431,7 @@ def measure(
     Raises
     ------
     DataError
-        If the clean or the noisy arm was not run, or the two share no answered question.
+        If the clean or the noisy arm was not run, or if no question has an answer in both arms.
     """
     routers = levels_of(cell, Arm.NOISY_REWRITE)
     shared = tuple(r for r in routers if replicates_of(cell, Arm.FORWARD_FULL, r))
@@ -437,14 +449,17 @@ def measure(
     reading = partial(_reading, cell, partial(against, shifts=shifts), routers, shared)
     plain = reading(None, None, None)
     if plain.clean is None:
-        raise DataError("No question has an answer in both arms, so they cannot be compared.")
+        raise DataError(
+            "No question has an answer in both arms, so the two arms cannot be compared."
+        )
     leaks = without_leak is not None and not np.all(without_leak)
     ensemble = tuple(r for r in shared if r > 1)
     noisy, base = runs_of(cell, Arm.NOISY_REWRITE, routers), runs_of(cell, Arm.FORWARD_FULL, (1,))
     clean_values = average(base)[0]
-    # The ensemble control is compared with clean. Both sides have the variance of controls.
+    # The ensemble control is compared with the clean baseline. Both sides are controls, so both
+    # have the run variance of controls.
     controls = replace(shifts, noisy=shifts.controls)
-    # Every comparison draws from rng, so their order is part of the result.
+    # Every comparison draws from rng, so the result depends on the order of the comparisons.
     readings = {
         "without_leak": reading(without_leak, None, None) if leaks else None,
         "adverse": reading(without_leak, worse, better) if unread else None,
@@ -494,7 +509,8 @@ def _against(
 
 
 def _imputed(cell: CellOutcomes, missing: BoolArray, gamma: float) -> tuple[FloatArray, FloatArray]:
-    """Return all answers as values 0-1, with missing replies imputed: towards wrong, then right."""
+    """Return two arrays of all answers as values 0-1. Missing replies are imputed towards wrong in
+    the first array, and towards right in the second."""
     read = to_values(cell.state)
     predicted = predict_right(read)
     worse = imputed(read, missing, predicted, gamma, False)
@@ -513,7 +529,7 @@ def _reading(
 ) -> Reading:
     """Compare the noisy arm with each control.
 
-    `noisy_values` and `control_values` are imputed values that replace the replies.
+    If given, the imputed `noisy_values` and `control_values` replace the values of the replies.
     """
     noisy = runs_of(cell, Arm.NOISY_REWRITE, routers, noisy_values)
     noisy = noisy if keep is None else np.where(keep, noisy, np.nan)
@@ -534,7 +550,7 @@ def _reading(
 def _worst_case(cell: CellOutcomes, routers: tuple[int, ...]) -> float:
     """Return the largest gain over r in the worst case.
 
-    Unparsed answers then are right in the noisy arm and wrong in the clean arm.
+    In the worst case, unparsed answers are right in the noisy arm and wrong in the clean arm.
     """
     noisy = average(runs_of(cell, Arm.NOISY_REWRITE, routers, to_values(cell.state, "right")))
     gains = noisy - average(runs_of(cell, Arm.FORWARD_FULL, (1,), to_values(cell.state, "wrong")))
@@ -542,6 +558,7 @@ def _worst_case(cell: CellOutcomes, routers: tuple[int, ...]) -> float:
 
 
 def _at(c: Comparison, values: FloatArray, routers: tuple[int, ...]) -> FloatArray:
-    """Return the values of a comparison at these router counts; NaN where it was not made."""
+    """Return the values of a comparison at these router counts; NaN at a router count without this
+    comparison."""
     known = dict(zip(c.routers, values, strict=True))
     return np.array([known.get(r, np.nan) for r in routers])

@@ -1,6 +1,6 @@
 """Draw figures 2-5 of song2026, and each model's gain under noise.
 
-The functions take plain numbers. Accuracies are 0-1.
+The arguments of the functions are plain numbers. Accuracies are 0-1.
 """
 
 import math
@@ -31,7 +31,8 @@ class Score:
 
 @dataclass(frozen=True)
 class ModelScores:
-    """Hold the accuracies of one cell: of both arms, and of the two controls if they were run."""
+    """Hold the accuracies of one cell: those of the clean and the noisy arm, and those of the two
+    controls if they were run."""
 
     label: str
     clean: Score | None
@@ -43,7 +44,8 @@ class ModelScores:
 
 @canvas.styled()
 def violation_pattern(points: Sequence[RouterSummary]) -> Figure:
-    """Draw figure 2: how many models beat their clean baseline at each r, and their mean excess.
+    """Draw figure 2: at each r, the number of models that beat their clean baseline, and their mean
+    excess.
 
     Parameters
     ----------
@@ -75,7 +77,8 @@ def violation_pattern(points: Sequence[RouterSummary]) -> Figure:
 
 @canvas.styled()
 def small_multiples(models: Sequence[ModelScores]) -> Figure:
-    """Draw figure 3: each model's noisy accuracies against its clean line and the two controls.
+    """Draw figure 3: each model's noisy accuracies, its clean baseline (a line) and its two
+    controls.
 
     Parameters
     ----------
@@ -125,7 +128,8 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
 
 @canvas.styled()
 def transitions(points: Sequence[RouterSummary]) -> Figure:
-    """Draw figure 4: the questions that noise turned right (improve) and wrong (degrade), over r.
+    """Draw figure 4: the number of questions at each r whose answer noise changed to right
+    (improve) and to wrong (degrade).
 
     Parameters
     ----------
@@ -135,7 +139,7 @@ def transitions(points: Sequence[RouterSummary]) -> Figure:
     Returns
     -------
     Figure
-        Two panels: both counts on the left, and their difference on the right.
+        Two panels: the two counts on the left, and improve minus degrade on the right.
     """
     figure, left, right, r = _two_panels(points)
     up, down, net, colours, hatches = [], [], [], [], []
@@ -168,19 +172,21 @@ def transitions(points: Sequence[RouterSummary]) -> Figure:
 
 @canvas.styled()
 def breadth(bars: Sequence[tuple[str, int, int]]) -> Figure:
-    """Draw figure 5: the share of each model's noisy settings that are above its clean baseline.
+    """Draw figure 5: for each model, the share of noisy settings with an accuracy above the clean
+    baseline.
 
     The paper calls this share the violation breadth.
 
     Parameters
     ----------
     bars : sequence of (str, int, int)
-        For each model its label, its settings above the baseline, and all its settings.
+        For each model, its label, the number of its settings above the baseline, and the number of
+        all its settings.
 
     Returns
     -------
     Figure
-        One bar for each model, the largest share first.
+        One bar for each model; the model with the largest share comes first.
     """
     ranked = sorted(bars, key=lambda b: (-b[1] / b[2], b[0]))
     figure = Figure(figsize=(8.6, 0.9 + 0.27 * len(ranked)), layout="constrained")
@@ -203,7 +209,7 @@ def breadth(bars: Sequence[tuple[str, int, int]]) -> Figure:
 
 
 def _two_panels(points: Sequence[RouterSummary]) -> tuple[Figure, Axes, Axes, list[int]]:
-    """Return a figure of two charts over r, with their axes, and the router counts."""
+    """Return a figure with two charts over r, their axes, and the router counts."""
     figure = Figure(figsize=(8.6, 3.1), layout="constrained")
     left, right = figure.subplots(1, 2)
     r = [p.routers for p in points]
@@ -280,14 +286,14 @@ def _points(
     )
 
 
-_ROW = 0.62  # the height of a model's row in inches
+_ROW = 0.62  # height of a model's row in inches
 
 
 class GainRow(NamedTuple):
     """Hold the gain of one model.
 
-    `noise` is the mean absolute difference between two runs of the clean arm (0-1). It is None if
-    the arm was run once.
+    `noise` is the mean absolute difference in accuracy (0-1) between two runs of the clean arm. It
+    is None if this arm was run once.
     """
 
     label: str
@@ -300,7 +306,8 @@ class GainRow(NamedTuple):
 def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
     """Draw the gain of each model with its interval, in points.
 
-    Lines mark zero and the smallest effect that matters. Grey marks the noise between clean runs.
+    Lines mark zero and the smallest effect that matters. A grey area marks the noise between clean
+    runs.
 
     Parameters
     ----------
@@ -312,7 +319,7 @@ def forest(rows: Sequence[GainRow], effect_of_interest: float) -> Figure:
     Returns
     -------
     Figure
-        One row for each model, the worst verdict first.
+        One row for each model; the model with the worst verdict comes first.
     """
     ranked = sorted(rows, key=lambda r: severity(r.verdict, r.effect.gain, r.label))
     verdicts = {row.verdict for row in ranked}

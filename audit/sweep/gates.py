@@ -1,8 +1,8 @@
 """Check whether a measurement can support a verdict.
 
-Each gate is a function of the outcomes or texts of one cell. A failed gate states its number, its
-threshold, its questions and advice. A failed gate withholds the verdict, except for `enough_data`
-and `answer_leak` (see `decide`).
+Each gate is a function of the outcomes or texts of one cell. A failed gate states the measured
+number, its threshold, the questions concerned and advice. It withholds the verdict, unless it is
+`enough_data` or `answer_leak` (see `decide`).
 """
 
 from __future__ import annotations
@@ -35,35 +35,37 @@ _ARM_WORDS: dict[str, str] = {
 
 
 def pairing(cell: CellOutcomes, texts: TextMeasures | None, limits: SweepThresholds) -> Gate:
-    """Check that a question id belongs to the same question in every arm.
+    """Check that a question id refers to the same question in every arm.
 
     Parameters
     ----------
     cell : CellOutcomes
         The outcomes.
     texts : TextMeasures or None
-        The ids whose text, options or gold differ between rows.
+        The measures of the texts, with the ids of questions whose text, options or gold answer
+        differ between rows.
     limits : SweepThresholds
-        The required standard errors and questions.
+        The thresholds: the required number of standard errors, and of questions.
 
     Returns
     -------
     Gate
-        Its number is z = correlation * sqrt(n - 1) of the comparison that is furthest below its
-        limit.
+        The gate. Its number is z = correlation * sqrt(n - 1) of the comparison whose z is furthest
+        below its limit.
 
     Notes
     -----
-    The stored text, options and gold must be equal in all rows. If right and wrong answers agree
-    well within an arm, they must also agree between arms. So the accuracy of each arm on a question
-    is correlated with that of all other arms. Single settings are tested too if there are at least
-    ten times `pairing_questions_min` questions, and three settings in the other arms. This detects
-    a single r with shuffled questions. Settings that are not above chance cannot show an agreement
-    and are left out.
+    The stored text, options and gold must be equal in all rows. If the runs of an arm agree well on
+    which questions are answered right, the arms must also agree with each other. So the accuracy of
+    each arm on a question is correlated with that of all other arms. Single settings are tested
+    too, if there are at least ten times `pairing_questions_min` questions, and at least three
+    settings in the other arms. This test detects a single r with shuffled questions. Settings whose
+    accuracy is not above chance cannot show an agreement and are left out.
 
-    The agreement within each of the two sides predicts the correlation between them. It is the root
-    of the product of their reliabilities (Spearman 1904, American Journal of Psychology 15). A
-    comparison is judged only if the predicted correlation is clearly above zero.
+    The agreement within each of two sides predicts the correlation between the sides. The predicted
+    correlation is the square root of the product of their reliabilities (Spearman 1904, American
+    Journal of Psychology 15). A comparison is judged only if the predicted correlation is clearly
+    above zero.
     """
     rule = Rule("pairing", limits.pairing_z_min, "ours; conf/verdict: pairing_z_min")
     if texts is not None and texts.mixed_ids:
@@ -96,7 +98,8 @@ def pairing(cell: CellOutcomes, texts: TextMeasures | None, limits: SweepThresho
 def _agreements(
     cell: CellOutcomes, limits: SweepThresholds
 ) -> list[tuple[str, bool, shared.Agreement]]:
-    """Return the name of each compared side, whether it is noisy, and its agreement."""
+    """Return, for each compared side, its name, whether it is noisy, and its agreement with the
+    other arms."""
     within = _Within(cell, limits)
     agreements = []
     for arm, settings in within.arms().items():
@@ -116,10 +119,11 @@ def _agreements(
 
 
 class _Within:
-    """Measure how well the informative settings of a cell agree with each other.
+    """Measure how well the informative settings of a cell agree on which questions are answered
+    right.
 
-    Nested draws of one arm and replicate agree because they share messages. So together they count
-    as one setting.
+    Nested draws of one arm and replicate agree because they share messages. So these settings
+    together count as one setting.
     """
 
     def __init__(self, cell: CellOutcomes, limits: SweepThresholds) -> None:
@@ -136,7 +140,7 @@ class _Within:
                 self.pairs[(s, t)] = _correlation(self.usable[s], self.usable[t])
 
     def arms(self) -> dict[str, list[Setting]]:
-        """Return the informative settings by the name of their arm."""
+        """Map the name of each arm to its informative settings."""
         arms: dict[str, list[Setting]] = {}
         for setting in self.usable:
             name = _ARM_WORDS[setting.arm]
@@ -158,7 +162,7 @@ class _Within:
         Returns
         -------
         Agreement or None
-            None if these settings cannot show whether the questions match.
+            The agreement. None if these settings cannot show whether the questions are the same.
         """
         if not others:
             return None
@@ -170,9 +174,9 @@ class _Within:
         x, y = x[answered], y[answered]
         least, fall = self.limits.pairing_questions_min, self.limits.fall_noted
         if x.size < least or abs(x.mean() - y.mean()) >= fall:
-            # Noise that costs so much accuracy may also remove the agreement.
+            # If noise lowers the accuracy by so much, it may also remove the agreement.
             return None
-        # If the reliability of a side is unknown, it is assumed to be that of the other side.
+        # If the reliability of a side is unknown, it is set to the reliability of the other side.
         of_side = _stepped_up(rest if np.isnan(reliable) else reliable, self.count(side))
         of_others = _stepped_up(reliable if np.isnan(rest) else rest, self.count(others))
         return shared.agreement(
@@ -180,7 +184,7 @@ class _Within:
         )
 
     def reliability(self, settings: Sequence[Setting]) -> float:
-        """Estimate the reliability of one of these settings.
+        """Estimate the reliability of a single setting of a side.
 
         Parameters
         ----------
@@ -190,7 +194,8 @@ class _Within:
         Returns
         -------
         float
-            The mean correlation of two settings, at least 0; NaN if no two can be correlated.
+            The mean correlation between two settings of the side, at least 0. NaN if no correlation
+            can be computed.
         """
         known = []
         for (s, t), r in self.pairs.items():
@@ -214,7 +219,8 @@ def _is_informative(values: FloatArray, cell: CellOutcomes, limits: SweepThresho
 
 
 def _correlation(x: FloatArray, y: FloatArray) -> float:
-    """Return the correlation over questions with both answers; NaN if one side does not vary."""
+    """Return the correlation of two sides over the questions with both answers. It is NaN if a side
+    does not vary."""
     answered = ~np.isnan(x - y)
     x, y = x[answered], y[answered]
     varies = x.size > 1 and x.std() > 0 and y.std() > 0
@@ -222,7 +228,7 @@ def _correlation(x: FloatArray, y: FloatArray) -> float:
 
 
 def _stepped_up(correlation: float, k: int) -> float:
-    """Return the reliability of the mean of k settings by the Spearman-Brown formula."""
+    """Return the reliability of the mean of k settings, computed by the Spearman-Brown formula."""
     return k * correlation / (1 + (k - 1) * correlation)
 
 
@@ -237,24 +243,26 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, limits: Sweep
     cell : CellOutcomes
         The outcomes.
     texts : TextMeasures or None
-        The number of clean messages that drop an option or the stem.
+        The measures of the texts, with the number of clean messages that drop an option or the
+        stem.
     limits : SweepThresholds
-        The largest loss, and the largest share of such messages.
+        The thresholds: the largest allowed loss, and the largest allowed share of such messages.
 
     Returns
     -------
     Gate
-        The gate fails if the clean arm loses more than `clean_loss_max` against direct and the loss
-        is significant at alpha. It also fails if more than `lossy_share_max` of the clean messages
-        are lossy. Its number is that of the first failed check, else of the first check.
+        The gate fails if the accuracy of the clean arm is lower than that of `direct` by more than
+        `clean_loss_max`, and if this loss is significant at alpha. The gate also fails if more than
+        `lossy_share_max` of the clean messages drop an option or the stem. Its number is that of
+        the first failed check, or else that of the first check.
     """
     name = "clean_fidelity"
     source = "ours, after song2026 section 4.2; conf/verdict: clean_loss_max, lossy_share_max"
-    checks: list[tuple[float, float, bool]] = []  # (number, limit, whether it fails)
+    checks: list[tuple[float, float, bool]] = []  # number, limit and whether the check fails
     numbers: dict[str, float] = {}
     parts: list[str] = []
     if replicates_of(cell, Arm.FORWARD_FULL, 1) and replicates_of(cell, Arm.DIRECT, 0):
-        # All clean replicates are averaged, as they are for the baseline of the gain.
+        # All clean replicates are averaged, as for the baseline of the gain.
         direct = runs_of(cell, Arm.DIRECT, (0,))[:, 0]
         clean = runs_of(cell, Arm.FORWARD_FULL, (1,))[:, 0]
         difference = average(direct) - average(clean)
@@ -301,15 +309,15 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, limits: Sweep
 
 
 def manipulation_reached_worker(texts: TextMeasures | None, limits: SweepThresholds) -> Gate:
-    """Check that noisy presentations differ from the clean one.
+    """Check that the noisy presentations of a question differ from its clean presentation.
 
     Parameters
     ----------
     texts : TextMeasures or None
-        The number of noisy presentations with the request, or the normalised text, of the clean
-        baseline.
+        The measures of the texts, with the number of noisy presentations whose request or
+        normalised text is that of the clean baseline.
     limits : SweepThresholds
-        The largest share of such presentations.
+        The thresholds, with the largest allowed share of such presentations.
 
     Returns
     -------
@@ -344,21 +352,22 @@ def manipulation_reached_worker(texts: TextMeasures | None, limits: SweepThresho
 
 
 def answer_leak(texts: TextMeasures | None, limits: SweepThresholds, options: bool = True) -> Gate:
-    """Check how many noisy router messages state the gold option as the answer.
+    """Check that few noisy router messages state the gold option as the answer.
 
     Parameters
     ----------
     texts : TextMeasures or None
-        The number of these messages.
+        The measures of the texts, with the number of these messages.
     limits : SweepThresholds
-        The largest share of them.
+        The thresholds, with the largest allowed share of these messages.
     options : bool
         Whether the questions have options.
 
     Returns
     -------
     Gate
-        Its number is this share. A failure does not withhold the verdict (see `decide`).
+        The gate. Its number is the share of these messages. A failure does not withhold the verdict
+        (see `decide`).
     """
     source = (
         "ours; routers are told not to answer (song2026, section 4.3); conf/verdict: leak_share_max"
@@ -394,24 +403,25 @@ def answer_leak(texts: TextMeasures | None, limits: SweepThresholds, options: bo
     )
 
 
-_PARSE_ALPHA = 0.05  # the error rate over all arms and settings of a cell together
+_PARSE_ALPHA = 0.05  # error rate of the gate over all arms and settings of a cell together
 
 
 def above_chance(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
-    """Check that the clean and direct accuracies are above guessing.
+    """Check that the accuracies of the clean baseline and of `direct` are above that of guessing.
 
     Parameters
     ----------
     cell : CellOutcomes
         The outcomes.
     limits : SweepThresholds
-        The required standard errors.
+        The thresholds, with the required number of standard errors.
 
     Returns
     -------
     Gate
-        Its number is the smaller of the two z scores. A z score is (accuracy - chance) / standard
-        error of a guesser, where chance is the mean of 1/k over questions with k options.
+        The gate. Its number is the smaller of the two z scores. A z score is (accuracy - chance)
+        divided by the standard error of a guesser's accuracy. Chance is the mean of 1/k over the
+        questions, where k is the number of options.
     """
     limit = limits.above_chance_standard_errors
     measured: dict[str, float] = {}
@@ -423,7 +433,8 @@ def above_chance(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
             values = settings_values(cell, settings)
             answered = ~np.isnan(values)
             if answered.any():
-                # A slice avoids copying the array, as the self-test calls this function 500 times.
+                # A slice is used because it does not copy the array; the self-test calls this
+                # function 500 times.
                 kept = slice(None) if answered.all() else answered
                 check = chance_check(float(values[kept].mean()), cell.n_options[kept], limit)
                 measured |= {f"{arm}_accuracy": check.accuracy, f"{arm}_z": check.z}
@@ -442,14 +453,14 @@ def above_chance(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
 
 
 def parseability(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
-    """Check the share of rows with a readable answer, by arm and by setting.
+    """Check the share of rows whose answer could be parsed, in each arm and in each setting.
 
     Parameters
     ----------
     cell : CellOutcomes
         The outcomes.
     limits : SweepThresholds
-        The least share.
+        The thresholds, with the smallest allowed share.
 
     Returns
     -------
@@ -462,7 +473,8 @@ def parseability(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
     -----
     The rows of an arm on one question are not independent, so the limit of an arm is computed from
     the number of questions, not of rows. Settings are checked too, since the average of an arm
-    could hide a single r with unreadable answers. Truncated and failed rows are counted separately.
+    could hide a single r with many unparsed answers. Truncated and failed rows are counted
+    separately.
     """
     limit = limits.answered_share_min
     numbers: dict[str, float | None] = {}
@@ -506,7 +518,7 @@ def parseability(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
 
 
 def noise_floor_p(cell: CellOutcomes) -> float:
-    """Test whether the clean replicates are equally accurate, by Cochran's Q.
+    """Test by Cochran's Q whether the clean replicates are equally accurate.
 
     Parameters
     ----------
@@ -527,7 +539,7 @@ def noise_floor_p(cell: CellOutcomes) -> float:
 def noise_floor(
     cell: CellOutcomes, limits: SweepThresholds, p_adjusted: float | None = None
 ) -> Gate:
-    """Check that the clean replicates, which differ only in their seeds, are equally accurate.
+    """Check that the clean replicates are equally accurate, since they differ only in their seeds.
 
     Parameters
     ----------
@@ -536,16 +548,19 @@ def noise_floor(
     limits : SweepThresholds
         The level of the test.
     p_adjusted : float, optional
-        The p-value of `noise_floor_p` after Holm over the panel; None uses the uncorrected one.
+        The p-value of `noise_floor_p`, corrected by Holm's procedure over the panel. None uses the
+        uncorrected p-value.
 
     Returns
     -------
     Gate
-        Its number is the p-value of Cochran's Q over the replicates, clustered by group.
+        The gate. Its number is the p-value of Cochran's Q over the replicates, clustered by the
+        groups of questions.
 
     Notes
     -----
-    Differences that pass the gate enter the standard errors (`audit.statistics.run_variance`).
+    If the gate passes, the remaining differences between replicates are included in the standard
+    errors (`audit.statistics.run_variance`).
     """
     source = "ours; Cochran's Q between the clean replicates, Holm over the panel; conf/verdict: noise_floor_alpha"
     limit = limits.noise_floor_alpha
@@ -579,7 +594,8 @@ def _complete_clean(cell: CellOutcomes) -> tuple[FloatArray, IntArray]:
 
 
 def exact_values(cell: CellOutcomes) -> Gate:
-    """Check for values that are rare in real data: an accuracy of 0 or 1, or no changed answer.
+    """Check for values that are rare in real data: an accuracy of exactly 0 or 1, or noise that
+    changes no answer.
 
     Parameters
     ----------
@@ -589,12 +605,12 @@ def exact_values(cell: CellOutcomes) -> Gate:
     Returns
     -------
     Gate
-        Its number counts such values.
+        The gate. Its number is the number of such values.
 
     Notes
     -----
-    With some changed answers, a gain of exactly 0 is common in a small sample (18 % of the time for
-    20 changed answers). `zero_gains` counts such gains, which do not fail the gate.
+    If some answers changed, a gain of exactly 0 is common in a small sample: with 20 changed
+    answers, its probability is 18 %. `zero_gains` counts such gains; they do not fail the gate.
     """
     noisy = cell.settings_of(Arm.NOISY_REWRITE) if CLEAN in cell.settings else ()
     zero_gains = zero_width = 0
@@ -639,12 +655,13 @@ def enough_data(
     needed : int
         The number of questions that this design needs.
     repeated : str
-        The options that repeat the arms that were run once.
+        The options of the command that would repeat the arms that were run only once.
 
     Returns
     -------
     Gate
-        A failure does not withhold the verdict. Without a finding, the verdict is `underpowered`.
+        The gate. A failure does not withhold the verdict. If the gate fails and there is no
+        finding, the verdict is `underpowered`.
     """
     limit = limits.effect_of_interest
     source = "one-sided 95 % upper limit of the gain, the largest over r; conf/verdict: effect_of_interest"
@@ -675,7 +692,7 @@ def all_gates(
     noise_floor_adjusted: float | None = None,
     tests: int = 1,
 ) -> tuple[Gate, ...]:
-    """Return every gate, in the order in which the report lists them.
+    """Return all gates, in the order in which the report lists the gates.
 
     Parameters
     ----------
@@ -688,9 +705,10 @@ def all_gates(
     largest_compatible : float or None
         Largest gain that is compatible with the data.
     noise_floor_adjusted : float, optional
-        `noise_floor_p` corrected over the panel.
+        The p-value of `noise_floor_p`, corrected over the panel.
     tests : int
-        The number of tests of the panel, one for each cell and router count.
+        The number of tests of the panel: the number of cells multiplied by the largest number of
+        router counts of a cell.
 
     Returns
     -------

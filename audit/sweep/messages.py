@@ -1,9 +1,9 @@
 """Measure what the routers did to each question, and which texts reached the worker.
 
-A run has millions of long rows, so the module makes one pass over them. It keeps only the counts of
-a question once all its rows have been read, and it analyses each distinct message once. Texts are
-compared after normalisation: Unicode NFKC, case folded, punctuation and white space replaced by one
-space.
+A run has millions of long rows, so the module makes one pass over the rows. Once all rows of a
+question have been read, it keeps only the question's counts. It analyses each distinct message
+once. Texts are compared after normalisation: Unicode NFKC, case folded, punctuation and white space
+replaced by one space.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ _STATED = re.compile(
     + r"(?P<statement>[^\n]{0,200})",
     re.IGNORECASE,
 )
-# This matches "B is the correct answer" and "Paris is correct". No two parts of the pattern can
-# match the same characters, since a message of many blanks or asterisks would then take quadratic
+# This matches "B is the correct answer" and "Paris is correct". Two parts of the pattern can never
+# match the same characters. Otherwise, a message of many blanks or asterisks would take quadratic
 # time. For the same reason, a match cannot begin with a blank or an asterisk.
 _STATED_AFTER = re.compile(
     r"(?P<statement>[^\n.;!?\s*\"'”)](?:[^\n.;!?]{0,198}?[^\n.;!?\s*\"'”)])??)[\s*\"'”)]++(?<=\s)(?:is|was)\s+(?:the\s+)?(?:correct|right|best)(?:\s+(?:answer|option|choice)|\s*[.!]|\s*$)",
     re.IGNORECASE | re.MULTILINE,
 )
-# "A" and "I" are words too ("the answer is A number"). They count as letters only if nothing, a
-# punctuation mark or a reason follows.
+# "A" and "I" are words too ("the answer is A number"). They count as letters of options only if
+# they are followed by nothing, a punctuation mark or a reason.
 _LETTER_FIRST = re.compile(
     r"(?:(?:option|choice|letter)\s+)?[(\[\"'*$]*(?:\\boxed\{)?"
     r"([B-HJ](?!\w|['’]\w)|[AI](?=[)\].,:;*\"}]|['’](?!\w)|\s+(?:because|since|as|-)|$))"
-    # "A, B or C" names no option.
+    # "A, B or C" does not name a single option.
     r"(?![)\]\"'*]*\s*(?:[,/|]|or\b|and\b)\s*(?:(?:or|and)\s+)?[(\[\"'*]*[A-HJ](?![\w'’]))"
 )
 _LETTER_LAST = re.compile(r"(?:^|\s)[(\[\"'*]*([A-J])[)\].,:;*\"']*$")
@@ -74,7 +74,8 @@ def fold(text: str) -> str:
     >>> fold("  The answer --- is: B!")
     'the answer is b'
     """
-    # A report folds every text of a run. For ASCII, this gives the same result four times as fast.
+    # A report folds every text of a run. For ASCII texts, this shortcut gives the same result four
+    # times as fast.
     if text.isascii():
         words = text.translate(_ASCII).split()
     else:
@@ -82,7 +83,8 @@ def fold(text: str) -> str:
     return " ".join(words) or unicodedata.normalize("NFKC", text).casefold().strip()
 
 
-# The cache serves options and messages, which repeat. Prompts do not repeat, so they use `fold`.
+# The cache is for options and messages, which occur repeatedly. Prompts occur once, so they use
+# `fold`.
 normalise = lru_cache(maxsize=4096)(fold)
 
 
@@ -99,8 +101,8 @@ def holds(message: str, part: str) -> bool:
     Returns
     -------
     bool
-        True if the message has the part word for word, or at least KEPT_SHARE of its words. A
-        repeated word counts as often as it occurs.
+        True if the message contains the part word for word, or at least a share KEPT_SHARE of the
+        part's words. A repeated word counts as often as it occurs.
     """
     text, wanted = normalise(message), normalise(part)
     if not wanted:
@@ -132,8 +134,8 @@ def states_answer(message: str, options: Sequence[str], gold: int) -> bool | Non
 
     Notes
     -----
-    If the message lists options, a stated letter refers to that list, since a router may have
-    reordered the options.
+    If the message lists options, a stated letter refers to the list in the message, since a router
+    may have reordered the options.
 
     Examples
     --------
@@ -144,7 +146,7 @@ def states_answer(message: str, options: Sequence[str], gold: int) -> bool | Non
     """
     lowered = message.casefold()
     if not any(word in lowered for word in ("answer", "correct", "right", "best", "solution")):
-        return None  # This saves the slow patterns for almost every message.
+        return None  # This quick check avoids the slow patterns for almost every message.
     named: set[int | None] = set()
     for pattern in (_STATED, _STATED_AFTER):
         for match in pattern.finditer(message):
@@ -161,8 +163,8 @@ def gives_answer(message: str, question: str, options: Sequence[str], gold: int)
     Parameters
     ----------
     message : str
-        The router message. As the router did not see the options, the message can name one only by
-        answering the question.
+        The router message. As the router did not see the options, its message can name an option
+        only by answering the question.
     question : str
         The question.
     options : sequence of str
@@ -173,8 +175,8 @@ def gives_answer(message: str, question: str, options: Sequence[str], gold: int)
     Returns
     -------
     bool or None
-        True if the message has the text of the gold option and the question does not. False if it
-        has only the text of other options, and None if it has the text of no option.
+        True if the message contains the text of the gold option and the question does not. False if
+        the message contains only texts of other options. None if it contains no option's text.
 
     Examples
     --------
@@ -194,9 +196,10 @@ def gives_answer(message: str, question: str, options: Sequence[str], gold: int)
 def _stated_option(
     statement: str, message: str, options: Sequence[str], *, first: bool
 ) -> int | None:
-    """Return the index of the option at the start of a statement, or at its end if not `first`.
+    """Return the index of the option at the start of a statement or, if `first` is False, at its
+    end.
 
-    Statements such as "not B" or "one of these" give None.
+    The result is None for statements such as "not B" or "one of these".
     """
     near = statement[:24] if first else statement[-40:]
     if re.search(r"\b(?:not|n't|whether|if|which|unknown|one of)\b", near, re.IGNORECASE):
@@ -205,7 +208,7 @@ def _stated_option(
     best, best_length = None, 0
     # Up to two filler words may come first, as in "the answer is the option Paris".
     skips = (0, 1, 2) if first else (0,)
-    # The longest matching option counts: "red wine" does not state "red".
+    # The longest matching option is returned: "red wine" does not state the option "red".
     for k, option in enumerate(options):
         wanted = normalise(option).split()
         for skip in skips:
@@ -228,7 +231,7 @@ def _stated_option(
 
 
 def _of_several(rest: Sequence[str], options: Sequence[str]) -> bool:
-    """Return whether another option follows, as in "Rome, Paris or Oslo".
+    """Return whether another option follows a stated option, as in "Rome, Paris or Oslo".
 
     Such a list does not state that any of its options is right.
     """
@@ -265,12 +268,13 @@ def _option_of_letter(letter: str, message: str, options: Sequence[str]) -> int 
     return index if index < len(options) else None
 
 
-# A message transmits the stem or an option if it has at least this share of its words.
+# A message transmits the stem or an option if it contains at least this share of the words of that
+# stem or option.
 KEPT_SHARE = 0.8
 
 
 class TextRow(NamedTuple):
-    """Hold the texts of one row of a sweep, with its key and its outcome."""
+    """Hold the texts, the key and the outcome of one row of a sweep."""
 
     model: str
     benchmark: str
@@ -290,7 +294,8 @@ class TextRow(NamedTuple):
 
     @property
     def seen(self) -> tuple[str, ...]:
-        """Return the messages that the worker read: the summary only, if there is a summary."""
+        """Return the messages that the worker read. If there is a summary, the worker read only the
+        summary."""
         return (
             self.router_messages[-1:]
             if self.aggregator == Aggregator.SUMMARY
@@ -299,7 +304,7 @@ class TextRow(NamedTuple):
 
     @property
     def written(self) -> tuple[str, ...]:
-        """Return the routers' own messages, without a summary."""
+        """Return the messages that the routers wrote, without a summary."""
         return (
             self.router_messages[:-1]
             if self.aggregator == Aggregator.SUMMARY
@@ -311,7 +316,7 @@ class TextRow(NamedTuple):
 class ByRouters:
     """Hold the effect of r routers on the words of the questions.
 
-    Shares are 0-1 and averaged over noisy presentations.
+    The shares are averages over noisy presentations, 0-1.
 
     Attributes
     ----------
@@ -320,19 +325,19 @@ class ByRouters:
     presentations : int
         The number of noisy presentations.
     one_kept : float
-        The share of the question's words in one message.
+        The share of the question's words that one message contains.
     kept : float
-        The share of the question's words in the text that the worker read. With the aggregator
-        `vote`, this text is one message.
+        The share of the question's words that the text which the worker read contains. With the
+        aggregator `vote`, this text is one message.
     restored : float
-        The difference between `kept` and `one_kept`.
+        The share of words that several messages restore: `kept` minus `one_kept`.
     added : float
-        The share of the words of that text that the question does not have.
+        The share of the words of the text that the worker read which are not in the question.
     cues : float
-        The share of the question's neighbouring pairs of words that a message has too (kappa of
+        The share of the question's pairs of neighbouring words that are also in a message (kappa of
         song2026, eq. 14).
     accuracy : float or None
-        The accuracy over answered presentations; None if no presentation was answered.
+        The accuracy over answered presentations. None if no presentation was answered.
     """
 
     routers: int
@@ -352,56 +357,58 @@ class TextMeasures:
     Attributes
     ----------
     clean_messages, clean_lossy : int
-        The messages of forward_full at r=1, and those of them that drop the stem or an option.
+        The number of messages of forward_full at r=1 (clean messages), and the number of lossy ones
+        among them, which drop the stem or an option.
     clean_without_stem, clean_without_option : int
-        The clean messages that drop the stem, and those that drop an option.
+        The number of clean messages that drop the stem, and the number that drop an option.
     lossy_ids : tuple of str
-        The questions of the lossy clean messages.
+        The ids of the questions of the lossy clean messages.
     noisy_presentations, lost : int
-        The presentations of noisy_rewrite, and those of them with a message that is not in the
-        prompt that was sent.
+        The number of presentations of noisy_rewrite, and the number of these in which a message is
+        missing from the prompt that was sent.
     noops, same_requests : int
-        The noisy presentations that reached the worker as the clean text, and those of them with
-        the same request as the clean baseline (`request_sha256`).
+        The number of noisy presentations that reached the worker as the clean text. The number of
+        these whose request is also the same as that of the clean baseline (`request_sha256`).
     noop_ids : tuple of str
-        The questions of these presentations.
+        The ids of the questions of the presentations that `noops` counts.
     deleted, deleted_per_message : float or None
-        The share of the question's distinct words that no message kept, and the share that one
-        message did not keep. Both are averages over noisy presentations.
+        The share of the question's distinct words that no message kept, and the share that a single
+        message did not keep. The two shares are averages over noisy presentations.
     added : float or None
-        The share of the messages' distinct words that the question does not have, as an average
-        over noisy presentations.
+        The share of the messages' distinct words that are not in the question, averaged over noisy
+        presentations.
     messages, leaking : int
-        All messages of the cell, and those of them that state the gold option as the answer.
+        The number of all messages of the cell, and the number of these that state the gold option
+        as the answer.
     messages_noisy, leaking_noisy : int
         The same two counts for the noisy arm.
     stated_wrong : int
-        The messages of the cell that state a wrong option as the answer.
+        The number of messages of the cell that state a wrong option as the answer.
     options_to_keep, gold_only_kept : int
-        The noisy messages about questions with options, and those of them that kept the gold option
-        and no other.
+        The number of noisy messages about questions with options, and the number of these that kept
+        the gold option and no other option.
     leak_ids : tuple of str
-        The questions with a message that states the gold option as the answer.
+        The ids of the questions with a message that states the gold option as the answer.
     mixed_ids : tuple of str
-        The questions whose text, options or right answer differ between rows.
+        The ids of the questions whose text, options or right answer differ between rows.
     leaks : frozenset of (int, str)
         The (router count, question id) of noisy presentations in which a message states the gold
         option as the answer.
     aided : frozenset of (int, str)
-        The (router count, question id) of forward_full in which a message states any option as the
-        answer. Statements of wrong options count too: to leave out only right statements would
-        lower the accuracy of the controls.
+        The (router count, question id) of presentations of forward_full in which a message states
+        any option as the answer. Statements of wrong options count too: if only questions with
+        right statements were left out, the accuracy of the controls would be lower.
     by_routers : tuple of ByRouters
         The effect of the routers on the words, for each router count.
     slope : InformationSlope or None
-        The accuracy by the share of a question's words that arrived; None if the run cannot show
-        it.
+        The slope of accuracy on the share of a question's words that reached the worker. None if
+        the run cannot show this slope.
     """
 
     clean_messages: int = 0
     clean_lossy: int = 0
     clean_without_stem: int = 0
-    clean_without_option: int = 0  # 0 for a cloze, which shows no options
+    clean_without_option: int = 0  # 0 for a cloze question, which shows no options
     lossy_ids: tuple[str, ...] = ()
     noisy_presentations: int = 0
     noops: int = 0
@@ -440,8 +447,9 @@ class _Tally:
     # Shares are summed as whole billionths, so that the order of the rows does not change the
     # result.
     by_routers: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    # The key holds the router counts of a question. Each question adds the shares of its words that
-    # arrived at these counts, and then its scores at these counts.
+    # The key is the tuple of router counts of a question. To the value, each question adds the
+    # shares of its words that reached the worker at these counts, and then its scores at these
+    # counts.
     information: defaultdict[tuple[int, ...], array[float]] = field(
         default_factory=lambda: defaultdict(lambda: array("d"))
     )
@@ -456,8 +464,8 @@ class MeasuredTexts:
     measures : dict
         The measures of each cell.
     clean_sent : dict
-        The measures of the questions of the self-test, as if the worker had received the clean
-        prompt in place of every noisy prompt.
+        The measures that the questions of the self-test would have, if the worker had received the
+        clean prompt in place of every noisy prompt.
     """
 
     measures: dict[tuple[str, str], TextMeasures] = field(default_factory=dict)
@@ -469,13 +477,14 @@ class _Message(NamedTuple):
 
     text: str  # the normalised text
     words: frozenset[str]
-    pairs: frozenset[tuple[str, str]]  # neighbouring words of the question that the message has too
-    stated: bool | None  # whether it states the gold option as the answer; None for no option
+    pairs: frozenset[tuple[str, str]]  # pairs of neighbouring words that are also in the question
+    stated: bool | None  # whether it states the gold option as the answer; None: no option
     gold_only: bool  # whether it kept the gold option and no other
 
 
 class _Clean(NamedTuple):
-    """Hold the normalised prompt and messages of a question's first clean run, and its request."""
+    """Hold the normalised prompt, the normalised messages and the request of a question's first
+    clean run."""
 
     prompt: str = ""
     messages: frozenset[str] = frozenset()
@@ -483,7 +492,7 @@ class _Clean(NamedTuple):
 
 
 class _Question:
-    """Hold the state of one question until its last row.
+    """Hold the state of one question until its last row has been read.
 
     Noisy rows that come before the clean row are kept in `waiting`.
     """
@@ -494,8 +503,8 @@ class _Question:
         self.clean: _Clean | None = None
         self.waiting: list[TextRow] = []
         self.messages: dict[str, _Message] = {}
-        # By router count: the number of answers, the sum of the shares of words that arrived, and
-        # the sum of the scores.
+        # Maps a router count to the number of answers, the sum of the shares of words that reached
+        # the worker, and the sum of the scores.
         self.information: dict[int, list[float]] = {}
         options = row.options if row.options_shown else ()
         self.original = normalise("\n".join([row.question, *options]))
@@ -503,7 +512,7 @@ class _Question:
         self.words, self.pairs = frozenset(words), frozenset(pairwise(words))
 
     def read(self, raw: Sequence[str]) -> list[_Message]:
-        """Analyse router messages, each distinct message once.
+        """Analyse router messages. Each distinct message is analysed once.
 
         Parameters
         ----------
@@ -563,7 +572,8 @@ def measure_texts(
 
 
 class _Pass:
-    """Hold the state of one pass: a tally of each cell, and the questions with rows to come."""
+    """Hold the state of one pass: the counts of each cell, and the questions whose rows have not
+    all been read."""
 
     def __init__(
         self,
@@ -576,7 +586,7 @@ class _Pass:
         self.open: dict[tuple[str, str, str], _Question] = {}
 
     def take(self, row: TextRow) -> None:
-        """Count one row."""
+        """Add one row to the counts of its cell."""
         cell, key = (row.model, row.benchmark), (row.model, row.benchmark, row.question_id)
         tally = self.tallies[cell]
         if key not in self.open:
@@ -585,7 +595,7 @@ class _Pass:
         question.rows += 1
         first = question.first
         if (row.question, row.options, row.gold) != (first.question, first.options, first.gold):
-            tally.mixed.add(row.question_id)  # The gate `pairing` then fails.
+            tally.mixed.add(row.question_id)  # The gate `pairing` fails for such a question.
         _count_leaks(row, question, tally)
         if row.arm == Arm.FORWARD_FULL and row.routers == 1:
             _count_clean(row, tally)
@@ -601,7 +611,8 @@ class _Pass:
             self.finish(cell, self.open.pop(key))
 
     def count_noisy(self, row: TextRow, question: _Question, clean: _Clean | None) -> None:
-        """Compare a noisy row with the clean row of its question, and count the result."""
+        """Compare a noisy row with the clean row of its question, and add the result to the
+        counts."""
         cell, sent = (row.model, row.benchmark), fold(row.prompt)
         baseline = clean or _Clean()
         kept = _count_noisy(row, sent, question, self.tallies[cell], baseline)
@@ -611,23 +622,24 @@ class _Pass:
             _count_noisy(row, clean_prompt, question, self.sent[cell], baseline)
 
     def close(self, question: _Question) -> None:
-        """Count the noisy rows that waited for the clean row."""
+        """Count the noisy rows that were read before the clean row of their question."""
         for row in question.waiting:
             self.count_noisy(row, question, question.clean)
         question.waiting = []
 
     def finish(self, cell: tuple[str, str], question: _Question) -> None:
-        """Count a question after its last row."""
+        """Add a question to the counts after its last row."""
         self.close(question)
         known = sorted(question.information.items())
         counts = tuple(routers for routers, _ in known)
-        # Sum 0 is the number of answers, sum 1 is of shares that arrived, and sum 2 of scores.
+        # Sum 0 is the number of answers. Sum 1 is the sum of the shares of words that reached the
+        # worker. Sum 2 is the sum of the scores.
         for k in (1, 2):
             means = [sums[k] / sums[0] if sums[0] else np.nan for _, sums in known]
             self.tallies[cell].information[counts].extend(means)
 
     def texts(self) -> MeasuredTexts:
-        """Return the measures after the last row."""
+        """Return the measures of all cells, after the last row has been read."""
         for (*cell, _), question in self.open.items():
             self.finish((cell[0], cell[1]), question)
         measures = {cell: _freeze(tally) for cell, tally in sorted(self.tallies.items())}
@@ -636,7 +648,7 @@ class _Pass:
 
 
 def _count_leaks(row: TextRow, question: _Question, tally: _Tally) -> None:
-    """Count the messages of a row that state an option as the answer."""
+    """Count those messages of a row that state an option as the answer."""
     if not row.router_messages:
         return
     noisy = row.arm == Arm.NOISY_REWRITE
@@ -658,7 +670,7 @@ def _count_leaks(row: TextRow, question: _Question, tally: _Tally) -> None:
 
 
 def _count_clean(row: TextRow, tally: _Tally) -> None:
-    """Count the clean messages of a row, and those that drop the stem or an option."""
+    """Count the clean messages of a row, and the clean messages that drop the stem or an option."""
     for message in row.seen:
         no_stem = not holds(message, row.question)
         no_option = row.options_shown and not all(holds(message, option) for option in row.options)
@@ -673,7 +685,7 @@ def _count_clean(row: TextRow, tally: _Tally) -> None:
 def _count_noisy(
     row: TextRow, sent: str, question: _Question, tally: _Tally, clean: _Clean
 ) -> float:
-    """Count a noisy row, and return the share of the question's words that arrived.
+    """Count a noisy row, and return the share of the question's words that reached the worker.
 
     `sent` is the normalised prompt.
     """
@@ -710,10 +722,10 @@ def _count_words(
     question: frozenset[str],
     written: Sequence[_Message],
 ) -> float:
-    """Count the shares of words of one presentation.
+    """Add the shares of words of one presentation to the counts.
 
-    Returns the share of the question's words that arrived. A view is the set of words that the
-    worker read at once.
+    Return the share of the question's words that reached the worker. A view is the set of words
+    that the worker read in one prompt.
     """
     size = max(len(question), 1)
     deleted = added = arrived = 0.0
@@ -732,14 +744,16 @@ def _count_words(
 
 
 def _views(row: TextRow, messages: Sequence[_Message]) -> list[Sequence[_Message]]:
-    """Return the messages that the worker read at once: all of them, or in a vote one by one."""
+    """Return the lists of messages that the worker read in one prompt: all messages in one list or,
+    in a vote, one list for each message."""
     if row.aggregator == Aggregator.VOTE:
         return [(m,) for m in messages]
     return [messages] if messages else []
 
 
 def _count_information(row: TextRow, question: _Question, kept: float, tally: _Tally) -> None:
-    """Count the question's pairs of words, and its score by the share that arrived (`kept`)."""
+    """Count the question's pairs of neighbouring words. Also count its score and the share of its
+    words that reached the worker (`kept`)."""
     sums, n_pairs = tally.by_routers[row.routers], max(len(question.pairs), 1)
     pair_counts = []
     for messages in _views(row, question.read(row.seen)):
@@ -757,8 +771,9 @@ def _count_information(row: TextRow, question: _Question, kept: float, tally: _T
 def _is_clean(arrived: Sequence[_Message], sent: str, question: _Question, clean: _Clean) -> bool:
     """Return whether the worker read the clean text.
 
-    This is true if its prompt is the clean prompt, or if every message in the prompt is a clean
-    message. It is also true if the prompt has a clean message and no noisy message.
+    The result is True if the row's prompt is the clean prompt, or if every message in the prompt is
+    a clean message. The result is also True if the prompt contains a clean message and no noisy
+    message.
     """
     if sent == clean.prompt:
         return True
@@ -769,7 +784,7 @@ def _is_clean(arrived: Sequence[_Message], sent: str, question: _Question, clean
 
 
 def _billionths(share: float) -> int:
-    """Return a share as a whole number of billionths."""
+    """Return a share as a whole number of billionths, which can be summed exactly."""
     return round(share * 1e9)
 
 
@@ -805,7 +820,7 @@ def _freeze(tally: _Tally) -> TextMeasures:
 def _by_routers(tally: _Tally) -> tuple[ByRouters, ...]:
     rows = []
     for routers, sums in sorted(tally.by_routers.items()):
-        # A setting without any message is a fault that the gates report.
+        # The gates report a setting without any message as a fault.
         if not sums["with_messages"]:
             continue
         n = sums["presentations"]
@@ -819,16 +834,17 @@ def _by_routers(tally: _Tally) -> tuple[ByRouters, ...]:
 
 
 def _slope(tally: _Tally) -> InformationSlope | None:
-    """Return the slope of accuracy on the share of words that arrived.
+    """Return the slope of accuracy on the share of words that reached the worker.
 
-    It is None if the run has fewer than two router counts, or too few answers for a slope.
+    The slope is None if the run has fewer than two router counts, or too few answers.
     """
     by_size = sorted(tally.information.items(), key=lambda item: (len(item[1]), item[0]))
     columns, values = by_size[-1] if by_size else ((), array("d"))
     if len(columns) < 2:
         return None
     table = np.array(values).reshape(-1, 2 * len(columns))
-    table = table[np.lexsort(table.T)]  # The order of the rows must not change the result.
+    # The table is sorted, because the order of the rows must not change the result.
+    table = table[np.lexsort(table.T)]
     try:
         return information_slope(table[:, : len(columns)], table[:, len(columns) :])
     except DataError:

@@ -80,7 +80,7 @@ _WORDS: dict[str, Any] = {
     "evidence": EVIDENCE,
     "by_chance": BY_CHANCE,
 }
-Names = dict[tuple[str, str], str]  # the display names by (model, benchmark)
+Names = dict[tuple[str, str], str]  # maps (model, benchmark) to the display name
 
 
 def page(run: RunVerdict, behind: Behind) -> Page:
@@ -148,9 +148,10 @@ def page(run: RunVerdict, behind: Behind) -> Page:
 
 
 def _names(run: RunVerdict, cells: Sequence[CellOutcomes]) -> Names:
-    """Return the display names, which mark cells with missing rows.
+    """Return the display name of each cell.
 
-    A name is that of the model, with the benchmark if the panel has several benchmarks.
+    The display name is the model's name, with the benchmark if the panel has several benchmarks. It
+    also states if rows of the cell are missing.
     """
     several = len({c.benchmark for c in cells}) > 1
     names = {}
@@ -164,7 +165,7 @@ def _names(run: RunVerdict, cells: Sequence[CellOutcomes]) -> Names:
 
 
 def _of_questions(behind: Behind, ranked: Sequence[SweepResult], names: Names) -> dict[str, Any]:
-    """Return the template's values that concern single answers."""
+    """Return the values that the template needs for the list of answers."""
     total_rows = 0
     for c in behind.cells:
         total_rows += int(np.count_nonzero(c.state != State.ABSENT))
@@ -200,7 +201,10 @@ def _of_questions(behind: Behind, ranked: Sequence[SweepResult], names: Names) -
 
 
 def _gate_items(cells: Sequence[SweepResult]) -> list[dict[str, Any]]:
-    """Return the questions of every gate that failed or that names questions, for a filter."""
+    """Return the gates by which the page can filter questions, with the questions of each gate.
+
+    These are the gates that failed, and all other gates that name questions.
+    """
     rows = []
     for cell in cells:
         for gate in cell.gates:
@@ -241,7 +245,7 @@ def _subtitle(
 
 
 def _figures(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> dict[str, Figure]:
-    """Return the figures for which these cells have data, by name.
+    """Map the name of each figure to the figure. A figure without data is left out.
 
     Replicates are averaged, as in the verdict.
     """
@@ -315,7 +319,7 @@ class SettingAccuracy:
     n : int
         The number of questions.
     states : dict
-        The number of questions by the name of their `State`.
+        Maps the name of each `State` to its number of questions.
     accuracy, low, high : float or None
         The accuracy over answered questions with its interval, 0-1. They are None if no question
         was answered.
@@ -365,9 +369,9 @@ def setting_accuracies(cell: CellOutcomes) -> list[SettingAccuracy]:
 
 @dataclass(frozen=True)
 class Dose:
-    """Hold the accuracies of a cell by the share of deleted words.
+    """Hold the accuracy of a cell at each share of deleted words.
 
-    `slope` is the slope at a share of 0. It is None if there are too few questions.
+    `slope` is the slope at a share of 0. The slope is None if there are too few questions.
     """
 
     rows: tuple[SettingAccuracy, ...]
@@ -375,7 +379,7 @@ class Dose:
 
 
 def dose_of(cell: CellOutcomes) -> Dose | None:
-    """Compute the accuracy of a cell by the share of deleted words.
+    """Compute the accuracy of a cell at each share of deleted words.
 
     Parameters
     ----------
@@ -385,7 +389,7 @@ def dose_of(cell: CellOutcomes) -> Dose | None:
     Returns
     -------
     Dose or None
-        None if no setting deletes words.
+        The accuracies; None if no setting deletes words.
     """
     rows, shares, values = [], [], []
     for row in setting_accuracies(cell):
@@ -473,7 +477,7 @@ def _of_cells(run: RunVerdict, part: str, *names: str) -> str:
 def _tables(
     run: RunVerdict, accuracies: Sequence[SettingAccuracy], doses: Sequence[Dose]
 ) -> dict[str, str]:
-    """Return every csv table of a report by its file name."""
+    """Map each file name to a csv table of the report."""
     tables = {
         "table1_models.csv": write(
             run.paper["model_summary"],

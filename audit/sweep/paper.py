@@ -1,8 +1,8 @@
 """Compute the paper's numbers exactly (song2026: eq. 9, section 4.4, appendix Tables 1-3).
 
 The module also estimates the paper's sensitivity (eq. 5) and tests its hypotheses H1-H3 (section
-3.4). The paper judges the hypotheses by its figures. Here each has a null hypothesis, a p-value and
-an effect.
+3.4). The paper judges the hypotheses by its figures. This module gives each hypothesis a null
+hypothesis, a p-value and an effect.
 
     gain = noisy accuracy - clean accuracy        positive excess = max(gain, 0)
     improve = wrong -> correct                    degrade = correct -> wrong
@@ -10,7 +10,7 @@ an effect.
 
 Gains are computed from counts, never from printed accuracies, so that "gain > 0" is exact. As
 published, `mean_positive_excess` is the mean over the *violating* settings (models) only.
-`mean_gain` is the mean over all.
+`mean_gain` is the mean over all settings (models).
 """
 
 from collections import Counter
@@ -43,14 +43,16 @@ class SettingRow:
     Attributes
     ----------
     n, left_out : int
-        The items with both answers, and the items without. All other numbers are over n.
+        The number of items that are answered in both arms, and the number of all other items. All
+        other fields are computed over the n items.
     clean_accuracy, noisy_accuracy, gain, positive_excess : float
         Accuracies and differences of accuracies.
     violation : bool
         Whether the gain is above zero.
     improve, degrade : float
-        The items that are right in the noisy arm only, and in the clean arm only. They are whole
-        numbers, or expected numbers if replicates were averaged.
+        The number of items that are right in the noisy arm only, and the number of items that are
+        right in the clean arm only. Averaged replicates give expected numbers, which may be
+        fractions.
     """
 
     model: str
@@ -86,7 +88,9 @@ class ModelSummary:
 
 @dataclass(frozen=True)
 class RouterSummary:
-    """Hold one row of Table 3: one router count over `models` cells."""
+    """Hold one row of Table 3: the results at one router count, over all cells (`models` is their
+    number).
+    """
 
     routers: int
     models: int
@@ -118,13 +122,14 @@ def setting_row(
     routers : int
         The router count.
     clean_correct, improve, degrade : float
-        Items that clean answers right, items gained under noise, and items lost under noise.
+        The numbers of items that are right in the clean arm, right under noise only, and right in
+        the clean arm only.
     n : int
-        Items with both answers, at least 1.
+        The number of items that are answered in both arms, at least 1.
     benchmark : str
         The benchmark.
     left_out : int
-        Items without both answers.
+        The number of items that are not answered in both arms.
 
     Returns
     -------
@@ -157,7 +162,7 @@ def setting_rows(sweep: Sweep) -> list[SettingRow]:
     Parameters
     ----------
     sweep : Sweep
-        The outcomes of the cell. Every router count needs an item with both answers
+        The outcomes of the cell. Every router count needs an item that is answered in both arms
         (`Sweep.answered`).
 
     Returns
@@ -276,12 +281,13 @@ def breadths(
     rows : sequence of SettingRow
         Table 2.
     names : mapping
-        Display name by (model, benchmark).
+        Maps (model, benchmark) to the display name.
 
     Returns
     -------
     list of (str, int, int)
-        For each cell its name, its settings above clean, and all its settings.
+        For each cell: its name, the number of its settings that score above the clean baseline, and
+        the number of all its settings.
     """
     settings = Counter((row.model, row.benchmark) for row in rows)
     summaries = ((s.model, s.benchmark, s.violation_count) for s in model_summary(rows))
@@ -304,9 +310,10 @@ ALPHA = 0.05
 
 @dataclass(frozen=True)
 class HypothesisResult:
-    """Hold the result of a test.
+    """Hold the result of the test of a hypothesis.
 
-    The docstring of each test defines its effect. The reason has a code of `audit.sweep.texts`.
+    The docstring of each test function defines `effect`. The code of the reason is defined in
+    `audit.sweep.texts`.
     """
 
     pvalue: float
@@ -356,7 +363,8 @@ def sensitivity_slope(sweep: Sweep, *, rng: Generator, n_resamples: int = N_RESA
     rng : Generator
         Source of randomness.
     n_resamples : int
-        Resamples of items (clusters). All r of an item are resampled together.
+        The number of resamples. Each resample draws whole items (clusters), with their answers at
+        all r.
 
     Returns
     -------
@@ -393,22 +401,23 @@ def sensitivity_slope(sweep: Sweep, *, rng: Generator, n_resamples: int = N_RESA
 def h1_any_excess(
     pvalues: Mapping[str, float], excess: Sequence[str], alpha: float = ALPHA
 ) -> HypothesisResult:
-    """Test H1: a model exceeds its clean baseline and every control at some r, after correction.
+    """Test H1: after correction, some model exceeds its clean baseline and every control at some r.
 
     Parameters
     ----------
     pvalues : mapping
-        The p-value of each model in its verdict (the smallest over r of `Reading.adjusted`).
+        Maps each model to the p-value of its verdict, which is the smallest `Reading.adjusted` over
+        all r.
     excess : sequence of str
-        The models whose verdict is an excess, which requires more than this test.
+        The models with the verdict `excess`. The verdict has further conditions than this test.
     alpha : float
         The level that decides the wording.
 
     Returns
     -------
     HypothesisResult
-        The p-value is the smallest over the models after Holm. The effect is the number of models
-        in excess.
+        The p-value is the smallest p-value of any model after Holm's correction. The effect is the
+        number of models with the verdict `excess`.
 
     Raises
     ------
@@ -439,8 +448,8 @@ def h2_heterogeneity(sweeps: Sequence[Sweep], alpha: float = ALPHA) -> Hypothesi
     Returns
     -------
     HypothesisResult
-        The effect is the standard deviation of the mean gain between models beyond sampling error
-        (method of moments, accuracy 0-1).
+        The effect is the standard deviation of the mean gain between models. Sampling error is
+        subtracted by the method of moments. Accuracies are 0-1.
 
     Raises
     ------
@@ -521,8 +530,9 @@ def h3_direction(
     Returns
     -------
     HypothesisResult
-        The p-value is the larger of the two directions (an intersection-union test). The effect is
-        the change per added router of improvements minus degradations, in items over all models.
+        The p-value is the larger of the p-values of the two directions (an intersection-union
+        test). The effect is the change per added router of improvements minus degradations, in
+        items over all models.
 
     Raises
     ------
@@ -532,8 +542,8 @@ def h3_direction(
     Notes
     -----
     The trend of an item is s = sum((r - mean r) * y) over its noisy outcomes y. If the clean answer
-    was wrong, a positive trend means more improvements. If it was right, a positive trend means
-    fewer degradations.
+    was wrong, a positive trend means more improvements. If the clean answer was right, a positive
+    trend means fewer degradations.
 
     Without a true trend, the reverse order of an item's settings is equally likely, and it changes
     the sign of s. This holds for equally spaced r without gaps; for other r, the test assumes that
@@ -566,7 +576,7 @@ def h3_direction(
 def _item_trends(sweep: Sweep) -> FloatArray:
     """Return the trend s (n,) of each item, the sum of (r - mean r) * value over its answered r.
 
-    It is 0 for an item with fewer than two answers.
+    The trend is 0 for an item with fewer than two answers.
     """
     slope_weights(sweep.routers)  # This raises DataError for a single router count.
     r = np.asarray(sweep.routers, dtype=float)[:, None]
@@ -584,8 +594,9 @@ def _item_trends(sweep: Sweep) -> FloatArray:
 def _by_item(values: Sequence[FloatArray], sweeps: Sequence[Sweep]) -> tuple[FloatArray, IntArray]:
     """Arrange the per-item values of several cells in one table over the union of their items.
 
-    Returns values (K, N) and clusters (N,). Items of equal benchmark and id are the same item. A
-    cell without an item has NaN there. Two items share a cluster if they do so in any cell.
+    Returns values (K, N) and clusters (N,). Items with the same benchmark and id count as one item.
+    If a cell lacks an item, its value is NaN. Two items are in one cluster if they share a cluster
+    in any cell.
     """
     item_keys = set()
     for s in sweeps:

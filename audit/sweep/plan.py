@@ -32,15 +32,17 @@ class Plan:
     Attributes
     ----------
     groups : int
-        The number of groups that resampling keeps whole; the number of questions without groups.
+        The number of groups of questions, which resampling keeps whole. If the questions have no
+        groups, this is the number of questions.
     router_counts : int
-        The number of tests of a cell.
+        The number of router counts. Each router count of a cell is one test.
     panel : int
-        The number of cells that are corrected together.
+        The number of cells whose p-values are corrected together.
     minimum_detectable_gain : float
         A difference of accuracies, 0-1; NaN if no gain is detected with the required power.
     questions_needed : int or None
-        The number that detects the smallest effect that matters; None if no number is enough.
+        The number of questions that is needed to detect the smallest effect that matters. None if
+        no number is enough.
     """
 
     groups: int
@@ -71,12 +73,12 @@ def make_plan(
     groups : int, optional
         The number of groups of questions; None if every question is a group.
     panel : int
-        The number of cells that are corrected together.
+        The number of cells whose p-values are corrected together.
 
     Returns
     -------
     Plan
-        The smallest gain that is detected, and the number of questions that is needed.
+        The smallest gain that can be detected, and the number of questions that is needed.
     """
     n, counts, runs = calls.questions, router_counts(design), runs_of(design.settings)
     groups = n if groups is None else groups
@@ -193,7 +195,7 @@ def describe(
 def _simulated(
     plan: Plan, questions: int, design: Design, thresholds: SweepThresholds
 ) -> list[str]:
-    """Return a line with the simulated error rates that a verdict of this design quotes."""
+    """Return a line with the simulated error rates that a verdict on this design would quote."""
     clean, noisy = runs_of(design.settings)
     run = SimulatedDesign(
         questions,
@@ -212,7 +214,7 @@ def _detectable(
 ) -> list[str]:
     """Return the lines about the detectable gain.
 
-    `once` names the options that repeat the arms that are run once.
+    `once` names the options that would repeat the arms that the plan runs only once.
     """
     mde, grouped = plan.minimum_detectable_gain, plan.groups < questions
     few = _count(plan.groups, "group") if grouped else f"n={questions}"
@@ -244,7 +246,9 @@ def _detectable(
 
 
 def _warning(plan: Plan, thresholds: SweepThresholds, once: str, available: int) -> str:
-    """Return the warning that the smallest effect that matters is not detected, with advice."""
+    """Return the warning that the sweep cannot detect the smallest effect that matters, with
+    advice.
+    """
     shortage, advice = "", []
     if once:
         advice.append(f"repeat the arms that are run once ({once.removeprefix(' with ')})")

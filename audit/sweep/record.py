@@ -59,9 +59,9 @@ class Sweep:
         return len(self.question_ids)
 
     def answered(self) -> Sweep:
-        """Return the sweep without router counts at which no item has both answers.
+        """Return the sweep without the router counts at which no item is answered in both arms.
 
-        At these counts there is no gain, and no row in the tables.
+        These router counts have no gain, and no row in the tables.
         """
         has_pairs = np.any(~np.isnan(self.noisy - self.clean), axis=1)
         compared = []
@@ -137,19 +137,20 @@ def label(setting: Setting) -> str:
     return f"{text} #{setting.replicate}" if setting.replicate else text
 
 
-# With at least this many router counts, a straight line over r is removed, not only the mean.
+# With at least this many router counts, a straight line over r is subtracted instead of the mean.
 TREND_MIN = 4
 
 
 def run_shifts(cells: Sequence[CellOutcomes], plausible_sd: float) -> RunShifts:
-    """Estimate how much whole runs shift, over the cells of a panel.
+    """Estimate by how much the accuracy of a whole run shifts, from all cells of a panel.
 
     Parameters
     ----------
     cells : sequence of CellOutcomes
         The panel.
     plausible_sd : float
-        The largest plausible standard deviation, which is used for a side that was not repeated.
+        The largest plausible standard deviation of these shifts. It is used for the noisy arm, or
+        for the other arms, if they were not repeated.
 
     Returns
     -------
@@ -164,7 +165,7 @@ def run_shifts(cells: Sequence[CellOutcomes], plausible_sd: float) -> RunShifts:
 
 
 def cell_shifts(cell: CellOutcomes, panel: RunShifts) -> RunShifts:
-    """Estimate how much the runs of one cell shift.
+    """Estimate by how much the accuracies of whole runs of one cell shift.
 
     Parameters
     ----------
@@ -197,8 +198,9 @@ def noisy_contrasts(cell: CellOutcomes) -> RunContrasts:
     Returns
     -------
     RunContrasts
-        Differences between replicates. If the noisy arm was run once, they are the residuals of its
-        accuracies around a line over r, with a separate level at the smallest r.
+        Differences between replicates. If the noisy arm was run once, the contrasts are the
+        residuals of its accuracies around a line over r. The line has a separate level at the
+        smallest r.
 
     Notes
     -----
@@ -256,7 +258,7 @@ def run_contrasts(cell: CellOutcomes) -> RunContrasts:
 
 
 def _alike(settings: Iterable[Setting]) -> list[tuple[list[Setting], FloatArray]]:
-    """Group settings that differ only in their replicate, with the mean as their trend."""
+    """Group settings that differ only in their replicate. The trend of a group is a constant."""
     groups = []
     for _, group in groupby(sorted(settings), key=lambda s: (s.arm, s.level)):
         replicates = list(group)
@@ -276,7 +278,7 @@ def _contrasts(
 
 @dataclass(frozen=True)
 class NoiseFloor:
-    """Hold the result of clean against clean, over every ordered pair of clean replicates.
+    """Hold the result of testing every ordered pair of clean replicates against each other.
 
     Attributes
     ----------
@@ -287,7 +289,7 @@ class NoiseFloor:
     rejection_rate : float or None
         The share of the one-sided tests that reject.
     mean_absolute_gain : float or None
-        The mean of the absolute differences of accuracy.
+        The mean absolute difference of accuracy over the pairs.
     sentence : str
         The result in words.
     """

@@ -85,7 +85,8 @@ def aggregator_of(run_dir: Path) -> Aggregator:
     Returns
     -------
     Aggregator
-        The aggregator; the default if the run has no manifest, or its manifest no entry.
+        The aggregator. It is the default if the run has no manifest, or if the manifest does not
+        name an aggregator.
     """
     config = Manifest.load(run_dir).config if (run_dir / MANIFEST).is_file() else {}
     return Aggregator(config.get("aggregator", Aggregator.CONCATENATE))
@@ -102,10 +103,10 @@ def reachable(config: SweepConfig) -> tuple[int | None, str]:
     Returns
     -------
     questions : int or None
-        The number; None if no number of questions is enough.
+        The number of questions; None if no number is enough.
     hint : str
-        A remark in brackets: the smaller number that is enough with more replicates, and their
-        options. It is empty if every arm is repeated.
+        A remark in brackets. It states the smaller number of questions that is enough with more
+        replicates, and the options that add these replicates. It is empty if every arm is repeated.
     """
     settings, sizes = design_of(config).settings, _sizes(config)
     options = repeated(settings)
@@ -114,7 +115,7 @@ def reachable(config: SweepConfig) -> tuple[int | None, str]:
 
 
 def _sizes(config: SweepConfig) -> tuple[SweepThresholds, int]:
-    """Return the thresholds, and the number of tests of the panel."""
+    """Return the thresholds, and the number of tests over all cells of the panel."""
     cells = len(config.model) * (1 if config.control_benchmark is None else 2)
     return SweepThresholds.from_mapping(config.verdict), cells * router_counts(design_of(config))
 
@@ -122,7 +123,8 @@ def _sizes(config: SweepConfig) -> tuple[SweepThresholds, int]:
 def _sized(config: SweepConfig) -> SweepConfig:
     """Return the options with n=null replaced by a number.
 
-    The number is that of the earlier run if its messages are used, else the number that is needed.
+    The number of questions is that of the earlier run if its messages are used. Otherwise it is the
+    number of questions that the design needs.
     """
     if config.n is not None:
         return config
@@ -177,8 +179,8 @@ def _messages(run_dir: Path, model_name: str | None, resolved: ResolvedRun) -> p
             continue
         if (list(options), gold) != questions[key[0], key[1]] or draws != resolved.design.kind:
             raise ConfigError(
-                f"{run_dir} asked {key[1]} of {key[0]} with other options or draws. Expected the command of that run "
-                "with another model and messages_from."
+                f"Question {key[1]} of {key[0]} has other options or draws in {run_dir}. Expected the "
+                "command of that run, with another model and messages_from."
             )
         kept[tuple(key)] = messages or []
     if model_name not in (models if len(models) > 1 else {None, *models}):
@@ -198,7 +200,7 @@ def _messages(run_dir: Path, model_name: str | None, resolved: ResolvedRun) -> p
 
 
 def _as_table(kept: Mapping[tuple[Any, ...], list[str]]) -> pa.Table:
-    """Return the messages as a table, with the key of their router set."""
+    """Return the messages as a table. Each row has the key of its router set."""
     text, count = pa.string(), pa.int32()
     types = (text, text, text, count, count)
     schema = pa.schema([*zip(KEY, types, strict=True), ("router_messages", pa.list_(text))])
@@ -208,7 +210,8 @@ def _as_table(kept: Mapping[tuple[Any, ...], list[str]]) -> pa.Table:
 def same_messages(
     cells: Sequence[CellOutcomes], run_dirs: Sequence[Path], references: Sequence[Path]
 ) -> dict[tuple[str, str], CellOutcomes]:
-    """Find the hint reference of each cell: a cell of another run with exactly its messages.
+    """Find the hint reference of each cell: a cell of another run that has exactly the same
+    messages.
 
     Parameters
     ----------
@@ -222,13 +225,13 @@ def same_messages(
     Returns
     -------
     dict
-        The cell of the reference by (model, benchmark) of the tested cell.
+        Maps (model, benchmark) of each tested cell to the cell of its hint reference.
 
     Raises
     ------
     DataError
-        If the messages of a reference run are not those of any cell, or if the run is of the tested
-        model itself.
+        If the messages of a reference run differ from those of every tested cell, or if the
+        reference run is of the tested model itself.
     """
     matched: dict[tuple[str, str], CellOutcomes] = {}
     tested = _digests(run_dirs) if references else {}
@@ -240,13 +243,15 @@ def same_messages(
                 same.append((key, other))
         if not same:
             raise DataError(
-                f"The messages of {run_dir} are not those of {', '.join(map(str, run_dirs))}. Expected a run with "
-                "messages_from=RUN_DIR as hint reference."
+                f"The hint reference {run_dir} did not read the messages of "
+                f"{', '.join(map(str, run_dirs))}. Expected a run that was made with "
+                "messages_from=RUN_DIR."
             )
         for key, other in same:
             if other == key:
                 raise DataError(
-                    f"The model of {run_dir} is {key[0]} itself. Expected another model as hint reference."
+                    f"The model of the hint reference {run_dir} is {key[0]}, which is the tested model. "
+                    "Expected a run of another model."
                 )
             matched[key] = outcomes[other]
     of_cells = {}
@@ -260,7 +265,7 @@ def same_messages(
 def _digests(
     run_dirs: Sequence[Path],
 ) -> dict[tuple[str, str], dict[tuple[str, str, int, int], bytes]]:
-    """Return a digest of the messages of each row, by model, benchmark and setting."""
+    """Map each model and benchmark to the digests of the router messages of its rows."""
     out: dict[tuple[str, str], dict[tuple[str, str, int, int], bytes]] = {}
     for model, benchmark, question, arm, routers, replicate, messages in _rows(run_dirs):
         sent = out.setdefault((model, benchmark), {})

@@ -128,14 +128,15 @@ def _rows(batch: pa.RecordBatch, aggregator: Aggregator) -> list[TextRow]:
     return list(map(TextRow, *columns, repeat(aggregator)))
 
 
-# These limit the list of answers. Beyond them, whole questions are left out at random.
+# These numbers limit the list of answers. If a limit is exceeded, whole questions are left out at
+# random.
 MAX_ROWS_ON_PAGE = 100_000  # a row takes 33 bytes without its texts
 MAX_QUESTIONS_ON_PAGE = 20_000  # a question takes about 100 bytes without its texts
 
 
 @dataclass(frozen=True)
 class Behind:
-    """Hold the data from which a verdict was made, for the page.
+    """Hold the data behind a verdict, which the page shows.
 
     Attributes
     ----------
@@ -244,13 +245,13 @@ def analysis_options(run_dirs: Sequence[Path], given: Mapping[str, Any]) -> dict
     run_dirs : sequence of Path
         The runs.
     given : mapping
-        The options that the user gave; None for the others.
+        The options that the user gave. The value of an option that was not given is None.
 
     Returns
     -------
     dict
-        The seed, thresholds, control benchmark and references. Those that neither the user nor a
-        manifest gives are left out.
+        The seed, thresholds, control benchmark and references. A value that neither the user nor a
+        manifest gives is left out.
 
     Raises
     ------
@@ -359,7 +360,7 @@ def drawn_questions(
     Returns
     -------
     set of (benchmark, question id) or None
-        As many questions as fit; None if all fit.
+        As many questions as fit on the page; None if all questions fit.
     """
     rows: Counter[tuple[str, str]] = Counter()
     for c in cells:

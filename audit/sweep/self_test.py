@@ -97,14 +97,16 @@ def self_test(
 def _baseline_guessed(
     cell: CellOutcomes, limits: SweepThresholds, before: Gate, rng: Generator
 ) -> SelfTest:
-    """Replace the clean baseline by many guessers, and count those that the gate passes.
+    """Replace the clean baseline by the answers of many guessers, and count the guessers that the
+    gate passes.
 
-    A guesser answers a question with k options right with probability 1/k, in every run. A gate at
-    two standard errors passes some guessers by luck: 2.3 % in the limit, and up to 4.8 % with 30 to
-    99 questions (exact binomial, two to ten options, one clean run). So GUESSERS are drawn, and the
-    fault is caught if the gate passes at most GUESSERS_PASSED_MAX of them. With a gate that passes
-    4.8 %, the fault is called missed in less than one of 100,000 cells. With a gate at one standard
-    error, which passes 16 %, it is nearly always called missed.
+    A guesser answers a question with k options right with probability 1/k, in every run. A gate
+    with a threshold of two standard errors passes some guessers by luck: 2.3 % of them with very
+    many questions, and up to 4.8 % with 30 to 99 questions (exact binomial, two to ten options, one
+    clean run). So GUESSERS guessers are drawn, and the fault counts as caught if the gate passes at
+    most GUESSERS_PASSED_MAX of them. If the gate passes 4.8 % of all guessers, the fault is called
+    missed in less than one of 100,000 cells. A gate with a threshold of one standard error passes
+    16 % of all guessers. Then the fault is nearly always called missed.
     """
     fault = "clean baseline replaced by guesses"
     if before.status != Status.PASS:
@@ -118,7 +120,7 @@ def _baseline_guessed(
     settings = tuple(cell.settings[k] for k in rows)
     part = replace(cell, settings=settings, state=cell.state[rows])
     passed, numbers = 0, []
-    # The gate reads the mean only, so its result is stored by the number of right answers.
+    # The gate uses only the mean, so its result is stored for each number of right answers.
     of_total: dict[int, Gate] = {}
     state = part.state.copy()
     guess = np.where(cell.n_options > 0, 1 / np.maximum(cell.n_options, 1), 0.0)

@@ -2,8 +2,9 @@
 
 The module defines the designs and worlds, and draws outcomes from them without I/O. Question i is
 answered right with probability theta_i, which has a Beta distribution (`statistics.item_response`).
-A world (`judging.world`) defines every other effect. In a null world, the noisy arm does not truly
-beat every control, so the verdict `excess` is wrong. In a world with a gain, a clearance is wrong.
+A world (`judging.world`) defines which other effects act on the answers. In a null world, the noisy
+arm does not truly beat every control, so the verdict `excess` is wrong. In a world with a gain, a
+clearance is wrong.
 """
 
 from collections.abc import Sequence
@@ -50,7 +51,8 @@ class Design:
     direct, ensemble : bool
         Whether `direct` and the ensemble control are run.
     reference : float or None
-        The clean accuracy of the hint reference minus that of the model; None without a reference.
+        The clean accuracy of the hint reference minus the clean accuracy of the model; None without
+        a hint reference.
     """
 
     n: int
@@ -88,7 +90,8 @@ SHIPPED = (
     Design(300, 9, "nested", clean_replicates=3, panel=12),
 )
 
-# The worlds in which every shipped design is simulated. The key is the prefix of their rates.
+# The worlds in which every shipped design is simulated. The names of a world's rates begin with its
+# key.
 TRUTHS = {
     "clean": World(),
     "gain_one_r": World(gain_one_r=0.05),
@@ -201,7 +204,8 @@ class Simulated:
     cell : CellOutcomes
         The outcomes of the model.
     without_leak : array (R, n) of bool or None
-        The questions without a noisy message that states the answer, as `measure` takes them.
+        Whether the noisy messages of a question never state its answer, in the form that `measure`
+        takes.
     reference : CellOutcomes or None
         The outcomes of the hint reference.
     """
@@ -301,7 +305,7 @@ def simulate(design: Design, world: World, rng: Generator) -> Simulated:
 
 @dataclass(frozen=True)
 class Luck:
-    """Draw the random part of each answer for one setting after another.
+    """Draw the random part of each answer, for each setting in turn.
 
     The values are standard normal. With nested draws they are correlated over r.
 
@@ -314,7 +318,7 @@ class Luck:
     rng : Generator
         Source of randomness.
     shared : dict
-        The part that all router counts of an arm and replicate share.
+        Maps (arm, replicate) to the random part that all router counts share.
     """
 
     n: int
@@ -337,7 +341,8 @@ class Luck:
         Returns
         -------
         array (n,)
-            The values. Settings of one arm and replicate share a part, except the clean baseline.
+            The values. The settings of one arm and replicate share a random part, except the clean
+            baseline.
         """
         separate = self.rng.standard_normal(self.n)
         if not self.correlation or (s.arm != Arm.NOISY_REWRITE and s.level <= 1):
@@ -353,8 +358,8 @@ def _simulate(
 ) -> Simulated:
     """Draw the outcomes of one model.
 
-    `hinted` marks the questions whose messages hint at the answer. `stated` marks those whose
-    messages state it, which are drawn if None.
+    `hinted` marks the questions whose messages hint at the answer. `stated` marks the questions
+    whose messages state the answer. If `stated` is None, these questions are drawn at random.
     """
     n, accuracy = design.n, design.clean_accuracy
     theta = draw_difficulties(n, accuracy, design.discordance, rng)
@@ -399,7 +404,7 @@ def answers(chance: FloatArray, luck: FloatArray) -> BoolArray:
     chance : array (n,)
         The probability of a right answer.
     luck : array (n,)
-        Standard normal values, of which smaller ones are better.
+        Standard normal values. Smaller values are more likely to give a right answer.
 
     Returns
     -------
@@ -446,7 +451,9 @@ def cell_of(
 
 
 def _shocked(chance: FloatArray, s: Setting, world: World, rng: Generator) -> FloatArray:
-    """Return the chances in one run after a random shift of the whole run."""
+    """Return the probabilities of right answers in one run, after a random shift of the whole
+    run.
+    """
     noisy = s.arm == Arm.NOISY_REWRITE and world.noisy_shock is not None
     shock = world.noisy_shock if noisy else world.shock
     if not shock:
@@ -455,7 +462,7 @@ def _shocked(chance: FloatArray, s: Setting, world: World, rng: Generator) -> Fl
 
 
 def _chances(theta: FloatArray, s: Setting, world: World, accuracy: float) -> FloatArray:
-    """Return the chances of a right answer under one setting.
+    """Return the probability of a right answer to each question under one setting.
 
     `clean_loss` lowers the clean baseline and the ensemble control, but not the noisy arm.
     """
@@ -467,7 +474,7 @@ def _chances(theta: FloatArray, s: Setting, world: World, accuracy: float) -> Fl
         if world.helps_weak:
             weak = theta < 0.5
             theta = np.clip(theta + np.where(weak, world.helps_weak, 0.0), 0, 1)
-            # The other questions lose as much in total, so that the mean gain is 0.
+            # The other questions lose the same amount in total, so that the mean gain is 0.
             taken = world.helps_weak * weak.mean() / max(float((~weak).mean()), 1e-9)
             theta = np.clip(theta - np.where(weak, 0.0, taken), 0, 1)
             accuracy = float(theta.mean())

@@ -16,21 +16,23 @@ PLANNED_DISCORDANCE = 0.20
 # The two-sided interval of an excess must also be above zero, so its one-sided test has the level
 # alpha / 2.
 SIDES = 2
-# With at least this many runs of a side, the shift of a whole run is measured and not assumed.
+# With at least this many runs of the clean or the noisy arm, its run shift is measured, not
+# assumed.
 REPEATED = 2
 _MOST = 10_000_000  # the largest number of questions that is considered
 
 
 @lru_cache
 def needed(limits: SweepThresholds, tests: int) -> int:
-    """Return the number of questions that detects the smallest effect that matters.
+    """Return the number of questions that is needed to detect the smallest effect that matters.
 
     Parameters
     ----------
     limits : SweepThresholds
         The effect, the level and the power.
     tests : int
-        The number of router counts times the number of cells of the panel.
+        The number of tests: the number of router counts multiplied by the number of cells of the
+        panel.
 
     Returns
     -------
@@ -50,14 +52,16 @@ def needed(limits: SweepThresholds, tests: int) -> int:
 
 @lru_cache
 def needed_of(limits: SweepThresholds, tests: int, runs: tuple[int, int]) -> int | None:
-    """Return the number of questions that detects the effect, given the numbers of runs.
+    """Return the number of questions that is needed to detect the effect, given the numbers of
+    runs.
 
     Parameters
     ----------
     limits : SweepThresholds
         The effect, the level and the power.
     tests : int
-        The number of router counts times the number of cells of the panel.
+        The number of tests: the number of router counts multiplied by the number of cells of the
+        panel.
     runs : tuple of int
         The numbers of clean and of noisy runs.
 
@@ -90,7 +94,7 @@ def router_counts(design: Design) -> int:
     Returns
     -------
     int
-        The number, at least 1.
+        The number of tests, at least 1.
     """
     counts = set()
     for setting in design.settings:
@@ -110,7 +114,7 @@ def runs_of(settings: Sequence[Setting]) -> tuple[int, int]:
     Returns
     -------
     tuple of int
-        The two numbers, each at least 1.
+        The number of clean runs and the number of noisy runs, each at least 1.
     """
     clean = set()
     noisy = set()
@@ -123,7 +127,7 @@ def runs_of(settings: Sequence[Setting]) -> tuple[int, int]:
 
 
 def repeated(settings: Sequence[Setting]) -> str:
-    """Return the options that repeat the arms that are run once.
+    """Return the options that would repeat the arms that the sweep runs only once.
 
     Parameters
     ----------
@@ -133,7 +137,8 @@ def repeated(settings: Sequence[Setting]) -> str:
     Returns
     -------
     str
-        A text such as ` with noisy_replicates=2`; empty if both arms are repeated.
+        A text such as ` with noisy_replicates=2`; empty if the clean and the noisy arm are both
+        repeated.
     """
     options = zip(("clean_replicates=3", "noisy_replicates=2"), runs_of(settings), strict=True)
     once = []
@@ -149,7 +154,8 @@ def detectable(
     tests: int,
     runs: tuple[int, int] = (REPEATED, REPEATED),
 ) -> float:
-    """Return the smallest gain over clean that a number of questions detects.
+    """Return the smallest gain over the clean baseline that can be detected with a number of
+    questions.
 
     Parameters
     ----------
@@ -158,7 +164,8 @@ def detectable(
     questions : int
         The number of questions of each cell.
     tests : int
-        The number of router counts times the number of cells of the panel.
+        The number of tests: the number of router counts multiplied by the number of cells of the
+        panel.
     runs : tuple of int
         The numbers of clean and of noisy runs.
 
@@ -169,8 +176,8 @@ def detectable(
 
     Notes
     -----
-    A side that is run once adds the largest plausible shift of a run to the variance of the test.
-    More questions do not reduce this part.
+    If the clean or the noisy arm is run once, the largest plausible shift of a run adds to the
+    variance of the test. More questions do not reduce this part of the variance.
     """
     level = limits.alpha / SIDES
     gain = minimum_detectable_gain(
@@ -180,9 +187,9 @@ def detectable(
 
 
 def _shifted(limits: SweepThresholds, questions: int, tests: int, runs: tuple[int, int]) -> float:
-    """Return the smallest gain that is detected despite shifts of sides that are run once.
+    """Return the smallest gain that can be detected despite shifts of the arms that are run once.
 
-    It is 0 if every side is repeated.
+    The gain is 0 if the clean and the noisy arm are both repeated.
     """
     once = sum(number < REPEATED for number in runs)
     items = np.sqrt(PLANNED_DISCORDANCE / 2 * sum(1 / number for number in runs) / questions)

@@ -39,7 +39,7 @@ def stored(place: str, item: Item, part: Part) -> list[Generation]:
 
 @lru_cache(maxsize=2)
 def _opened(place: str) -> tuple[Mapping[Key, int], pa.ChunkedArray]:
-    """Return the row of each router set, and the column of messages."""
+    """Return a mapping from each router set to its row number, and the column of messages."""
     check_regular(local_file(place), follow=True)
     table = pa.ipc.open_file(pa.memory_map(str(local_file(place)))).read_all()
     keys = zip(*table.select(KEY).to_pydict().values(), strict=True)

@@ -119,8 +119,9 @@ def _h3(alpha: float, p_improve: float, p_degrade: float, up: float, down: float
 def _headline(with_doubt: str, otherwise: str = "") -> Callable[..., str]:
     """Return a function that writes a headline from one of two templates.
 
-    `with_doubt` is the template if the reason is one of the doubts, which replaces {doubt}.
-    `otherwise` is the template for other reasons. {size} describes the largest compatible gain.
+    `with_doubt` is the template if the reason is one of the doubts. The text of this doubt replaces
+    {doubt}. `otherwise` is the template for all other reasons. {size} describes the largest
+    compatible gain.
     """
 
     def headline(about: str, limit: float, **numbers: Any) -> str:
@@ -299,12 +300,12 @@ CANNOT_EXCLUDE: Texts = {
 
 
 def tipping(gamma: float | None) -> str | None:
-    """Format the largest odds ratio at which a verdict stands.
+    """Format the largest odds ratio at which a verdict remains the same.
 
     Parameters
     ----------
     gamma : float or None
-        The odds ratio; infinite if the verdict stands even in the worst case.
+        The odds ratio; infinite if the verdict remains the same even in the worst case.
 
     Returns
     -------

@@ -56,8 +56,8 @@ class Decision(Decided[Verdict]):
     routers : tuple of int
         The router counts at which the noisy arm beats the clean arm, or seems to beat it.
     gate : str
-        The gate that withholds the verdict because a gain depends on what it checks, although the
-        gate itself passed. Empty otherwise.
+        The name of a gate that passed but still withholds the verdict, because the gain depends on
+        what this gate checks. Empty if no gate does so.
     """
 
     routers: tuple[int, ...] = ()
@@ -82,7 +82,8 @@ class Effect:
 
 @dataclass(frozen=True)
 class Contrast:
-    """Hold a comparison of two conditions: the accuracy of the first minus that of the second.
+    """Hold a comparison of two conditions: the accuracy of the first minus the accuracy of the
+    second.
 
     Attributes
     ----------
@@ -93,10 +94,11 @@ class Contrast:
     n : int
         The number of questions, which are the same in both conditions.
     improve, degrade : float or None
-        The number of questions that only the first, or only the second, answers right. It is a
-        fraction if replicates were averaged, and null for a mean over r.
+        The number of questions that are right only under the first condition, and the number that
+        are right only under the second condition. They are fractions if replicates were averaged,
+        and null for a mean over r.
     p : float
-        The one-sided p-value of a larger accuracy of the first.
+        The one-sided p-value for a larger accuracy under the first condition.
     p_adjusted : float or None
         The p-value after correction within its family; null without a correction.
     """
@@ -140,7 +142,7 @@ class SelfTest:
         caught, missed, already_failing (the gate failed before the fault), or not_showable (these
         data cannot show it).
     caught : bool or None
-        Null for the last two statuses.
+        Whether the gate caught the fault. Null for already_failing and not_showable.
     """
 
     model: str
@@ -161,17 +163,18 @@ class SweepResult(CellResult):
     p_value : float or None
         The p-value of "the noisy arm beats every control at some r" (`Reading.adjusted`).
     p_adjusted : float or None
-        The same p-value after Holm over the panel.
+        This p-value after Holm's correction over the panel.
     largest_compatible_gain : float or None
         The one-sided 95 % upper limit of the gain, the largest over r.
     run_sd, run_sd_df : float, int
         The standard deviation of shifts of whole runs, for which every interval allows. It is
-        estimated from run_sd_df comparisons of repeated controls, and assumed if there are none.
+        estimated from run_sd_df comparisons of repeated controls. If run_sd_df is 0, it is assumed.
     noisy_run_sd, noisy_run_sd_df : float, int
-        The same for the noisy arm, as assumed in the tests.
+        These two numbers for the noisy arm, as the tests assume them.
     unparsed_tipping : str or None
         The largest odds ratio between unparsed answers and their prediction at which the verdict
-        stands, or "worst case" if it always stands. Null if all answers were parsed.
+        remains the same, or "worst case" if the verdict never changes. Null if all answers were
+        parsed.
     worst_case_gain : float or None
         The largest gain over r if every unparsed noisy answer is right and every other unparsed
         answer is wrong. Null if all answers were parsed.
@@ -179,15 +182,15 @@ class SweepResult(CellResult):
         The words that routers deleted, restored and added (song2026, eq. 10-14). No verdict uses
         them.
     information : InformationSlope or None
-        The accuracy by the share of words that reached the worker. No verdict uses it.
+        How the accuracy depends on the share of words that reached the worker. No verdict uses it.
     score : float or None
-        The accuracy of direct if it was run, else of clean.
+        The accuracy of the direct arm if it was run, otherwise of the clean baseline.
     share_beyond_gains : float or None
         The share of the score above chance that remains after the largest compatible gain is
         subtracted. Null if the verdict is withheld.
     credibility : float or None
-        The same share with the largest compatible gap to held-out questions. Null without a control
-        benchmark.
+        The share of the score above chance that remains after the largest compatible gap to
+        held-out questions is subtracted. Null without a control benchmark.
     """
 
     texts: ClassVar[Texts] = TEXTS

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 def main() -> None:
     """Check the arguments, compose the configuration with Hydra, and run the validity audit.
 
-    Each benchmark of `benchmark=[a,b]`, and each value of an option such as `seed=[1,2]`, is a run.
+    Each benchmark of `benchmark=[a,b]`, and each value of an option such as `seed=[1,2]`, gives a
+    separate run.
     """
     try:
         panel = _runs(sys.argv[1:])
@@ -90,7 +91,7 @@ def _judge_together(done: Sequence[tuple[ValidityConfig, Path]], code: int) -> i
     """Report several benchmarks together, or how stable the status of one benchmark is between its
     runs.
 
-    Return the exit code, which is that of "no decision" if a status is not stable.
+    Return the exit code. If a status is not stable, this is the exit code of "no decision".
     """
     from audit.judging.decision import read_verdict
     from audit.validity.cells import load_validity
@@ -154,8 +155,8 @@ def _runs(arguments: Sequence[str]) -> list[list[str]]:
     """Return the arguments of each run, with run_dir=X as X/<name of the run>.
 
     `benchmark=[a,b]` gives a run for each benchmark. Options such as `seed=[1,2]` and
-    `system=[none,helpful]` are crossed. Raises ConfigError if both occur, or if the length of a
-    list is wrong.
+    `system=[none,helpful]` are crossed. Raises ConfigError if several benchmarks are combined with
+    a crossed option, or if the length of a list is wrong.
     """
     given = {}
     for argument in arguments:
@@ -242,7 +243,8 @@ def validity(
     config : ValidityConfig
         The options.
     done : callable
-        Function that is called with the options and the run directory after a run that has rows.
+        Function that is called after each run that stored rows, with the options and the run
+        directory.
 
     Returns
     -------
@@ -268,7 +270,7 @@ def validity(
         return FAILED if run.resolved.failed else OK
 
     def ended(run_dir: Path, resolved: ResolvedRun) -> dict[str, Any]:
-        """Ask the judge, if there is one, and print the results of a finished run."""
+        """Ask the judge, if the run has a judge, and print the results of a finished run."""
         from audit.runtime.summary import print_cells
         from audit.shards.read import load_cells
         from audit.validity.edits.file import FILE, read_edits, write_token_distances
@@ -287,7 +289,7 @@ def validity(
 
 
 def _prepared(config: ValidityConfig) -> Prepared:
-    """Resolve the run, with its analysis options and the notes to print."""
+    """Resolve the run, and return it with its analysis options and the notes to print."""
     from audit.validity.plan import resolve_validity
 
     run = resolve_validity(config)

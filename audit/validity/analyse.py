@@ -49,7 +49,7 @@ def over_panel(evidence: Sequence[Evidence]) -> list[list[float | None]]:
 
 
 def _result(case: _Case) -> ValidityResult:
-    """Return the status of one cell, beside the status of the paper's algorithm."""
+    """Return the status of one cell, and the status that the paper's algorithm gives it."""
     cell, e, t = case.cell, case.evidence, case.settings.thresholds
     above_p, below_p = case.panel
     injected = inject_all(cell, case.gates, t, np.random.default_rng([case.settings.seed, 1]))
@@ -141,7 +141,7 @@ class RunVerdict(JudgedRun[Cell, ValidityResult]):
     Attributes
     ----------
     edits : dict
-        Numbers of edits that changed nothing and were replaced.
+        The entry "replaced" maps each edit to how often it changed nothing and was replaced.
     chronology : Chronology or None
         The faults and repairs of the runs, as the paper lists them.
     """
@@ -203,12 +203,13 @@ def nearest(
     change : float
         Share of answers that change under surface edits.
     thresholds : mapping or None
-        The thresholds of the run. The sentence names those that differ from the table's.
+        The thresholds of the run. The sentence names the thresholds that differ from the thresholds
+        of the table.
 
     Returns
     -------
     Calibration or None
-        The design with its rates; None without a table or a change.
+        The design with its rates. None if the table is missing or `change` is not known.
     """
     if table is None or not np.isfinite(change):
         return None

@@ -1,8 +1,8 @@
 """Build Tables 1 to 7 of li2026 from any panel, for the page and as csv.
 
-The statuses are those of the paper's algorithm. Two tables of the paper describe its pipeline, and
-a run fills them in its own way: Table 7 compares the rendered text with the tokens that were read,
-and Table 2 lists the injected faults and the chronology. This module does no I/O.
+The paper's algorithm gives the statuses. Two tables of the paper describe the paper's pipeline. For
+a run, Table 7 compares the rendered text with the tokens that were read, and Table 2 lists the
+injected faults and the chronology. This module does no I/O.
 """
 
 from collections import Counter
@@ -131,7 +131,7 @@ def paper_tables(verdict: RunVerdict, rows: ItemRows) -> tuple[PaperTable, ...]:
 
 
 def _gates(verdict: RunVerdict) -> PaperTable:
-    """Return Table 1, the gates and in how many cells they pass."""
+    """Return Table 1: the gates, and the number of cells in which each gate passes."""
     rows = []
     for id_, name, condition, checks in _GATES:
         n_cells, failed, absent = len(verdict.results), 0, 0
@@ -146,7 +146,7 @@ def _gates(verdict: RunVerdict) -> PaperTable:
 
 
 def _classes(results: Sequence[ValidityResult], chronology: Chronology | None) -> PaperTable:
-    """Return Table 2, the failure classes with the injected and the observed faults."""
+    """Return Table 2: the failure classes, with the injected and the observed faults."""
     rows = []
     for id_, name in _CLASSES:
         faults: list[Injected] = []
@@ -198,7 +198,7 @@ def _belongs(failure_class: str, id_: str) -> bool:
 
 
 def _caught(faults: Sequence[Injected]) -> str:
-    """Return how many of the faults their checks caught."""
+    """Return how many of the injected faults were caught by their checks."""
     if not faults:
         return "–"
     states = Counter(fault.state for fault in faults)
@@ -211,7 +211,7 @@ def _caught(faults: Sequence[Injected]) -> str:
 
 
 def _buckets(results: Sequence[ValidityResult]) -> PaperTable:
-    """Return Table 3, the bucket of each cell."""
+    """Return Table 3: the bucket of each cell."""
     rows = []
     for r in results:
         flags = ", ".join(r.paper.flags) if r.paper else ""
@@ -222,7 +222,7 @@ def _buckets(results: Sequence[ValidityResult]) -> PaperTable:
 
 
 def _scorers(verdict: RunVerdict) -> PaperTable:
-    """Return Table 4, the scorer of each benchmark with its evidence."""
+    """Return Table 4: the scorer of each benchmark with its evidence."""
     rows: dict[tuple[str, str], tuple[str, ...]] = {}
     for cell in verdict.cells:
         name, benchmark = str(cell.scorer["name"]), str(cell.scorer.get("benchmark", ""))
@@ -240,7 +240,7 @@ def _scorers(verdict: RunVerdict) -> PaperTable:
 
 
 def _mapping(results: Sequence[ValidityResult]) -> PaperTable:
-    """Return Table 5, the raw verdict, bucket and step of each status."""
+    """Return Table 5: the raw verdict, bucket and step of each status."""
     statuses = [r.paper.status for r in results if r.paper]
     rows = []
     for word, (raw, bucket, step) in APPENDIX_G.items():
@@ -251,7 +251,7 @@ def _mapping(results: Sequence[ValidityResult]) -> PaperTable:
 
 
 def _cells(results: Sequence[ValidityResult]) -> PaperTable:
-    """Return Table 6, the numbers of each cell."""
+    """Return Table 6: the numbers of each cell."""
     rows = []
     for r in results:
         e = r.evidence
@@ -286,7 +286,8 @@ def _cells(results: Sequence[ValidityResult]) -> PaperTable:
 
 
 def placebo_ratio(e: Evidence) -> tuple[float, float] | None:
-    """Return the CSR of the placebo, and CSR divided by it, as in Appendix F of li2026.
+    """Return the CSR of the placebo, and the CSR of the cell divided by it, as in Appendix F of
+    li2026.
 
     Parameters
     ----------
@@ -296,9 +297,9 @@ def placebo_ratio(e: Evidence) -> tuple[float, float] | None:
     Returns
     -------
     tuple of float or None
-        The change of score under the placebo over the denominator of CSR, and the ratio. None
-        without a placebo, or if the placebo changed no score. The difference `Evidence.placebo` has
-        an interval.
+        The CSR of the placebo (the change of score under the placebo divided by the denominator of
+        CSR), and the CSR of the cell divided by the CSR of the placebo. None without a placebo, or
+        if the placebo changed no score. The difference `Evidence.placebo` has an interval.
     """
     fmt, sem, attr, placebo = (e.families[f].score_change for f in Family)
     if not placebo > 0 or not np.isfinite(attr):
@@ -352,7 +353,7 @@ def cell_validity_csv(verdict: RunVerdict) -> str:
 
 
 def _no_ops(rows: ItemRows) -> PaperTable:
-    """Return Table 7, the share of format edits that change nothing, for each benchmark."""
+    """Return Table 7: the share of format edits that change nothing, for each benchmark."""
     shown = []
     for benchmark, (edits, text, ids) in no_op_rates(rows).items():
         if edits:
@@ -378,9 +379,10 @@ def no_op_rates(rows: ItemRows) -> dict[str, tuple[int, ...]]:
     Returns
     -------
     dict of str to tuple of int
-        For each benchmark, the number of format edits that were sent, the number with the rendered
-        text of the original (prompt and options), and the number with its hash of tokens. The
-        difference of the last two is the paper's main evidence for F1.
+        Maps each benchmark to three numbers of format edits: all edits that were sent, those whose
+        rendered text (prompt and options) equals that of the original, and those whose tokens have
+        the same hash as those of the original. The difference of the last two numbers is the
+        paper's main evidence for F1.
     """
     counts: dict[str, list[int]] = {}
     for (_, benchmark, _, _), item_values in rows.by_item("arm", "asked", "rendered", "consumed"):
@@ -425,7 +427,7 @@ def raw_verdict(r: ValidityResult) -> str:
     Returns
     -------
     str
-        For an exploratory cell, the verdict follows from the interval of CSR.
+        The raw verdict. For an exploratory cell, it follows from the interval of CSR.
     """
     if r.paper is None:
         return "–"
@@ -438,7 +440,7 @@ def raw_verdict(r: ValidityResult) -> str:
 
 
 def merged(chronologies: Iterable[Chronology | None]) -> Chronology | None:
-    """Return one chronology with the entries of several, each entry once.
+    """Return one chronology with the entries of several chronologies, without duplicates.
 
     Parameters
     ----------

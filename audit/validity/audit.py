@@ -59,7 +59,8 @@ def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list
     Returns
     -------
     list of Presentation
-        One presentation for each level. If the item has no such edit, it has an error.
+        One presentation for each level. If the item has no edit at a level, the presentation has an
+        error.
     """
     file = _opened(str(work.state))
     scorer = find_scorer(file.about["scorer"])
@@ -87,8 +88,8 @@ def read(
     Returns
     -------
     score : Score
-        Its `answer` is the position of the option as shown. An unparsed reply has no answer, and is
-        never wrong.
+        The score. Its `answer` is the position of the chosen option as shown. An unparsed reply has
+        no answer, and never counts as wrong.
     columns : mapping
         The columns of the row that only this audit has.
     """

@@ -6,13 +6,14 @@ The simulated models should be called neither selective nor non-selective: edits
 change answers as often as edits of the layout do. In a second simulation for invariance cells,
 edits of the content change answers more often by exactly the margin.
 
-The worlds differ in properties to which a test of means is sensitive. An item has one edit of the
-content or three. All items change equally often, or very differently. Edits of the wording change
-answers as often as those of the layout, or never. Clusters have one item or four.
+The worlds combine four properties to which a test of means is sensitive. Each item has either one
+or three edits of the content. Answers change either equally often for all items, or at very
+different rates. Edits of the wording change answers either as often as edits of the layout, or
+never. Clusters have either one item or four items.
 
-The table holds the rates of the worst world. MODELS models of each world are used to find it. The
-largest of sixteen observed rates is biased upwards, so AGAIN times as many new models measure the
-rate. If another world is in fact the worst, the rate may be up to one point too low
+The table holds the rates of the worst world. MODELS models of each world are used to find the worst
+world. The largest of sixteen observed rates is biased upwards, so AGAIN times as many new models
+measure the rate. If another world is in fact the worst, the rate may be up to one point too low
 (docs/findings/validity_calibration.md).
 """
 
@@ -42,9 +43,9 @@ SURFACE_EDITS = 3
 MODELS = 500  # simulated models of each world in the search for the worst world
 AGAIN = 8  # The worst world is measured with AGAIN * MODELS new models.
 SPREAD = 2.0  # a + b of the beta distribution, if items differ
-# The plain interval of the ratio is slow, so only one model in four gets it.
+# The plain interval of the ratio is slow to compute, so it is computed for one model in four only.
 _RATIO_RESAMPLES, _RATIO_EVERY = 200, 4
-# The rates, and their titles in a table.
+# Maps each rate to its title in a table.
 NAMES = {
     "selective": "D: selective",
     "non_selective": "D: non-selective",
@@ -77,7 +78,7 @@ SHIPPED = tuple(starmap(ValidityDesign, product((24, 36, 60, 200), (0.03, 0.1, 0
 
 @dataclass(frozen=True)
 class ChangePattern:
-    """Describe a world: how changes of answers are distributed over items and edits.
+    """Describe a simulated world: how changes of answers are distributed over items and edits.
 
     Attributes
     ----------
@@ -86,8 +87,8 @@ class ChangePattern:
     differ : bool
         Whether items differ in how often their answers change.
     wordings : bool
-        Whether edits of the wording change answers as often as those of the layout, rather than
-        never.
+        True if edits of the wording change answers as often as edits of the layout do. False if
+        they never change an answer.
     per_cluster : int
         Number of items in a cluster, which change equally often.
     """
@@ -118,7 +119,7 @@ def simulate(
     rng : numpy.random.Generator
         Source of the draws.
     more : float
-        How much larger the share is for edits of the content.
+        Difference by which the share is larger for edits of the content.
 
     Returns
     -------
@@ -152,9 +153,11 @@ def worst(
     Returns
     -------
     list of float
-        Shares of models that are called selective and non-selective, by D and by the interval of a
-        reported ratio; then the share of invariance cells that are called non-selective although D
-        equals the margin; then the shares by the plain interval of the ratio.
+        Seven shares. The first four are the shares of models that are called selective and
+        non-selective, first by D and then by the interval of a reported ratio. The next is the
+        share of invariance cells that are called non-selective although D equals the margin. The
+        last two are the shares of models that are called selective and non-selective by the plain
+        interval of the ratio.
     """
     searched = [rates_in(world, design.clusters, design.change, models, rng) for world in worlds]
     table = np.array([itemgetter(*NAMES)(rates) for rates in searched])
@@ -186,7 +189,7 @@ def rates_in(
     Returns
     -------
     dict
-        The rate (0-1) of each of NAMES.
+        Maps each of NAMES to its rate (0-1).
     """
     place = np.repeat(np.arange(clusters), world.per_cluster)
     ours = np.zeros(5)
@@ -226,8 +229,8 @@ def procedures(
     Returns
     -------
     tuple of Procedure
-        One section. One draw of a design is a whole search for the worst world, so it gives all
-        rates.
+        One section. One draw of a design is a whole search for the worst world, so each draw gives
+        all rates.
     """
     models = options.simulations or MODELS
 
@@ -257,7 +260,7 @@ def procedures(
 
 
 def markdown(entries: Entries) -> str:
-    """Return the rates in per cent of models.
+    """Return the rates as a table in Markdown, in per cent of models.
 
     Parameters
     ----------

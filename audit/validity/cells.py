@@ -77,7 +77,7 @@ _SMALL = pa.schema([(name, type_) for type_, names in _TYPES.items() for name in
 _NOTHING = {"bool": False, "int16": -1, "uint64": 0, "double": np.nan}
 _ROWS_AT_ONCE = 1024
 _LEVELS = 2**15 - 1  # largest level (int16)
-# In these benchmarks all items have the same options, which are labels.
+# In these benchmarks, the options are labels, and they are the same for all items.
 _LABELS = ("toxigen", "xstest")
 
 Row = dict[str, Any]
@@ -95,8 +95,8 @@ class ItemRows:
     table : pyarrow.Table
         The rows.
     whole : callable
-        Function that reads all columns of given items, with the rows of each item in the same
-        order.
+        Function that reads all columns of given items. The rows of each item have the same order as
+        in `table`.
     """
 
     table: pa.Table
@@ -140,7 +140,8 @@ def read_table(run_dir: Path) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        The form of `ItemRows.table`. If the run has a judge, the answers are those of its votes.
+        A table with the columns of `ItemRows.table`. If the run has a judge, the votes of the judge
+        determine the answers.
     """
     return small_table(_batches(run_dir))
 
@@ -174,7 +175,7 @@ def small_table(parts: Iterable[Iterable[Row]]) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        The form of `ItemRows.table`.
+        A table with the columns of `ItemRows.table`.
     """
     batches = []
     for rows in parts:
@@ -190,7 +191,9 @@ def _sorted(table: pa.Table) -> pa.Table:
 
 
 def _ranks(column: pa.ChunkedArray, order: Sequence[str] | None = None) -> NDArray[np.int64]:
-    """Return the rank of each row's text among the sorted texts, or in `order`, (rows,)."""
+    """Return (rows,) the position of each row's text in `order`. By default, `order` is the sorted
+    texts.
+    """
     whole = column.combine_chunks()
     texts = whole.dictionary.to_pylist()
     place = {text: k for k, text in enumerate(order or sorted(texts))}
@@ -228,8 +231,9 @@ def response_of(row: Row) -> int | None:
 
 
 def _batches(run_dir: Path, keys: Collection[Key] | None = None) -> Iterator[list[Row]]:
-    """Yield batches of rows, with the answers of the judge if there is one. `keys` selects items;
-    None selects all.
+    """Yield batches of rows. If the run has a judge, the rows have the answers of the judge.
+
+    `keys` selects items; None selects all items.
     """
     judge = read_judgements(run_dir)
     for rows in iter_rows(run_dir, SCHEMA, _COLUMNS, KEY, keys):
@@ -240,7 +244,7 @@ def _batches(run_dir: Path, keys: Collection[Key] | None = None) -> Iterator[lis
 
 
 def _whole(run_dirs: Sequence[Path], keys: Collection[Key]) -> dict[Key, list[Row]]:
-    """Return all columns of the rows of some items, by item."""
+    """Map each of some items to its rows, with all columns."""
     by_key: dict[Key, list[Row]] = {}
     for run_dir in run_dirs:
         for row in chain.from_iterable(_batches(run_dir, keys)):
@@ -283,7 +287,7 @@ def read_analysis(run_dir: Path) -> dict[str, Any]:
 
 
 def _odd(analysis: Mapping[str, Any]) -> Iterator[object]:
-    """Yield values of the analysis that no run writes.
+    """Yield the values of the analysis that no run can have written.
 
     Raises KeyError, TypeError or AttributeError if a value is missing.
     """
@@ -446,7 +450,7 @@ def _by_item(once: Rows, values: NDArray[Any], n: int) -> FloatArray:
 def _sent_otherwise(original: Rows, once: Rows, n: int) -> IntArray:
     """Return the positions of items whose original was sent again as another request.
 
-    Only requests that both have a hash are compared.
+    Two requests are compared only if each of them has a hash.
     """
     first = np.zeros(n, dtype=np.uint64)
     first[once["place"]] = once["consumed"]

@@ -55,7 +55,7 @@ class ValidityConfig(RunConfig):
     systems: dict[str, str] = field(default_factory=lambda: {"none": ""})
     edits: str = "run"  # "show" prints ten items with all their edits and starts no run
     chronology: str | None = None  # CHRONOLOGY.jsonl of a project, copied into the run directory
-    false_alarms: float = 0.025  # tolerated rate in each direction, for the thresholds of a plan
+    false_alarms: float = 0.025  # tolerated rate of false positives in each direction, for a plan
     misses: float = 0.2
     edits_sha256: str = ""  # hash of the edits, which the run sets
     score: str | None = None  # file of stored predictions, which is scored without a run
@@ -144,8 +144,8 @@ def _check_judge(config: ValidityConfig) -> None:
         )
     if judged != (config.judge is not None):
         raise ConfigError(
-            f"scorer={JUDGED} and judge are not used together. Expected both. "
-            "Example: judge=<model>, which chooses the scorer too."
+            f"scorer={JUDGED} and judge are not used together. Expected both or "
+            "neither. Example: judge=<model>, which also sets the scorer."
         )
     if config.judge is not None:
         check_model(
@@ -196,7 +196,7 @@ def design_of(config: ValidityConfig) -> Design:
 
 
 def scorer_of(config: ValidityConfig) -> ReferenceScorer:
-    """Return the scorer that the options name, or that of the benchmark.
+    """Return the scorer that the options name. By default it is the scorer of the benchmark.
 
     Parameters
     ----------
@@ -233,8 +233,9 @@ def scorer_of(config: ValidityConfig) -> ReferenceScorer:
 
 
 def _nominal(config: ValidityConfig) -> str | None:
-    """Return the reading for the configuration of the engines. The rows state how the scorer read
-    replies.
+    """Return the way to read replies that is written into the configuration of the engines.
+
+    The scorer may read replies differently. The rows state how each reply was read.
     """
     if any(model.engine == "openai" for model in config.model.values()):
         return Reading.LETTER if scorer_of(config).needs == Needs.TEXT else Reading.LETTER_LOGPROB

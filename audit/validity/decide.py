@@ -22,14 +22,15 @@ from audit.validity.vocabulary import GATES, VERDICTS, Decision
 from audit.validity.vocabulary import ValidityStatus as S
 
 _LATE = ("G5_archetype", "G6_repair_regression")
-# The reason and the advice of a direction that is shown, by whether the edits move the key.
+# Maps a confirmed status, and whether the edits move the key, to the codes of a reason and an
+# advice.
 _SHOWN = {
     (S.SELECTIVE, False): ("reacts", "read_moved_items"),
     (S.SELECTIVE, True): ("follows", "score_may_stand"),
     (S.NON_SELECTIVE, True): ("surface_wins", "score_is_not_ability"),
     (S.NON_SELECTIVE, False): ("stays", "score_may_stand"),
 }
-# The gates whose failure leads to each status, in order. None stands for all other gates.
+# The gates whose failure leads to each status, in order. None means all gates that are not listed.
 _WITHHELD = (
     (S.INELIGIBLE_EDITS, ("G1_edits_reach_scorer", "G1_enough_edits")),
     (S.SCORER_UNVALIDATED, ("scorer_valid", "F3b_key_position", "F3c_label_values")),
@@ -79,7 +80,7 @@ def decide(
             decision = Decision.withheld(status, failing, GATES)
             if status != S.INELIGIBLE_ARCHETYPE:
                 return decision
-            # Edits of two contracts give no single number.
+            # Edits with different contracts cannot be combined into a single number.
             graded = grade([Contrast("content", missing=("one_archetype",))])
             return replace(decision, grade=graded.grade)
     if evidence.primary is None or evidence.archetype is None:
@@ -104,7 +105,8 @@ def _by_difference(
     more = above_p is not None and above_p <= t.alpha
     less = below_p is not None and below_p <= t.alpha
     reaches = e.families[Family.ATTRIBUTE].followed_held.low >= t.follow_min
-    # If an edit moves the key, answers should reach the new key. If it does not, they should stay.
+    # If an edit moves the key, answers should reach the new key. If an edit does not move the key,
+    # answers should stay the same.
     speaks, excluded = (less and not more, more and reaches) if directional else (more, less)
     graded = grade([Contrast("content", speaks, bound=Bound(excluded))])
     status = verdict_of(VERDICTS, graded.grade, e.archetype)
@@ -120,7 +122,9 @@ def _by_difference(
 
 
 def _not_reached(e: Evidence, t: Limits) -> tuple[Reason, Reason]:
-    """Return why answers that move with the content do not count as following it, and the advice."""
+    """Return the reason why answers that move with the content do not count as following it, and
+    the advice.
+    """
     family = e.families[Family.ATTRIBUTE]
     follow, least = family.followed, t.follow_min
     if follow.low >= least:
@@ -157,42 +161,45 @@ def _not_shown(
 
 
 def items_for_limit(rate: Mean, least: float) -> int | None:
-    """Return how many items bring the lower limit of a rate to a value, if the rate does not
-    change.
+    """Return how many items are needed until the lower limit of a rate reaches a value.
+
+    The rate is assumed not to change with more items.
 
     Parameters
     ----------
     rate : Mean
         The rate.
     least : float
-        The value of the limit.
+        The value that the lower limit must reach.
 
     Returns
     -------
     int or None
-        The approximate number; None if no number is enough.
+        The approximate number of items; None if no number is enough.
     """
     beyond = rate.estimate - least
     return math.ceil(rate.n * ((rate.estimate - rate.low) / beyond) ** 2) if beyond > 0 else None
 
 
 def items_for_test(n: int, raw: float | None, corrected: float | None, alpha: float) -> int | None:
-    """Return how many items bring a one-sided p-value to alpha, if the effect does not change.
+    """Return how many items are needed until a one-sided p-value falls to alpha.
+
+    The effect is assumed not to change with more items.
 
     Parameters
     ----------
     n : int
         The present number of items.
     raw, corrected : float or None
-        The p-value of these items, before and after correction. The factor of the correction is
-        assumed not to change.
+        The p-value of the present items, before and after correction for multiple tests. The ratio
+        of the two p-values is assumed not to change.
     alpha : float
         Level of the test.
 
     Returns
     -------
     int or None
-        The approximate number; None if the effect is zero or has the other sign.
+        The approximate number of items; None if the effect is zero or has the other sign.
     """
     if raw is None or corrected is None or not 0 < raw < 0.49:
         return None
@@ -248,7 +255,8 @@ def cannot_exclude(cell: Cell, e: Evidence) -> tuple[Reason, ...]:
     Returns
     -------
     tuple of Reason
-        Explanations that always remain, and those that a missing control leaves open.
+        The explanations that always remain, and the explanations that a missing control could have
+        excluded.
     """
     reasons = [because("construct_unknown"), because("other_edits")]
     if any(str(name).startswith("frame") for name in cell.families[Family.SEMANTIC].name.ravel()):

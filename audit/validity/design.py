@@ -57,16 +57,17 @@ class ValidityThresholds(Limits):
     parse_share_min : float
         Least share of parsed answers (G1).
     parse_drop_alpha : float
-        Level of the test that an edit does not change what can be parsed.
+        Level of the test that an edit does not change the share of parsed answers.
     applicable_share_min : float
         Least share of the wanted edits that a family must have.
     baseline_standard_errors : float
-        Standard errors by which the score must exceed rules that do not read the question (G2).
+        Number of standard errors by which the score must exceed the score of every rule that does
+        not read the question (G2).
     denominator_min : float
         Least lower limit of the change under surface edits, for the ratio to be reported (G3).
     margin : float
-        Invariance cells: largest additional share of answers that edits of the content may change,
-        compared with surface edits.
+        Largest share of answers (beyond the share under surface edits) that edits of the content
+        may change in an invariance cell.
     follow_min : float
         Least rate of followed contracts for a selective cell.
     wrong_to_right_max : float
@@ -74,7 +75,7 @@ class ValidityThresholds(Limits):
     position_alpha : float
         Level of the test that the key is at every position equally often (F3b).
     label_mass_min : float
-        Least probability of the labels (F3c).
+        Least total probability of the answer labels (F3c).
     replay_change_max : float
         Largest share of answers that may change between replays (noise floor).
     """

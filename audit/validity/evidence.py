@@ -1,5 +1,5 @@
-"""Compute all statistics of one cell (one model on one benchmark in one context). Nothing here
-decides.
+"""Compute all statistics of one cell (one model on one benchmark in one context). This module makes
+no decisions.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,8 @@ SURFACE = (Family.FORMAT, Family.SEMANTIC)
 
 @dataclass(frozen=True)
 class EditEvidence:
-    """Report the effects of one edit, or of a whole family. Rates and changes are 0-1, over items.
+    """Report the effects of one edit, or of a whole family. Rates and changes are means over items,
+    0-1.
 
     Attributes
     ----------
@@ -51,22 +52,24 @@ class EditEvidence:
     score : float
         Mean score under the edit.
     score_change : float
-        |s_edit - s_original| under the key of each edit.
+        Absolute difference |s_edit - s_original| of the mean scores, if answers are scored by the
+        key of each edit.
     original_key : float
-        The same under the key of the original.
+        The same difference, if answers are scored by the key of the original.
     response_change : Mean
         Rate at which the canonical response changes.
     followed : Mean
-        Rate of followed contracts.
+        Rate at which answers follow the contract of the edit.
     followed_held : Mean
-        The same, with unparsed answers counted as not followed.
+        The same rate, if an unparsed answer counts as an answer that does not follow the contract.
     transitions : Transitions
         Numbers of right and wrong answers before and after the edit.
     asked, read : int
-        Numbers of edits that were sent, and of edits with a parsed answer before and after.
+        Number of edits that were sent, and number of edits with a parsed answer both to the
+        original and to the edit.
     same : int
-        Number of edits whose request equals that of the original (F1). They count in no other
-        number.
+        Number of edits whose request equals that of the original (F1). These edits count in no
+        other field.
     """
 
     name: str
@@ -96,7 +99,8 @@ class PlaceboMatch:
     placebo_span, attribute_span : float
         Mean length of the span from the first to the last change.
     changed, span : Mean
-        Placebo minus attribute edits, with a 95 % interval over clusters.
+        Number of changed units, and length of the span: placebo minus attribute edits, with 95 %
+        intervals over clusters.
     equal : float
         Share of items in which the numbers of changed units differ by at most one.
     """
@@ -126,7 +130,8 @@ class Evidence:
     shortcuts : mapping
         Scores of rules that do not read the question.
     families, edits, groups : mapping
-        Evidence by family, by edit, and by group of items.
+        Three mappings to the evidence: from each family, from each edit, and from each group of
+        items.
     primary : Selectivity or None
         D, the share of answers that attribute edits move minus the share that surface edits move. A
         directional edit counts if the answer moved to its key, an invariant edit if the answer
@@ -139,27 +144,27 @@ class Evidence:
     responses : Selectivity or None
         D over all changes of the response, to any option.
     csr : mapping of str to Ratio
-        Ratio of the paper, by convention of the key.
+        Maps each convention of the key to the paper's ratio CSR.
     replay : Mean or None
         Rate of changes between replays of the original.
     placebo : Mean or None
         Changes under attribute edits minus changes under the placebo.
     placebo_match : PlaceboMatch or None
-        How far both change the text.
+        How far the placebo and the attribute edits change the text.
     generalisability : GStudy or None
-        Dependability of a mean over the original and the surface edits.
+        Dependability of a mean score over the original and the surface edits.
     dif : MantelHaenszel or None
-        Attribute edits compared with originals at equal score.
+        The comparison of attribute edits with originals, at equal score.
     group_dif : tuple of GroupDif
-        Each group of items compared with the other items.
+        The comparisons of each group of items with all other items.
     reference : tuple of ReferenceMetric
         Metrics of the authors of the benchmark.
 
     Notes
     -----
-    For a conclusion for or against a model, both p-values assume the worst case of unparsed
-    answers. The exception is a directional cell, where `followed_held` judges whether answers
-    follow the edits.
+    Both p-values assume the values of unparsed answers that are the worst case for the conclusion.
+    The exception is a directional cell, where `followed_held` decides whether answers follow the
+    edits.
     """
 
     archetype: Archetype | None
@@ -264,12 +269,13 @@ def _pvalues(
 ) -> tuple[float | None, float | None]:
     """Return `selective_p` and `non_selective_p`. `margin` is None if an edit is directional.
 
-    The p-values allow for unparsed answers that were most likely to move, or most likely to stay.
+    The p-values assume the worst case: all unparsed answers moved under edits of the content and
+    stayed under the other edits, or the reverse.
     """
     changed = {family: changes(cell, block) for family, block in used.items()}
 
     def moved(content: float, others: float) -> dict[Family, FloatArray]:
-        """Return (n,) the change of each item by family, with imputed values for unparsed answers."""
+        """Map each family to the changes (n,) of the items. Unparsed answers get imputed values."""
         filled = {}
         for family, block in used.items():
             value = content if family == Family.ATTRIBUTE else others
@@ -294,14 +300,14 @@ def _pvalues(
 
 
 def _beyond_words(moved: Mapping[Family, FloatArray], cell: Cell) -> Selectivity | None:
-    """Return the test of attribute edits against the placebo, neutral words of the same number."""
+    """Return the test of attribute edits against the placebo, which has as many neutral words."""
     placebo, nothing = moved[Family.PLACEBO], np.full(cell.n, np.nan)
     others = {Family.FORMAT: placebo, Family.SEMANTIC: nothing}
     return _selectivity(moved[Family.ATTRIBUTE], others, cell)
 
 
 def changes(cell: Cell, block: Block) -> FloatArray:
-    """Return whether each edit changed the canonical response.
+    """Compute which edits changed the canonical response.
 
     Parameters
     ----------
@@ -319,17 +325,19 @@ def changes(cell: Cell, block: Block) -> FloatArray:
 
 
 def _obeyed(cell: Cell, block: Block) -> FloatArray:
-    """Return (L, n) whether each attribute edit had its effect.
+    """Return an (L, n) mask of the attribute edits that had an effect.
 
-    A directional edit must move the response to its key. An invariant edit counts if it moved the
-    response.
+    A directional edit has an effect if it moves the response to its new key. An invariant edit has
+    an effect if it moves the response at all.
     """
     plain = changes(cell, block)
     return np.where(block.directional, plain * fits(block.response, block.key), plain)
 
 
 def edit_evidence(cell: Cell, block: Block, name: str) -> EditEvidence:
-    """Return the evidence of one edit or of a family. Edits are first averaged within each item.
+    """Return the evidence of one edit or of a family.
+
+    Edits are first averaged within each item.
 
     Parameters
     ----------
@@ -382,7 +390,7 @@ def _by_part(cell: Cell, block: Block, places: Mapping[str, BoolArray]) -> tuple
 
 
 def _edits_of(block: Block) -> dict[str, BoolArray]:
-    """Return a mask (L, n) for each edit that was sent, by its name."""
+    """Map the name of each edit that was sent to a mask (L, n)."""
     names = sorted(set(map(str, block.name[block.asked])))
     return {name: block.name == name for name in names}
 
@@ -428,7 +436,7 @@ def _ratios(
     """
 
     def scored(block: Block, key: IntArray) -> FloatArray:
-        """Return (n,) the change of the score under a key."""
+        """Return the changes (n,) of the score if answers are scored by a given key."""
         after = np.where(
             block.tests & (block.response != UNREAD), fits(block.response, key), np.nan
         )

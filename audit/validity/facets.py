@@ -1,7 +1,7 @@
 """Compare runs under several seeds, scorers, templates and system prompts (facets; li2026, App. F).
 
-The module computes how much the numbers differ between runs. A status is stable if every run has
-it. It does no I/O.
+The module computes how much the numbers differ between runs. A status is stable if all runs have
+the same status. The module does no I/O.
 """
 
 from collections import Counter, defaultdict
@@ -35,12 +35,12 @@ class Stability:
     statuses : tuple of str
         Status in each run.
     csr, csr_cv : float or None
-        Mean of the ratio CSR, and its standard deviation divided by the mean. None if a run has no
-        ratio, or if the mean is 0.
+        Mean of the ratio CSR over the runs, and its standard deviation divided by this mean. None
+        if a run has no ratio, or if the mean is 0.
     difference : float or None
-        Mean of D (-1 to 1).
+        Mean of D over the runs (-1 to 1).
     between : float or None
-        Standard deviation of D between runs, without the part that sampling explains.
+        Standard deviation of D between runs, without the part that is due to sampling.
     within : float or None
         Mean standard error of D in one run.
     """
@@ -65,7 +65,7 @@ def stability(verdicts: Sequence[AuditVerdict[ValidityCell]]) -> list[Stability]
     Parameters
     ----------
     verdicts : sequence of AuditVerdict
-        The verdict of each run. All have the same cells.
+        The verdict of each run. All verdicts have the same cells.
 
     Returns
     -------
@@ -160,12 +160,13 @@ class Variance:
 
     @property
     def between(self) -> float:
-        """Return the standard deviation of the score between runs that the items do not explain.
+        """Return the standard deviation of the score between runs, without the part that is due to
+        items.
 
         Returns
         -------
         float
-            Score, 0-1.
+            The standard deviation of scores that are 0-1.
         """
         total = 0.0
         for effect, value in self.components.items():
@@ -180,7 +181,8 @@ class Variance:
         Returns
         -------
         dict
-            Shares (0-1) by the name of the effect; None if the total is 0.
+            Maps the name of each effect to its share (0-1). The share is None if the total variance
+            is 0.
         """
         total = sum(self.components.values())
         shares: dict[str, float | None] = {}
@@ -200,7 +202,8 @@ def variance(runs: Sequence[Sequence[Cell]], facets: Mapping[str, Sequence[Any]]
     runs : sequence of sequence of Cell
         The cells of each run.
     facets : mapping of str to sequence
-        The value of each facet in each run. Each facet has two or more values, and all are crossed.
+        The value of each facet in each run. Each facet has two or more values, and every
+        combination of values is a run.
 
     Returns
     -------

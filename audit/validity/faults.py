@@ -25,7 +25,7 @@ from audit.validity.gates import CHECKS, EXACT_FROM, families_that_tell
 from audit.validity.record import Block, Cell
 from audit.validity.vocabulary import Injected
 
-_RESAMPLES = 10  # few, since the checks do not use the interval of the ratio
+_RESAMPLES = 10  # few resamples, since the checks do not use the interval of the ratio
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ def regression_gate(injected: Sequence[Injected]) -> Gate:
     Returns
     -------
     Gate
-        Its number is how many faults were missed. It names no items, since it tests checks and not
-        answers.
+        The gate. Its number is the number of missed faults. It names no items, since it tests
+        checks and not answers.
     """
     missed = [result.fault for result in injected if result.state == "missed"]
     caught = sum(result.state == "caught" for result in injected)
@@ -110,7 +110,8 @@ def regression_gate(injected: Sequence[Injected]) -> Gate:
 
 
 def scorer_faults(scorer: ReferenceScorer, items: Sequence[Item]) -> tuple[Injected, ...]:
-    """Inject the faults F3a and F3b into the scorer. Its self-test must fail on each.
+    """Inject the faults F3a and F3b into the scorer. The scorer's self-test must fail on each
+    fault.
 
     Parameters
     ----------
@@ -176,7 +177,7 @@ def _one(
 
 
 def _unpaired(cell: Cell) -> Injected:
-    """Return whether a cell is refused in which a family lacks an item."""
+    """Return whether `Cell` refuses data in which a family lacks an item."""
     block = cell.families[Family.FORMAT]
     short = Block(**{name: getattr(block, name)[:, :-1] for name in block.__dataclass_fields__})
     wrong = "a family lacks the last item, so originals and edits belong to different items"
@@ -215,7 +216,7 @@ def _noop(cell: Cell, rng: np.random.Generator) -> Cell | None:
 
 
 def _third(cell: Cell) -> BoolArray:
-    """Return (n,) a mask that selects every third item."""
+    """Return an (n,) mask of every third item."""
     return np.arange(cell.n) % 3 == 0
 
 
@@ -244,7 +245,7 @@ def _unread(cell: Cell, lost: BoolArray, why: str) -> Cell:
 
 
 def _frozen(cell: Cell, rng: np.random.Generator) -> Cell | None:
-    """Return a cell in which all answers to surface edits equal those to the originals."""
+    """Return a cell in which all answers to surface edits equal the answers to the originals."""
     read, many = {}, set()
     for family, block in cell.families.items():
         read[family] = block.tests & (block.response != UNREAD) & (cell.before != UNREAD)
@@ -261,7 +262,7 @@ def _frozen(cell: Cell, rng: np.random.Generator) -> Cell | None:
 
 
 def _permuted(cell: Cell, rng: np.random.Generator) -> Cell | None:
-    """Return a cell in which the answers of one family belong to other items than their ids.
+    """Return a cell in which the answers of one family are assigned to the ids of other items.
 
     The family is one whose answers agree with the originals clearly enough for the check.
     """
@@ -274,7 +275,7 @@ def _permuted(cell: Cell, rng: np.random.Generator) -> Cell | None:
 
 
 def _mixed(cell: Cell, rng: np.random.Generator) -> Cell | None:
-    """Return a cell in which every second attribute edit has the other contract."""
+    """Return a cell in which the contract of every second attribute edit is exchanged."""
     block = cell.families[Family.ATTRIBUTE]
     half = np.arange(cell.n) % 2 == 0
     return _with(
@@ -285,7 +286,7 @@ def _mixed(cell: Cell, rng: np.random.Generator) -> Cell | None:
 def _unspecific(cell: Cell, rng: np.random.Generator) -> Cell | None:
     """Return a cell in which the placebo moves the same answers as the attribute edits."""
     content, placebo = cell.used(Family.ATTRIBUTE), cell.families[Family.PLACEBO]
-    # For each item, an edit that moved the answer is used if there is one.
+    # For each item, an edit that moved the answer is used if such an edit exists.
     most = np.nan_to_num(changes(cell, content), nan=-1.0).argmax(axis=0)[None]
     both = placebo.asked & np.take_along_axis(content.tests, most, axis=0)
     moved = np.take_along_axis(content.response, most, axis=0)

@@ -102,7 +102,8 @@ def _name(
 
 @styled()
 def differences(results: Sequence[ValidityResult]) -> Figure:
-    """Draw D = attr - max(fmt, sem) of each cell, with the interval that agrees with its tests.
+    """Draw the difference D = attr - max(fmt, sem) of each cell, with the interval that belongs to
+    its tests.
 
     Parameters
     ----------
@@ -112,7 +113,7 @@ def differences(results: Sequence[ValidityResult]) -> Figure:
     Returns
     -------
     Figure
-        One line for each cell; the colour shows the status.
+        The figure, with one line for each cell. The colour shows the status.
     """
     shown = [(r, r.evidence.primary) for r in reversed(results) if r.evidence.primary]
     figure, axes = _chart(len(shown), 1.0, 0.56)
@@ -129,7 +130,7 @@ def differences(results: Sequence[ValidityResult]) -> Figure:
 
 @styled()
 def family_changes(results: Sequence[ValidityResult]) -> Figure:
-    """Draw the share of answers that change, by family and cell, with 95 % intervals.
+    """Draw the share of answers that change for each cell and family of edits, with 95 % intervals.
 
     Parameters
     ----------
@@ -139,8 +140,8 @@ def family_changes(results: Sequence[ValidityResult]) -> Figure:
     Returns
     -------
     Figure
-        One line for each cell. Figure 4 of the paper shows changes of the score instead
-        (`family_deltas`).
+        The figure, with one line for each cell. Figure 4 of the paper shows changes of the score
+        instead (`family_deltas`).
     """
     shown = [(r, r.evidence.families) for r in reversed(results)]
     figure, axes = _chart(len(shown), 1.6, 0.95)
@@ -188,9 +189,9 @@ class Ratio(NamedTuple):
     label : str
         Name of the cell.
     status : str
-        Its status, as a bucket of the paper.
+        The status of the cell, as a bucket of the paper.
     step : int
-        The step of section 3 that decided, which sets the colour.
+        The step of section 3 (li2026) that decided the status. It sets the colour.
     estimate, low, high : float
         The ratio and its interval.
     reported : bool
@@ -240,7 +241,7 @@ def deltas_of(results: Sequence[ValidityResult]) -> dict[str, list[float]]:
     Returns
     -------
     dict of str to list of float
-        Changes (0-1) by the name of the cell; NaN without edits.
+        Maps the name of each cell to its three changes (0-1). A change is NaN without edits.
     """
     deltas = {}
     for r in results:
@@ -287,8 +288,9 @@ def ratios(shown: Sequence[Ratio]) -> Figure:
 def before_and_after(results: Sequence[ValidityResult]) -> Figure:
     """Draw Figure 3 of li2026: the ratio before a repair (x) and after it (y).
 
-    The paper repairs its pipeline, and here the key is repaired. x is the ratio under the key of
-    each edit, as published. y is the ratio of changed responses, which does not depend on the key.
+    The paper repairs its pipeline. In this figure, the key is repaired. x is the ratio under the
+    key of each edit, as published. y is the ratio of changed responses, which does not depend on
+    the key.
 
     Parameters
     ----------
@@ -298,7 +300,8 @@ def before_and_after(results: Sequence[ValidityResult]) -> Figure:
     Returns
     -------
     Figure
-        One point for each cell. The axes are logarithmic, and linear within 1.
+        The figure, with one point for each cell. The axes are logarithmic, but linear between -1
+        and 1.
     """
     shown = [(r, r.evidence.csr) for r in results if {"own key", "response"} <= set(r.evidence.csr)]
     figure, axes = _chart(0, 4.6, 0, 5.6)
@@ -331,7 +334,7 @@ def family_deltas(shown: Mapping[str, Sequence[float]]) -> Figure:
     Returns
     -------
     Figure
-        Three bars for each cell.
+        The figure, with three bars for each cell.
     """
     figure, axes = _chart(len(shown), 1.3, 0.6, 7.6)
     for y, changes in enumerate([*shown.values()][::-1]):

@@ -1,7 +1,8 @@
 """Check the measurement of a validity audit: G1 to G6 of li2026, and further gates.
 
-A check is a function of the cell and its evidence. If a gate with `withholds` fails, no status is
-given; other gates are only shown. G6 is in `audit.validity.faults`, since it needs the other gates.
+A check is a function of the cell and its evidence. If a gate with `withholds` fails, the cell gets
+no status. The results of the other gates are only shown. G6 is in `audit.validity.faults`, since it
+needs the other gates.
 """
 
 from collections import Counter
@@ -24,7 +25,7 @@ from audit.validity.edits.record import Archetype, Family
 from audit.validity.evidence import SURFACE, Evidence, changes
 from audit.validity.record import Block, Cell
 
-# A gate that passes lists the items too from which its number is computed.
+# A gate that passes also lists the items from which its number is computed.
 Rule = partial(result.Rule, always_items=True)
 
 
@@ -52,7 +53,8 @@ _ORDER_ITEMS, _ORDER_Z = 20, 4.0
 _SMALLEST_EXPECTED = 1.0  # least expected count for the chi-square test
 EXACT_FROM = 20  # With this many answers or more, a change of exactly 0 is suspicious.
 TIED = "Some options are tied in likelihood. Run with higher precision: dtype=float32."
-# Answers fit the keys of their items if the kappa is this many standard errors above 0.
+# Answers count as fitting the keys of their items if the kappa is this many standard errors above
+# 0.
 _RIGHT_Z = 3.0
 
 
@@ -71,7 +73,7 @@ def pairing(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Returns
     -------
     Gate
-        Passes if all rows of an id have the same item text and key.
+        The gate, which passes if all rows of an id have the same item text and key.
     """
     source = (
         "li2026, G4: items are paired; all edits of an item are resampled together, in whole "
@@ -93,12 +95,12 @@ def context(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Parameters
     ----------
     cell, e, t : object
-        As in `pairing`.
+        The answers, the statistics and the thresholds, as in `pairing`.
 
     Returns
     -------
     Gate
-        Passes if every replay is the same request as the first.
+        The gate, which passes if every replay is the same request as the first.
     """
     rule = Rule(
         "F10_context",
@@ -119,25 +121,28 @@ def context(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def agreement(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check G4 by the answers: answers to a surface edit must agree with those to its original more
-    than with those to other items.
+    """Check G4 by the answers.
+
+    An answer to a surface edit must agree with the answer to its original more than with the
+    answers to other items.
 
     Parameters
     ----------
     cell, e, t : object
-        As in `pairing`.
+        The answers, the statistics and the thresholds, as in `pairing`.
 
     Returns
     -------
     Gate
-        Its number is the kappa with the original, divided by the kappa between the edits of the
-        family. It is judged only if the edits agree clearly with each other.
+        The gate. Its number is the kappa with the original, divided by the kappa between the edits
+        of the family. This number is judged only if the edits of the family agree clearly with each
+        other.
 
     Notes
     -----
     If rows were permuted within a family, they keep their ids, and only this check finds the fault.
-    A model that has memorised the originals agrees as little, but its answers to the edits still
-    fit the keys of their items better than chance.
+    If a model has memorised the originals, this number can be as small. But its answers to the
+    edits still fit the keys of their items better than chance.
     """
     source = (
         "ours: Cohen's kappa with the item's original, against half of that between edits, or "
@@ -176,7 +181,7 @@ def _with_key(cell: Cell, family: Family) -> tuple[float, float]:
     """Return the mean kappa of a family's answers with the keys of the edits, and its standard
     error.
 
-    The error is that of answers that belong to other items.
+    The standard error is computed for answers that belong to other items.
     """
     block = cell.used(family)
     read = (block.tests & (block.response != UNREAD)).all(axis=0)
@@ -195,7 +200,8 @@ def families_that_tell(cell: Cell) -> dict[Family, tuple[float, float]]:
     Returns
     -------
     dict of Family to (float, float)
-        The mean kappa with the originals, and the mean kappa between the edits of the family.
+        Maps each of these families to two numbers: the mean kappa of its edits with the originals,
+        and the mean kappa of its edits with each other.
     """
     before = cell.before
     agreeing = {}
@@ -225,7 +231,7 @@ def kappa(a: IntArray, b: IntArray) -> float:
     Returns
     -------
     float
-        The kappa; 0 if both rows are the same constant.
+        The kappa. It is 0 if all responses of both rows are the same.
     """
     chance = 0.0
     for value in np.unique(np.concatenate([a, b])):
@@ -241,12 +247,12 @@ def scorer_valid(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Parameters
     ----------
     cell, e, t : object
-        As in `pairing`.
+        The answers, the statistics and the thresholds, as in `pairing`.
 
     Returns
     -------
     Gate
-        Passes if the scorer is validated and its self-test passes.
+        The gate, which passes if the scorer is validated and its self-test passes.
     """
     facts = cell.scorer
     test = facts["self_test"]
@@ -274,12 +280,12 @@ def key_position(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Parameters
     ----------
     cell, e, t : object
-        As in `pairing`.
+        The answers, the statistics and the thresholds, as in `pairing`.
 
     Returns
     -------
     Gate
-        Its number is the p-value of a chi-square test over positions.
+        The gate. Its number is the p-value of a chi-square test over positions.
     """
     source = "chi-square of the key's shown position; conf/verdict: position_alpha"
     rule = Rule("F3b_key_position", t.position_alpha, source)
@@ -311,12 +317,13 @@ def label_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Parameters
     ----------
     cell, e, t : object
-        As in `pairing`.
+        The answers, the statistics and the thresholds, as in `pairing`.
 
     Returns
     -------
     Gate
-        Its number is the mean probability of the labels, or the share of tied and infinite rows.
+        The gate. Its number is the mean probability of the labels, or the share of tied and
+        infinite rows.
     """
     source = "li2026, F3c: labels that the prompt does not ask for; conf/verdict: label_mass_min"
     blocks = [cell.original, *cell.families.values()]
@@ -347,20 +354,21 @@ def label_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def exact_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check F3c for exact values, which suggest that data were not read. This gate is mostly a
-    warning.
+    """Check F3c for exact values, which suggest that data were not read.
+
+    This gate is mostly a warning.
 
     Parameters
     ----------
     cell, e, t : object
-        As in `pairing`.
+        The answers, the statistics and the thresholds, as in `pairing`.
 
     Returns
     -------
     Gate
-        Fails if all responses are the same, if every surface change is exactly 0 while attribute
-        edits move answers, or if a change is exactly 1. Only the first of these withholds the
-        status.
+        The gate, which fails if all responses are the same, if every surface change is exactly 0
+        while attribute edits move answers, or if a change is exactly 1. Only the first of these
+        three conditions withholds the status.
     """
     exact, surface = [], []
     for family in SURFACE:
@@ -394,9 +402,7 @@ def exact_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
 def _each_edit(
     cell: Cell, part: Literal["asked", "tests"]
 ) -> Iterator[tuple[str, Block, BoolArray]]:
-    """Yield the name, block and rows of every edit, except spare edits that replace another in a
-    few items.
-    """
+    """Yield the name, block and rows of every edit, except spare edits, which have few items."""
     for family, block in cell.families.items():
         present = getattr(block, part)
         for name in sorted(set(map(str, block.name[present]))):
@@ -406,17 +412,18 @@ def _each_edit(
 
 
 def edits_reach_scorer(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check G1, first half: edits must change the request, by its hash.
+    """Check the first half of G1: an edit must change the hash of the request.
 
     Parameters
     ----------
     cell, e, t : object
-        As in `pairing`.
+        The answers, the statistics and the thresholds, as in `pairing`.
 
     Returns
     -------
     Gate
-        Its number is the share of requests that equal the original's, under the worst edit.
+        The gate. Its number is the share of requests that equal the original's, under the worst
+        edit.
     """
     source = (
         "li2026, G1: less than 20 % silent no-ops, by the hash of the token ids that the scorer "
@@ -436,8 +443,8 @@ def edits_reach_scorer(cell: Cell, e: Evidence, t: Limits) -> Gate:
     return rule.checked(
         shares[worst] < t.noop_share_max,
         shares[worst],
-        f"Under {worst}, {percent(shares[worst])} of the requests equal the original's, the most "
-        f"of {len(shares)} edits. Spare edits replace {total} such rows.",
+        f"Under {worst}, {percent(shares[worst])} of the requests equal the original's, the "
+        f"largest share of {len(shares)} edits. Spare edits replace {total} such rows.",
         "Choose an edit that changes what the scorer reads ('formats=[...]').",
         items=ids(cell, hit),
         numbers=dict(shares),
@@ -450,13 +457,13 @@ def enough_edits(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Parameters
     ----------
     cell, e, t : object
-        As in `pairing`.
+        The answers, the statistics and the thresholds, as in `pairing`.
 
     Returns
     -------
     Gate
-        Its number is the lowest share of the wanted edits. For attribute edits, it is the share of
-        items that have an edit.
+        The gate. Its number is the lowest share of the wanted edits in any family. For attribute
+        edits, it is the share of items that have an edit.
     """
     shares = {}
     short = np.zeros(cell.n, dtype=bool)
@@ -484,17 +491,17 @@ def enough_edits(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def answers_readable(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check G1, second half (F2): the share of parsed answers, which an edit must not change.
+    """Check the second half of G1 (F2): answers must be parsed, equally often under every edit.
 
     Parameters
     ----------
     cell, e, t : object
-        As in `pairing`.
+        The answers, the statistics and the thresholds, as in `pairing`.
 
     Returns
     -------
     Gate
-        Its number is the lowest share under any edit.
+        The gate. Its number is the lowest share of parsed answers under any edit.
     """
     read_before = cell.before != UNREAD
     shares, sizes = {"original": float(read_before.mean())}, {"original": read_before.size}
@@ -521,9 +528,10 @@ def answers_readable(cell: Cell, e: Evidence, t: Limits) -> Gate:
     return Rule("G1_answers_readable", t.parse_share_min, source).checked(
         shares[worst] >= t.parse_share_min and not fell,
         shares[worst],
-        f"{percent(shares[worst])} of the {sizes[worst]:,} answers to {worst} can be read, the fewest of {len(shares)}."
+        f"{percent(shares[worst])} of the {sizes[worst]:,} answers to {worst} can be read, "
+        f"the smallest of {len(shares)} shares (original and edits)."
         + (f" The edit itself changes what can be read: {', '.join(fell[:3])}." if fell else "")
-        + (f" Unparsed, of all: {', '.join(counts)}." if why else "")
+        + (f" Unparsed answers, by reason: {', '.join(counts)}." if why else "")
         + f" The score of originals is {percent(least)}"
         + (f" to {percent(best)}, depending on the unparsed answers." if best > least else "."),
         "Look at some unparsed replies. Until they can be read, nothing follows about the model."
@@ -554,12 +562,12 @@ def archetype(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Parameters
     ----------
     cell, e, t : object
-        As in `pairing`.
+        The answers, the statistics and the thresholds, as in `pairing`.
 
     Returns
     -------
     Gate
-        Fails if edits of both contracts occur.
+        The gate, which fails if edits of both contracts occur.
     """
     rule = Rule("G5_archetype", 1.0, "li2026, G5; contracts as declared in audit.validity.edits")
     if e.archetype is None:
@@ -586,20 +594,23 @@ def archetype(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def isolation(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check F6: edits of the content should move more answers than neutral words do. This gate is
-    only a warning.
+    """Check F6: edits of the content should move more answers than neutral words do.
 
-    The gate applies if the key moves. There are as many neutral words as changed words.
+    This gate is only a warning.
+
+    The gate applies only if the edits move the key. The number of neutral words equals the number
+    of changed words.
 
     Parameters
     ----------
     cell, e, t : object
-        As in `pairing`.
+        The answers, the statistics and the thresholds, as in `pairing`.
 
     Returns
     -------
     Gate
-        Its number is the lower limit of the difference.
+        The gate. Its number is the lower limit of the difference between the shares of moved
+        answers.
     """
     rule = Rule(
         "F6_isolation",
@@ -620,17 +631,18 @@ def isolation(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def direction(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check F5: keys must not have moved onto answers that stayed.
+    """Check F5: edits must not move the keys onto answers that stay the same.
 
     Parameters
     ----------
     cell, e, t : object
-        As in `pairing`.
+        The answers, the statistics and the thresholds, as in `pairing`.
 
     Returns
     -------
     Gate
-        Fails if nearly every wrong answer becomes right under an edit, while the answers stay.
+        The gate, which fails if nearly every wrong answer becomes right under an edit, while the
+        answers stay.
 
     Notes
     -----
@@ -655,8 +667,8 @@ def direction(cell: Cell, e: Evidence, t: Limits) -> Gate:
         share < t.wrong_to_right_max or min(still, stayed) < 0.5,
         share,
         f"Of {wrong} answers that were wrong before, {percent(share)} are right after an edit of "
-        f"the content. Of these, {percent(still)} did not move, so the key moved to the answer. Of "
-        f"all answers {percent(stayed)} did not move.",
+        f"the content. Of these answers, {percent(still)} did not move, so the key moved to "
+        f"the answer. Of all answers, {percent(stayed)} did not move.",
         "The score changes because the key moved to answers that stayed. Read the responses, not "
         "the scores.",
         items=ids(cell, (turned & (block.response == cell.before)).any(axis=0)),
@@ -677,12 +689,12 @@ def above_baseline(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Parameters
     ----------
     cell, e, t : object
-        As in `pairing`.
+        The answers, the statistics and the thresholds, as in `pairing`.
 
     Returns
     -------
     Gate
-        Its number is the distance in standard errors.
+        The gate. Its number is the distance of the score from the best rule, in standard errors.
     """
     rule, baseline = e.baseline
     s = e.score.estimate
@@ -704,28 +716,28 @@ def above_baseline(cell: Cell, e: Evidence, t: Limits) -> Gate:
         z if np.isfinite(z) else 99.0,
         f"Originals score {percent(s)}, {'' if passed else 'not '}above {rule} ({percent(baseline)}) by "
         f"{t.baseline_standard_errors:g} standard errors. Guessing gives {percent(e.chance)}. The "
-        "listed items are originals that do not score.",
+        "listed items are originals with a score of 0.",
         "Choose an easier benchmark or a stronger model, since a rule that never reads the "
-        "question is as good.",
+        "question scores about as well.",
         items=ids(cell, cell.score_before == 0),
         numbers={"score": s, "chance": e.chance, **e.shortcuts},
     )
 
 
 def denominator(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check G3: the denominator of the ratio must be above zero.
+    """Check G3: the denominator of the ratio CSR must be above zero.
 
     The gate withholds only the ratio, since the status is computed from a difference.
 
     Parameters
     ----------
     cell, e, t : object
-        As in `pairing`.
+        The answers, the statistics and the thresholds, as in `pairing`.
 
     Returns
     -------
     Gate
-        Its number is the lower limit of the surface change.
+        The gate. Its number is the lower limit of the surface change.
     """
     estimates, lows = [], []
     moved = np.zeros(cell.n, dtype=bool)
@@ -754,12 +766,12 @@ def replays(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Parameters
     ----------
     cell, e, t : object
-        As in `pairing`.
+        The answers, the statistics and the thresholds, as in `pairing`.
 
     Returns
     -------
     Gate
-        Its number is the share of answers that change.
+        The gate. Its number is the share of answers that change.
     """
     rule = Rule(
         "noise_floor",
@@ -807,7 +819,7 @@ def all_gates(cell: Cell, e: Evidence, t: Limits) -> tuple[Gate, ...]:
     Parameters
     ----------
     cell, e, t : object
-        As in `pairing`.
+        The answers, the statistics and the thresholds, as in `pairing`.
 
     Returns
     -------

@@ -36,7 +36,7 @@ class Judgements:
     Attributes
     ----------
     votes : mapping of str to tuple of str
-        The votes on each reply, by `judge_key`.
+        Maps the `judge_key` of each reply to the votes on that reply.
     about : mapping
         Name and revision of the judge, number of votes, hash of the prompt, and agreement with
         labels or None.
@@ -46,8 +46,8 @@ class Judgements:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def read(self, row: Row) -> None:
-        """Replace the answer in a row by the answer of the votes. A row without a reply does not
-        change.
+        """Replace the answer in a row by the answer of the votes. A row without a reply is not
+        changed.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ def replies_in(run_dir: Path) -> list[tuple[str, str]]:
     Returns
     -------
     list of (str, str)
-        Question as asked and reply, sorted and without repetition.
+        Pairs of the question as asked and the reply, sorted and without duplicates.
     """
     pairs: dict[tuple[str, str], None] = {}
     for rows in iter_rows(run_dir, SCHEMA, ("edited", "response", "asked", "error")):
@@ -215,7 +215,7 @@ def read_judgements(run_dir: Path) -> Judgements | None:
 
 
 def judged_scorer(scorer: Mapping[str, Any], judgements: Judgements) -> dict[str, Any]:
-    """Return the facts about a scorer with those about its judge.
+    """Return the facts about a scorer and about its judge.
 
     Parameters
     ----------

@@ -73,7 +73,7 @@ def read_labels(path: Path) -> tuple[Labelled, ...]:
                 label_text = str(human or "")
                 label = read_label(label_text)
                 if label is None:
-                    raise DataError(f"{label_text[:40]!r} is not a label, such as 2_full_refusal.")
+                    raise DataError(f"{label_text[:40]!r} is not a label. Example: 2_full_refusal.")
                 labelled.append(
                     Labelled(str(field(row, "prompt")), str(field(row, "completion")), label)
                 )

@@ -51,10 +51,10 @@ class Shown:
     key : str
         The right answer.
     said : str
-        The answer that was read.
+        The answer that was read in the reply.
     state : {"follows", "breaks", "none", "absent", "original"}
-        Whether the answer follows the contract; "none" without an answer, "absent" if nothing was
-        sent.
+        Whether the answer follows the contract, or breaks it; "none" if there is no answer,
+        "absent" if nothing was sent.
     right : bool or None
         Whether the answer is right.
     reply : str
@@ -103,7 +103,8 @@ class PageItem:
         Returns
         -------
         list of Shown
-            Of each kind of edit, the first with an unexpected answer, or else the first.
+            The original, and one edit of each kind: the first edit with an unexpected answer, or
+            the first edit if all answers are as expected.
         """
         rows = [self.rows[0]]
         for arms in (SURFACE, (Family.ATTRIBUTE,)):
@@ -116,7 +117,7 @@ class PageItem:
 def top_items(
     rows: ItemRows, results: Sequence[ValidityResult], limit: int = MAX_ITEMS_ON_PAGE
 ) -> list[PageItem]:
-    """Return the items with most broken contracts, the same number for each cell.
+    """Return the items with the most broken contracts. Each cell has the same number of items.
 
     Parameters
     ----------
@@ -287,7 +288,7 @@ def items_csv(rows: ItemRows) -> Iterator[str]:
     return csv_pieces(header, lines())
 
 
-# What an answer should do by the contract of an edit, and what edits should do by the archetype.
+# Maps each contract to what an answer should do, and each archetype to what edits should do.
 SHOULD = {
     Contract.INVARIANT: "should stay",
     Contract.DIRECTIONAL: "should become the new right answer",
@@ -361,7 +362,7 @@ def render(
     facts : sequence of RunFacts
         Facts about the runs.
     figures : dict
-        HTML elements of the figures, by name.
+        Maps the name of each figure to its HTML element.
     rows : ItemRows
         The rows of the runs.
     paper : sequence of PaperTable
@@ -384,7 +385,7 @@ def render(
     for state, title in (("breaks", "not as expected"), ("follows", "as expected")):
         marks += [(f"{f.value}-{state}", f"{LABELS[f.value]}: {title}") for f in Family]
     items = top_items(rows, verdict.results)
-    # Models may have answered the same items.
+    # Several models may have answered the same items.
     sizes = {(c.benchmark, c.context): c.n for c in verdict.cells}
     words: list[Any] = []
     for base in VERDICTS.values():
@@ -428,7 +429,7 @@ def _sure(r: ValidityResult) -> str:
     d, stops = r.evidence.primary, failed(r.gates)
     if stops or d is None:
         return (
-            "nothing is concluded; failed: "
+            "no conclusion is drawn; failed checks: "
             f"{', '.join(GATES[g.name].title for g in stops) or 'comparison'}"
         )
     below = "within_margin" if r.evidence.archetype == Archetype.INVARIANCE else "non_selective"
@@ -448,7 +449,7 @@ _WHO = ("model=r.model", "benchmark=r.benchmark", "context=r.context")
 
 
 def _tables(verdict: RunVerdict) -> dict[str, str]:
-    """Return the csv tables by file name.
+    """Map each file name to a csv table.
 
     cells.csv is Table 6 of the paper with further numbers. edits.csv has the effects of each edit,
     and how often its request equals the original's (Table 7). reference.csv has the metrics of the
@@ -539,7 +540,7 @@ def _of_cells(
 
 
 def group_dif_csv(verdict: RunVerdict) -> str:
-    """Return the comparison of each group with the other items, at equal total score, as csv.
+    """Return a csv that compares each group with all other items, at equal total score.
 
     Parameters
     ----------

@@ -58,8 +58,8 @@ class ValidityRun:
     plan : Plan
         The edits of its items.
     facts : dict
-        Facts about the scorer for the report, such as its results on scripted models of known
-        truth. The manifest stores them, since the benchmark may not be available later.
+        Facts about the scorer for the report, such as its results on scripted models with known
+        answers. The manifest stores them, since the benchmark may not be available later.
     """
 
     resolved: ResolvedRun
@@ -130,8 +130,8 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
 
 
 def _facts(scorer: ReferenceScorer, items: Sequence[Item], labels: str | None) -> dict[str, Any]:
-    """Return the facts about the scorer. `labels` is a file of labelled replies, with which a rule
-    is compared.
+    """Return the facts about the scorer. `labels` is a file of labelled replies, which are compared
+    with the results of a rule.
     """
     test, faults = self_test(scorer, items), scorer_faults(scorer, items)
     facts = {
@@ -249,7 +249,8 @@ def tolerated(config: ValidityConfig, run: ValidityRun) -> Tolerated:
     )
 
 
-# Assumed share of the surface edits that change an answer, between the calibrated .03 and .25.
+# Assumed share of surface edits that change an answer. It lies between .03 and .25, the shares of
+# the calibrated designs.
 PLANNED_CHANGE = 0.1
 _ADDED = 2  # number of clusters that `statistics.selectivity` adds to each test
 
@@ -301,12 +302,14 @@ class Tolerated:
         Returns
         -------
         float
-            The difference (0-1) that is missed only at the tolerated rate; NaN if none is detected.
+            The difference (0-1) that is missed only at the tolerated rate; NaN if no difference is
+            detected.
 
         Notes
         -----
-        Two tests must detect it, and each may miss half of the tolerated share. With a placebo, the
-        test against the placebo is by far the weakest, so it alone counts.
+        Two tests must detect the difference, and each test may miss it in half of the tolerated
+        share of runs. With a placebo, the test against the placebo is by far the weakest, so only
+        that test is considered.
         """
         low, high = 0.0, 1 - PLANNED_CHANGE
         level, edits = self.false_alarms / self.cells, 1 if self.placebo else self.surface
@@ -326,7 +329,7 @@ class Tolerated:
         float
             The margin (0-1), if attribute edits in truth move as many answers as surface edits do.
         """
-        # By Bonferroni's correction, each of the two tests has half of the level.
+        # By Bonferroni's correction, each of the two tests gets half of the level.
         level = self.false_alarms / self.cells / 2
         needed = self._needed(0.0, level, self.misses, self.surface)
         return needed * self.items / (self.items + _ADDED)
@@ -342,7 +345,7 @@ class Tolerated:
         Returns
         -------
         int
-            The same number of items can also show that the difference is below the margin.
+            The number of items. It is also enough to show that the difference is below the margin.
         """
         many = 4
         while not replace(self, items=many).decides(margin):
@@ -352,11 +355,13 @@ class Tolerated:
         )
 
     def decides(self, margin: float) -> bool:
-        """Return whether the design detects a difference of the margin, and can exclude one."""
+        """Return whether the design can both detect and exclude a difference as large as the
+        margin.
+        """
         return self.detectable() <= margin and self.margin() <= margin
 
     def _needed(self, difference: float, level: float, missed: float, edits: float) -> float:
-        """Return the observed difference that a test of this level needs to reject."""
+        """Return the smallest observed difference at which a test of this level rejects."""
         if self.items < 2:
             return math.inf
         c, a = PLANNED_CHANGE, PLANNED_CHANGE + difference
@@ -370,12 +375,13 @@ class Tolerated:
         Returns
         -------
         float
-            A model that uses only a rule without the question exceeds it in that share of runs.
+            The threshold. A model that follows a rule without reading the question exceeds this
+            threshold in the tolerated share of runs.
         """
         return _z(1 - self.false_alarms)
 
     def above_baseline(self) -> float:
-        """Return how far above the baseline a score near .5 must be to pass G2.
+        """Return how far a score near .5 must be above the baseline to pass G2.
 
         Returns
         -------

@@ -31,7 +31,8 @@ class Block:
     asked : bool array
         Whether the edit was sent.
     same : bool array
-        Whether the request has the hash of the original's request, so that it tests nothing.
+        Whether the request has the same hash as the request of the original, so that the edit tests
+        nothing.
     directional : bool array
         Whether the contract of the edit names a new right answer.
     response : int array
@@ -52,7 +53,7 @@ class Block:
 
     @property
     def tests(self) -> BoolArray:
-        """Return which edits were sent as another request than the original.
+        """Return which edits were sent with a request that differs from that of the original.
 
         Returns
         -------
@@ -83,7 +84,8 @@ class Block:
         Returns
         -------
         Block
-            `count` rows. If an item has fewer such edits, its other rows count as not sent.
+            `count` rows. If an item has fewer edits that test something, its other rows count as
+            not sent.
         """
         order = np.argsort(~self.tests, axis=0, kind="stable")[:count]
         picked = {}
@@ -107,9 +109,9 @@ class Cell:
     cluster : (n,) array
         Cluster of each item, 0..G-1. Resampling keeps clusters whole.
     chance : (n,) array
-        Expected score of guessing.
+        Expected score of guessing at each item.
     key_position : (n,) array
-        Position of the key in the original as shown.
+        Position of the key among the options of the original, as shown.
     original : Block
         The replays of the originals, (K, n).
     families : mapping of Family to Block
@@ -129,14 +131,14 @@ class Cell:
     mass : (rows,) array
         Probability on the scored labels; empty if the scorer does not report it.
     mass_before : (n,) array
-        The same for the originals; NaN if missing.
+        The probability on the scored labels for the originals; NaN if missing.
     items : tuple of Item
         The originals.
     distances : (4, n) array
         The distances of `edits.file.COLUMNS`; NaN if an item lacks one of the two edits, and (4, 0)
         if nothing was measured.
     distance_unit : {"words", "tokens"}
-        Unit of the distances; tokens are those of this model.
+        Unit of the distances. Tokens are counted by the tokenizer of this model.
     """
 
     model: str

@@ -30,7 +30,7 @@ def judge(
     run_dirs : sequence of Path
         The run directories.
     seed : int or None
-        Seed of the analysis; by default that of the runs.
+        Seed of the analysis; by default the seed of the runs.
     n_resamples : int
         Number of resamples.
 

@@ -61,23 +61,25 @@ class FileScore:
     missing : int
         Number of items without a row.
     read : int
-        Number of rows that were read.
+        Number of rows with a parsed answer.
     unread : mapping of str to int
         Number of unparsed rows by reason.
     score : float or None
         Mean over the read rows (0-1); None if no row was read.
     low, high : float
-        Score if all unparsed rows are wrong, and if all are right.
+        The score if all unparsed rows count as wrong, and the score if all unparsed rows count as
+        right.
     best_shortcut : Shortcut
         The best rule that does not read the question.
     validated : bool
-        Whether evidence supports the scorer. For XSTest it comes from the labels of the file.
+        Whether evidence supports the scorer. For XSTest, the evidence comes from the labels of the
+        file.
     self_test_faults : tuple of str
         Faults that the self-test of the scorer showed.
     metrics : mapping of str to sequence of ReferenceMetric
         Metrics of the authors of the benchmark, by context.
     agreement : Agreement or None
-        Agreement with the labels of the file.
+        Agreement of the scorer with the labels of the file.
     """
 
     benchmark: str
@@ -184,7 +186,7 @@ def _predictions(path: Path) -> Iterator[_Row]:
     """Yield the predictions of a file. Raises DataError if a row lacks a column."""
     for place, row in read_rows(path):
         if not isinstance(row, Mapping) or "id" not in row:
-            raise DataError(f"{place}: the row has no column id. Example of a row: {EXAMPLE}")
+            raise DataError(f"{place}: the row has no column 'id'. Example of a row: {EXAMPLE}")
         columns = [name for name in PREDICTIONS if name in row]
         if len(columns) != 1:
             present = " and ".join(columns) or "none"
@@ -200,7 +202,7 @@ def _predictions(path: Path) -> Iterator[_Row]:
 def _rows_of(predictions: Iterator[_Row], items: Items) -> list[_Row]:
     """Return the predictions of items that can be scored.
 
-    Raises DataError if there are none, or if an id is unknown or repeated.
+    Raises DataError if no prediction can be scored, or if an id is unknown or repeated.
     """
     rows, known = [row for row in predictions if row.id not in items.excluded], items.by_id
     places: dict[str, str] = {}
@@ -252,7 +254,7 @@ _YES_NO = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 
 
 def _completion(item: Item, text: str, scorer: ReferenceScorer) -> Scored:
-    """Return the score of a reply in words."""
+    """Return the score of a reply that is given as text."""
     if scorer.needs == Needs.TEXT:
         return scorer.read(item, Generation(text=text))
     if item.benchmark == "toxigen":

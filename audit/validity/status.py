@@ -106,7 +106,8 @@ class PaperCell:
     instrumented : bool
         Whether G1 can be evaluated on the text that the scorer reads.
     noop : float or None
-        Share of format edits that do not change this text; None if it was not measured.
+        Share of format edits that do not change the text that the scorer reads; None if not
+        measured.
     paired : bool
         Whether items were resampled with all their edits (G4).
     scorer_validated, g5, g6 : bool
@@ -152,7 +153,9 @@ class PaperCell:
 
     @property
     def denominator(self) -> float:
-        """Return the denominator of CSR, the larger change under surface edits."""
+        """Return the denominator of CSR: the larger of the changes under format and semantic
+        edits.
+        """
         return max(self.delta_fmt, self.delta_sem)
 
     def g2(self, t: PaperThresholds = PAPER) -> bool:
@@ -188,7 +191,7 @@ class PaperStatus:
 
 
 def paper_status(cell: PaperCell, thresholds: PaperThresholds = PAPER) -> PaperStatus:
-    """Return the status of the first condition that holds.
+    """Return the status that belongs to the first condition that holds.
 
     Parameters
     ----------
@@ -225,7 +228,7 @@ def paper_status(cell: PaperCell, thresholds: PaperThresholds = PAPER) -> PaperS
 def gate_columns(
     cell: PaperCell, parseable: bool | None, seed_cv: float | None
 ) -> tuple[bool | None, ...]:
-    """Return whether each of GATE_COLUMNS passes.
+    """Return whether the gate of each of GATE_COLUMNS passes.
 
     Parameters
     ----------
@@ -234,12 +237,12 @@ def gate_columns(
     parseable : bool or None
         Whether answers could be parsed.
     seed_cv : float or None
-        Standard deviation of CSR over seeds, divided by the mean.
+        Standard deviation of CSR over seeds, divided by the mean of CSR.
 
     Returns
     -------
     tuple of bool or None
-        None for a gate whose result is not known.
+        One value for each column; None for a gate whose result is not known.
     """
     stable = None if seed_cv is None else seed_cv < SEED_CV
     return parseable, cell.g2(), cell.g3(), cell.ci_low < cell.ci_high, cell.n >= N_ITEMS_OK, stable

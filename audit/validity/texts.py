@@ -17,15 +17,15 @@ def _effect(difference: float, low: float, high: float, directional: bool) -> st
 
 
 def _ask_more(asked: int, needed: int | None) -> str:
-    """Return the advice to ask more items, if more items would help."""
+    """Return the advice to ask more items, or to read the items if more items would not help."""
     if needed is None:
         return (
             "Read the items whose answers were not as expected. "
             f"At these rates, more than {asked:,} items do not help."
         )
     return (
-        f"Ask more items: at these rates about {max(needed, asked + 1):,} are enough. "
-        f"{asked:,} could be compared."
+        f"Ask more items: at these rates, about {max(needed, asked + 1):,} items are enough. "
+        f"In this run, {asked:,} items could be compared."
     )
 
 

@@ -20,7 +20,7 @@ from audit.judging.vocabulary import GateWord, VerdictWord
 from audit.validity.edits.record import Archetype
 from audit.validity.texts import TEXTS
 
-if TYPE_CHECKING:  # Commands without statistics import this module.
+if TYPE_CHECKING:  # Commands that do not use statistics import this module.
     from audit.validity.evidence import Evidence
     from audit.validity.status import PaperStatus
 
@@ -80,13 +80,14 @@ class ValidityResult(CellResult):
     decision : Decision
         The status, its grade and its reasons.
     paper : PaperStatus or None
-        The status by the algorithm of the paper, from the same numbers.
+        The status that the algorithm of the paper gives for the same numbers.
     faults : tuple of Injected
         Results of the injected faults.
     evidence : Evidence
         All statistics.
     above_p, below_p : float or None
-        p-values after Holm's correction over the panel; None if not tested.
+        p-values for D above and below its bound, after Holm's correction over the panel; None if
+        not tested.
     """
 
     texts: ClassVar[Texts] = TEXTS
@@ -158,8 +159,8 @@ VERDICTS: dict[ValidityStatus, VerdictWord] = {
         Grade.UNDECIDED,
         plain="Neither a fault nor its absence is shown",
     ),
-    # Whether a confirmed direction is a finding or a clearance depends on the archetype of the cell.
-    # Without an archetype neither follows.
+    # Whether a confirmed direction is a finding or a clearance depends on the archetype of the
+    # cell. Without an archetype, the direction is neither a finding nor a clearance.
     ValidityStatus.NON_SELECTIVE: VerdictWord(
         "Content moves no answer",
         "●",
@@ -343,7 +344,7 @@ class ValidityEvidence(Section):
     primary : Difference or None
         The difference D.
     csr : dict of str to Interval
-        Ratio of the paper, by convention of the key.
+        Maps each convention of the key to the paper's ratio CSR.
     """
 
     archetype: str | None
@@ -380,7 +381,7 @@ def sees(cell: ValidityCell) -> frozenset[str]:
     Returns
     -------
     frozenset of str
-        "attribute" if no answer should change, otherwise "format".
+        {"attribute"} if no answer should change, otherwise {"format"}.
     """
     return ATTRIBUTE if cell.archetype == Archetype.INVARIANCE else FORMAT
 

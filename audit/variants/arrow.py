@@ -82,7 +82,7 @@ def to_table(library: Library) -> pa.Table:
 
 
 def write_library(library: Library, path: Path) -> Path:
-    """Write the file of a library completely or not at all.
+    """Write the file of a library. If writing fails, no partial file remains.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def write_library(library: Library, path: Path) -> Path:
 
 
 def read_about(path: Path) -> dict[str, Any]:
-    """Return the hash, the counts and the header of a library's file, without its rows.
+    """Return the hash, the counts and the header of a library's file, without reading its rows.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def read_about(path: Path) -> dict[str, Any]:
     Returns
     -------
     dict
-        {"sha256", "counts", "header"}.
+        A mapping with the keys "sha256", "counts" and "header".
 
     Raises
     ------
@@ -208,7 +208,7 @@ SUFFIXES = (".jsonl", ".parquet")
 
 
 def export_library(library: Library, path: Path) -> int:
-    """Write the accepted variants with their findings, as jsonl or Parquet.
+    """Write the accepted variants with their findings to a jsonl or Parquet file.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ def shipped_folder() -> Path:
 
 
 def list_libraries(folder: Path = DEFAULT_FOLDER) -> list[Entry]:
-    """Return the libraries in a folder and the shipped ones, by name.
+    """Return the libraries in a folder and the shipped libraries, sorted by name.
 
     Parameters
     ----------

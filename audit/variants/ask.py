@@ -45,13 +45,15 @@ PARAPHRASE, JUDGE = "paraphrase", "judge"
 
 @dataclass
 class AskConfig(RunConfig):
-    """Define the options of a batch. `role` is paraphrase or judge."""
+    """Define the options of a batch of requests. `role` is paraphrase or judge."""
 
     role: str = PARAPHRASE
 
 
 def design(config: AskConfig) -> Design:
-    """Return a design of one call for each request. Its arm is the role of the model."""
+    """Return a design with one call for each request. The arm of the design is the role of the
+    model.
+    """
     return Design((Part(config.role, (0,)),))
 
 
@@ -180,7 +182,7 @@ def ask_model(
 ) -> list[Generation]:
     """Return the replies to a batch of requests, in order.
 
-    Replies that are stored in the run directory of the batch are not asked again.
+    Requests whose replies are stored in the run directory of the batch are not sent again.
 
     Parameters
     ----------
@@ -191,7 +193,7 @@ def ask_model(
     role : str
         "paraphrase" or "judge".
     requests : sequence of ModelRequest
-        The requests. They have equal limits.
+        The requests, which all have the same limits.
 
     Returns
     -------
@@ -217,7 +219,7 @@ def ask_model(
         role=role,
     )
     n, keys = len(requests), tuple(request.key for request in requests)
-    # The sample holds equal requests too, because k votes are one prompt that is asked k times.
+    # The sample keeps identical requests, because k votes are k requests with the same prompt.
     sample = Sample(keys, tuple(range(n)), n, n, (), chance=0.0, seed=0)
     batch = RequestBatch(config.benchmark.name, tuple(requests))
     resolved = resolve_run(ASK, run_config, samples=[BenchmarkSample(batch, sample)])

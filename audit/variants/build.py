@@ -1,12 +1,12 @@
-"""Build variants: questions -> candidates -> gates (pure).
+"""Make candidates for each question, and judge them by gates. This module does no I/O.
 
-Embedder, NLI and models are parameters. A judge sees the item, its key and the rewording. It votes
-k times on whether the keyed answer is still the right answer.
+The embedder, the NLI classifier and the models are parameters. A judge sees the item, its key and
+the rewording. It votes k times on whether the keyed answer is still the right answer.
 
 Every gate measures every candidate, so that the funnel shows each gate's effect. The judge is an
 exception, because its votes cost money. It votes only on candidates that all other gates accepted
-and that a rule routed to it. With `judge_scope=all` it votes on all candidates that were accepted
-so far.
+and that have a finding of a rule. With `judge_scope=all` it votes on all candidates that were
+accepted so far.
 """
 
 import re
@@ -118,19 +118,21 @@ def check_judge(name: str, votes: Sequence[Sequence[str]]) -> None:
     name : str
         The name of the judge.
     votes : sequence of sequence of str
-        Votes on the controls. A control is a question in the words of another question.
+        The votes on each control. A control presents the words of another question as a rewording.
 
     Raises
     ------
     LibraryError
-        If the judge keeps too many controls. It would then keep rewordings with another meaning.
+        If the judge keeps too many controls. Such a judge would also keep rewordings with another
+        meaning.
     """
     kept = list(map(tally, votes)).count(Judgement.KEPT)
     if kept > CONTROLS_KEPT_MAX * len(votes):
         raise LibraryError(
-            f"Judge {name} kept {kept} of {len(votes)} exchanged questions. Expected at most "
-            f"{CONTROLS_KEPT_MAX:.0%}, because a judge must notice another meaning. "
-            "Name a stronger judge=."
+            f"Judge {name} kept {kept} of {len(votes)} controls, in which the words of another "
+            f"question replace those of the question. Expected at most {CONTROLS_KEPT_MAX:.0%}, "
+            "because a judge must notice another meaning. "
+            "Example: judge=<stronger model>."
         )
 
 
@@ -208,7 +210,9 @@ class Gates:
 
 
 def once(candidates: Sequence[Candidate]) -> Propose:
-    """Return a strategy that proposes existing candidates at the first attempt, and none later."""
+    """Return a strategy that proposes existing candidates at the first attempt, and nothing
+    later.
+    """
 
     def propose(needed: Needed, attempt: int) -> list[Candidate]:
         return list(candidates) if attempt == 0 else []
@@ -366,7 +370,10 @@ def _with_distances(variants: list[Variant], embedder: Embedder) -> list[Variant
 
 
 def _with_entailment(variants: list[Variant], nli: Entailment) -> list[Variant]:
-    """Return the variants with the entailment in both directions. Empty texts are not measured."""
+    """Return the variants with their entailment probabilities in both directions.
+
+    Empty texts are not measured.
+    """
     places, forward_pairs, backward_pairs = [], [], []
     for i, variant in enumerate(variants):
         if variant.text:
@@ -404,7 +411,8 @@ def _with_votes(
 
 
 def _exchanged(questions: Sequence[Item], gates: Gates) -> list[Variant]:
-    """Return each question with its key, in the words of the next question.
+    """Return the controls: each question with its key, but reworded by the words of the next
+    question.
 
     A sound judge rejects these controls. A single question has no control.
     """

@@ -1,7 +1,8 @@
 """Compare and merge two libraries of one benchmark, and judge a library by a finished run.
 
-A variant is suspect if every reference model answers it wrong and its original right. Different
-models do not share the memory of one wording, so the variant more likely has another meaning.
+A variant is suspect if every reference model answers the variant wrong and its original right. It
+is unlikely that all these models have memorised the original. More likely, the variant has another
+meaning.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +17,7 @@ from audit.shards.read import iter_columns
 from audit.variants.record import Library, ModelRef, State, Variant
 from audit.variants.rules import ORIGINAL, same_words
 
-_ByWords = dict[tuple[str, str], Variant]  # candidates by question and normal form of their words
+_ByWords = dict[tuple[str, str], Variant]  # maps (question, normal form of words) to a candidate
 
 # If these fields agree, the variants of two libraries passed the same gates.
 _SAME = (
@@ -44,7 +45,7 @@ class Difference:
     changed : tuple of (Variant, Variant)
         Candidates with equal words and different states.
     header : dict
-        Both values of each field that differs.
+        Maps each field that differs to its two values.
     """
 
     only_first: tuple[Variant, ...]
@@ -82,17 +83,21 @@ def diff(first: Library, second: Library) -> Difference:
 
 
 def _accepted_without(variants: _ByWords, others: _ByWords) -> tuple[Variant, ...]:
-    """Return the accepted variants whose question and words are not among the others."""
+    """Return the accepted variants whose question and words are not among those of the other
+    library.
+    """
     return tuple(v for key, v in variants.items() if v.accepted and key not in others)
 
 
 def merge(first: Library, second: Library, name: str) -> Library:
-    """Join the candidates of two libraries. Those of the second get the higher numbers.
+    """Join the candidates of two libraries. The candidates of the second library get the higher
+    numbers.
 
     Parameters
     ----------
     first, second : Library
-        Libraries of one benchmark. Words of the first library are duplicates in the second.
+        Libraries of one benchmark. A candidate of the second library is a duplicate if the first
+        library has its words.
     name : str
         The name of the result.
 
@@ -148,7 +153,7 @@ def merge(first: Library, second: Library, name: str) -> Library:
 
 
 def _joined(texts: Iterable[str]) -> str:
-    """Return the different texts that are not empty."""
+    """Join the different texts that are not empty."""
     return "; ".join(dict.fromkeys(filter(None, texts)))
 
 
@@ -161,7 +166,7 @@ def _both(models: Sequence[ModelRef | None]) -> ModelRef | None:
 
 
 def _by_words(library: Library) -> _ByWords:
-    """Return a candidate for each question and words, an accepted candidate if possible."""
+    """Map each question and wording to one candidate, if possible an accepted candidate."""
     chosen: dict[tuple[str, str], Variant] = {}
     for variant in library.variants:
         known = chosen.setdefault((variant.question_id, same_words(variant.text)), variant)
@@ -170,7 +175,7 @@ def _by_words(library: Library) -> _ByWords:
     return chosen
 
 
-# If accuracy on a harder wording is .8, three sound models all miss a sound variant once in 125.
+# If accuracy on a harder wording is .8, three models all miss a sound variant once in 125 cases.
 MIN_MODELS = 3
 
 _COLUMNS = (
@@ -237,9 +242,9 @@ def judge_by_run(library: Library, run_dir: Path) -> Library:
 def _right(
     library: Library, run_dir: Path, models: Sequence[str]
 ) -> dict[tuple[str, str], bool | None]:
-    """Return whether all answers are right, by model and by the id of a variant or question.
+    """Map each model, and each id of a variant or question, to whether all answers are right.
 
-    The value is None if an answer is unparsed.
+    The value is None instead of True or False if an answer is unparsed.
     """
     right: dict[tuple[str, str], bool | None] = {}
     for batch in iter_columns(run_dir, find_audit("perturb").schema, _COLUMNS):
@@ -256,7 +261,7 @@ def _right(
 
 
 def _references(library: Library, run_dir: Path) -> tuple[str, ...]:
-    """Return the models of the run that were not judged."""
+    """Return the reference models of the run, which are the models without a verdict."""
     manifest = Manifest.load(run_dir)
     if manifest.audit != "perturb" or manifest.status != "finished":
         audit = manifest.audit or "unknown"
@@ -267,7 +272,7 @@ def _references(library: Library, run_dir: Path) -> tuple[str, ...]:
     if manifest.config.get("variants") != library.sha256:
         used = str(manifest.config.get("variants"))[:12]
         raise LibraryError(
-            f"{run_dir} asked library {used}. Expected a run of {library.sha256[:12]}."
+            f"{run_dir} used library {used}. Expected a run of library {library.sha256[:12]}."
         )
     models = tuple(sorted(set(manifest.models) - set(manifest.analysis["judged"])))
     if len(models) < MIN_MODELS:

@@ -49,8 +49,8 @@ class Policy:
     changes : str
         "stem" (the context is unchanged), or "stem_and_context".
     context : str
-        How the text is cut. "none": all of it is stem. "last_line" or "last_sentence": the text
-        before the last line or sentence is context.
+        How the text is cut. "none": the whole text is stem. "last_line" or "last_sentence": the
+        text before the last line or sentence is context.
     options : str
         "keep", or "permute" (each variant has another order of the options).
     nli_cut : float
@@ -60,7 +60,7 @@ class Policy:
     judge_scope : str
         Candidates that the judge sees: "routed" (those with a finding of a rule), or "all".
     judge_controls : int
-        Number of exchanged questions that the judge sees too and must reject.
+        Number of controls (exchanged questions) that the judge also sees and must reject.
     unjudged : str
         What happens to a routed candidate without a judge: "accept" (with its findings), or
         "hold".
@@ -99,7 +99,9 @@ class Policy:
 
 
 class Parts(NamedTuple):
-    """Hold the two parts of a question's text. `context` ends with the space between them."""
+    """Hold the two parts of a question's text. `context` ends with the space between the two
+    parts.
+    """
 
     context: str
     stem: str
@@ -118,12 +120,13 @@ def policy_for(
         The content of conf/rewording/policy.yaml. Without an entry for the benchmark the defaults
         of `Policy` are used.
     overrides : mapping or None
-        Values that replace those of the entry, except None. `window` names a window of `windows`.
+        Values that replace the values of the entry. A value of None replaces nothing. The value of
+        `window` is a name in `windows`.
 
     Returns
     -------
     Policy
-        The policy. Without an override its window is that of the benchmark's domain.
+        The policy. Without an override, its distance window is that of the benchmark's domain.
 
     Raises
     ------
@@ -188,7 +191,7 @@ class FileConfig:
         The files.
     align : str
         "id": `id_column` names the question, and several rows are several variants. "row": row i
-        rewords question i, so the numbers of rows and questions must be equal.
+        rewords question i, so there must be as many rows as questions.
     text_column, id_column : str
         The columns of the text and of the question's id.
     extract : str or None
@@ -204,7 +207,9 @@ class FileConfig:
 
 @dataclass
 class PolicyConfig:
-    """Define values that replace those of conf/rewording/policy.yaml. None keeps a value."""
+    """Define values that replace those of conf/rewording/policy.yaml. None keeps the value of the
+    file.
+    """
 
     window: str | None = None
     changes: str | None = None
@@ -242,7 +247,7 @@ class VariantsConfig:
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     embedder: EncoderConfig = field(default_factory=lambda: EncoderConfig(model=DEFAULT_EMBEDDER))
     nli: EncoderConfig = field(default_factory=EncoderConfig)
-    # The paraphraser. The judge is here too if its configuration is changed.
+    # The paraphraser. The judge is listed here too if its configuration is changed.
     model: dict[str, ModelConfig] = field(default_factory=dict)
     judge: str | None = None
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
@@ -253,7 +258,9 @@ class VariantsConfig:
 
     @property
     def library_name(self) -> str:
-        """Return the name of the library, which may come from the benchmark and the strategy."""
+        """Return the name of the library. By default it is made of the benchmark and the
+        strategy.
+        """
         return self.name or f"{self.benchmark.name}-{self.strategy}"
 
 
@@ -346,7 +353,7 @@ def writer_and_judge(config: VariantsConfig) -> tuple[ModelConfig | None, ModelC
     Returns
     -------
     writer, judge : ModelConfig or None
-        The model. None if the build has no such model.
+        The model of each role. None if the build has no model of this role.
 
     Raises
     ------

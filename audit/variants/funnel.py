@@ -1,4 +1,4 @@
-"""Format the acceptance funnel: the number of candidates that remain after each gate (pure)."""
+"""Format the acceptance funnel: the number of candidates that remain after each gate."""
 
 from collections import Counter
 from operator import attrgetter
@@ -18,7 +18,9 @@ _JUDGED = (
 
 
 def _gates(header: Header) -> list[tuple[str, tuple[State, ...], bool]]:
-    """Return label, states of rejected candidates, and whether the gate ran, in order."""
+    """Return, for each gate in order: its label, the states of rejected candidates, whether it
+    ran.
+    """
     low, high = header.window
     return [
         ("have a text", (State.FAILED, State.EMPTY), True),

@@ -63,7 +63,10 @@ def planned_build(config: VariantsConfig) -> dict[str, PlannedCalls]:
 
 
 def _judged_length(item: Item) -> int:
-    """Return the characters of an item in a judge's prompt: text, a rewording as long, options."""
+    """Return the length of an item in a judge's prompt, in characters.
+
+    The prompt holds the text, a rewording (assumed to be as long as the text), and the options.
+    """
     return 2 * len(item.text) + len("\n".join(lettered(item.options)))
 
 

@@ -1,4 +1,4 @@
-"""Define the records of a variant library, its hash, and the requests that build it (pure).
+"""Define the records of a variant library, its hash, and the requests that build it.
 
 The hash covers the rows and the header in a canonical form. It does not depend on the order of the
 rows or on Arrow's encoding. A reviewed or merged library has another hash, and its field `parents`
@@ -25,14 +25,16 @@ DISTANCE_DIGITS = 4
 
 
 class State(StrEnum):
-    """Name the state of a candidate: accepted, or the first gate that stopped it."""
+    """Name the state of a candidate: accepted, or stopped by a gate (the first gate that stopped
+    it).
+    """
 
     ACCEPTED = "accepted"
     FAILED = "failed"  # the paraphraser's reply is an error or cut off at its token limit
     EMPTY = "empty"
-    NO_OP = "no_op"  # the words of the original
-    DUPLICATE = "duplicate"  # the words of another variant
-    NOT_EMBEDDED = "not_embedded"  # too long for the embedder
+    NO_OP = "no_op"  # the words equal those of the original
+    DUPLICATE = "duplicate"  # the words equal those of another variant
+    NOT_EMBEDDED = "not_embedded"  # the text is too long for the embedder
     TOO_CLOSE = "too_close"
     TOO_FAR = "too_far"
     FACTS_LOST = "facts_lost"  # the text has no number of the original
@@ -43,7 +45,7 @@ class State(StrEnum):
     JUDGE_UNREADABLE = "judge_unreadable"
     JUDGE_FAILED = "judge_failed"  # most calls of the judge failed, and can be repeated
     SUSPECT = "suspect"  # every model of the panel answers the original right and the variant wrong
-    REVIEWED_BROKEN = "reviewed_broken"  # a person read that the key is no longer right
+    REVIEWED_BROKEN = "reviewed_broken"  # a person judged that the key is no longer right
 
 
 class Judgement(StrEnum):
@@ -160,8 +162,8 @@ class Review:
     Attributes
     ----------
     n, broken : int
-        Number of variants that were read, and of those whose key is no longer right. An unsure
-        finding counts as broken.
+        Number of variants that were read, and number of variants whose key is no longer right. An
+        unsure finding counts as broken.
     upper_95 : float
         Exact one-sided 95 % bound on the share of broken variants (Clopper and Pearson 1934).
     seed : int
@@ -230,7 +232,7 @@ class Header:
     schema_version: int = SCHEMA_VERSION
 
     def made_unlike(self, other: Header) -> tuple[str, ...]:
-        """Return the settings of the build in which two libraries differ."""
+        """Return the settings of their builds in which two libraries differ."""
         return tuple(name for name in _MAKING if getattr(self, name) != getattr(other, name))
 
 
@@ -287,9 +289,9 @@ class Library:
 
     @property
     def asked_sha256(self) -> str:
-        """Return the hash without a person's findings.
+        """Return the hash of the library without the findings of a person.
 
-        A library and its reviewed successor have the same hash.
+        A library has the same hash before and after a review.
         """
         header = replace(self.header, review=None, parents=())
         unreviewed = []
@@ -300,13 +302,14 @@ class Library:
         return _library_sha256(header, unreviewed)
 
     def by_question(self) -> dict[str, tuple[Variant, ...]]:
-        """Return the accepted variants of each question, by number."""
+        """Map each question to its accepted variants, sorted by number."""
         groups = groupby(self.accepted, key=lambda v: v.question_id)
         return {id_: tuple(variants) for id_, variants in groups}
 
 
 def question_sha256(item: Item) -> str:
-    """Return a hash (16 hex digits) of the content of a question that a variant must fit.
+    """Return a hash (16 hex digits) of the content of a question, to which its variants must
+    belong.
 
     Parameters
     ----------
@@ -423,7 +426,8 @@ def replies_of(generate: Generate, requests: Sequence[ModelRequest]) -> list[Gen
     replies = list(generate(requests)) if requests else []
     if len(replies) != len(requests):
         raise DataError(
-            f"{len(replies)} replies for {len(requests)} requests. Expected a reply to each."
+            f"There are {len(replies)} replies for {len(requests)} requests. Expected a reply to "
+            "each request."
         )
     return replies
 
@@ -447,7 +451,7 @@ def votes_on(
     Returns
     -------
     dict of str to tuple of str
-        The votes by the prompt's key.
+        Maps the key of each prompt to the votes on it.
     """
     requests = []
     for key, prompt in prompts.items():

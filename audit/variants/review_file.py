@@ -1,8 +1,9 @@
 """Write and read the form of a review.
 
 The form is a page, or a jsonl file with a line about the sample and a line for each variant. Broken
-variants alone can cause a drop under rewording, so the audit needs a bound on their share. 0 broken
-of 150 variants mean at most 2 %. A library that no person has read has no bound.
+variants alone can cause a drop under rewording, so the audit needs a bound on their share. If 0 of
+150 variants are broken, at most 2 % of all accepted variants are broken (95 % limit). A library
+that no person has read has no bound.
 """
 
 import json
@@ -85,7 +86,7 @@ def apply_review(
     reviewer : str
         The name of the reader.
     by : str
-        "person" or "model". The findings of a model give no bound, because no verdict uses them.
+        "person" or "model". No verdict uses the findings of a model, so these give no bound.
 
     Returns
     -------

@@ -1,9 +1,9 @@
 """Detect changes of numbers, units, negations, quantifiers, quotations and named options.
 
-A finding routes the candidate to the judge, and is stored with it. It rejects only a text without
-any number of an original that has two or more. Of 51 GSM8K rewordings with a "new number", 17 were
-read. Nearly all of these were legitimate ("minute and a half" -> "90 seconds"). The rules detect
-about half of hand-written changes of meaning.
+A finding routes the candidate to the judge, and is stored with the candidate. A rule alone rejects
+a text only if the original has two or more numbers and the text has none of these numbers. Of 51
+GSM8K rewordings with a "new number", 17 were read. Nearly all of these were legitimate ("minute and
+a half" -> "90 seconds"). The rules detect about half of hand-written changes of meaning.
 """
 
 import re
@@ -28,7 +28,7 @@ _BETWEEN, _END = r"[\s-]+", "(?![a-z])"
 
 
 def _any_of(words: Iterable[str]) -> str:
-    """Return a pattern of any of the words, the longest first."""
+    """Return a pattern that matches any of the words. Longer words are tried first."""
     return f"(?:{'|'.join(sorted(words, key=len, reverse=True))})"
 
 
@@ -67,8 +67,8 @@ def numbers_in(text: str) -> Counter[Fraction]:
     Notes
     -----
     The word "one" is ignored, because it is often a pronoun ("which one"). Ordinals ("the third
-    day") are ignored too. They are fractions only after a number or in "a ... of" ("two thirds", "a
-    third of").
+    day") are ignored too. Ordinals count as fractions only after a number or in "a ... of" ("two
+    thirds", "a third of").
 
     Examples
     --------
@@ -157,7 +157,7 @@ def repeats(text: str, original: str, earlier: Mapping[str, str]) -> str | None:
     text, original : str
         The rewording, and the original.
     earlier : mapping of str to str
-        The ids of earlier variants by normal form.
+        Maps the normal form of each earlier variant to its id.
 
     Returns
     -------
@@ -189,7 +189,7 @@ _ANSWERS = re.compile(
 
 
 def _patterns(kind: str) -> dict[str, re.Pattern[str]]:
-    """Return the patterns of the words of a kind by name."""
+    """Map the name of each word or unit of a kind to a pattern that matches its forms."""
     patterns = {}
     for name, words in _TABLE[kind].items():
         patterns[name] = re.compile(rf"(?<![a-z])(?:{words})(?![a-z])", re.IGNORECASE)
@@ -217,7 +217,7 @@ def rule_findings(original: str, text: str, options: Sequence[str] = ()) -> tupl
     Notes
     -----
     The rules compare the sets of numbers, units, quantifiers, quotations and named options, without
-    their frequencies. For negations they compare the numbers.
+    their frequencies. For negations, the rules compare how many negations each text has.
     """
     before, after = _facts(original, text, options), _facts(text, original, options)
     findings = []
@@ -235,7 +235,7 @@ def rule_findings(original: str, text: str, options: Sequence[str] = ()) -> tupl
 
 
 def _facts(text: str, other: str, options: Sequence[str]) -> dict[str, set[str]]:
-    """Return what must be equal in a text and the other text, by kind."""
+    """Map each kind of fact to the facts of a text. Both texts must have the same facts."""
     return {
         "numbers": set(map(_shown, _stated(text))),
         "units": _present(_UNIT_WORDS, text),
@@ -246,7 +246,7 @@ def _facts(text: str, other: str, options: Sequence[str]) -> dict[str, set[str]]
 
 
 def _stated(text: str) -> set[Fraction]:
-    """Return the numbers except 1, because the word "one" is often a pronoun."""
+    """Return the numbers in a text except 1, because the word "one" is often a pronoun."""
     return set(numbers_in(text)) - {Fraction(1)}
 
 
@@ -335,7 +335,8 @@ def before_judge(variant: Variant, policy: Policy, *, nli: bool) -> State | None
     Returns
     -------
     State or None
-        The state. None if every gate accepts the candidate; the judge votes only on these.
+        The state. None if every gate accepts the candidate. The judge votes only on such
+        candidates.
     """
     # An empty text means that the paraphraser failed or returned nothing.
     if not variant.text.strip():
@@ -371,7 +372,8 @@ def facts_lost(original: str, text: str) -> bool:
 
     Notes
     -----
-    LLM-decontaminator made 1,315 rewordings of GSM8K. The rule stops 2 of these; both are broken.
+    LLM-decontaminator made 1,315 rewordings of GSM8K. The rule rejects 2 of these rewordings, and
+    both are broken.
 
     Examples
     --------

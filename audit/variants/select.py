@@ -1,4 +1,4 @@
-"""Select the variants of a library for the questions of a run (pure)."""
+"""Select the variants of a library for the questions of a run."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Selection:
     Attributes
     ----------
     variants : dict of str to tuple of Variant
-        At most n variants by question id, in the order of the questions.
+        Maps each question id to at most n variants, in the order of the questions.
     without : tuple of str
         The questions without a variant, which are left out.
     short : tuple of str
@@ -33,7 +33,7 @@ class Selection:
 
     @property
     def sentence(self) -> str:
-        """Return a sentence about the numbers of questions and variants."""
+        """Return a sentence with the numbers of questions and of variants."""
         total = sum(map(len, self.variants.values()))
         parts = [f"{len(self.variants)} questions with {total} variants"]
         if self.without:

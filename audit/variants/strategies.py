@@ -1,4 +1,4 @@
-"""Make candidates from a file of existing variants, by rules, or by a model that rewords (pure).
+"""Make candidates from a file of existing variants, by rules, or by a model that rewords.
 
 Rows of a file are aligned by id or by row. The rules (conf/rewording/templates.yaml) change few
 words, so most of their candidates are too close to the original. A model rewords by versioned
@@ -44,8 +44,8 @@ def file_candidates(
     Raises
     ------
     ConfigError
-        If a row lacks the columns, or an id is unknown. Also if rows are aligned by row, and the
-        numbers of rows and questions differ.
+        If a row lacks the columns, or an id is unknown. Also if align="row", and the number of rows
+        differs from the number of questions.
     """
     located = list(rows)
     by_row = format_.align == "row"
@@ -231,8 +231,8 @@ def read_paraphrase(reply: Generation) -> tuple[str, str | None]:
     Returns
     -------
     text : str
-        The question, without thinking, a preface ("Here is ...:"), enclosing quotes and repeated
-        options.
+        The question. The text before it (thinking, or a preface such as "Here is ...:"), enclosing
+        quotes and repeated options are removed.
     error : str or None
         The reason for a missing text. A reply that was cut off before the closing tag has no text,
         because it holds only a part of the question.
@@ -276,7 +276,7 @@ def paraphrase_candidates(
     prompts : Protocol
         The prompts.
     needed : sequence of (Item, sequence of int)
-        The questions with the numbers of the candidates to make.
+        Each question, with the numbers of the candidates that are to be made.
     policy : Policy
         The policy, which defines the parts that may change.
     attempt : int

@@ -155,7 +155,7 @@ def mmlu_pro_page(data: Path) -> Finding:
         ),
         lines,
         (
-            "It says nothing about memory of MMLU-Pro: no held-out items of its kind were published.",
+            "The finding says nothing about memory of MMLU-Pro: no held-out items of its kind were published.",
             "An answer without a letter counts as wrong here, as on leaderboards. In 20 of 28 files, 6 to 23 % of the "
             "answers have no letter.",
         ),
@@ -185,7 +185,7 @@ def helm_page(data: Path) -> Finding:
         board_picture(board),
         board_table(board),
         (
-            "It does not say that the models are clean: both halves may be learnt alike.",
+            "The finding does not say that the models are clean: both halves may be learnt alike.",
             "The page shows one split. In 240 judgements with random splits and splits by subject, 0 gaps were found "
             "([table](external.md)).",
         ),
@@ -258,7 +258,7 @@ def gsm8k_page(data: Path) -> Finding:
         bars([(m, 100 * x, 100 * a, 100 * b) for m, x, a, b, _ in rows], "score, %"),
         lines,
         (
-            "It does not say whether memory contributes to these scores.",
+            "The page does not say whether memory contributes to these scores.",
             "GSM8K's authors published no second exam. New items could serve as held-out items.",
         ),
         "audit references fetch gsm8k_zeroeval",

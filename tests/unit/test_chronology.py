@@ -95,8 +95,8 @@ def test_no_field_may_be_left_out(name: str) -> None:
     ("change", "message"),
     [
         ({"affected": ["m x toxigen", "n x toxigen"]}, "do not agree on n x toxigen"),
-        ({"fix": " "}, "status FIXED without a fix and a test"),
-        ({"test": ""}, "status FIXED without a fix and a test"),
+        ({"fix": " "}, "the status is FIXED, but a fix or a test"),
+        ({"test": ""}, "the status is FIXED, but a fix or a test"),
         ({"found": "2026-02-30"}, "found: .*is not a 'date'"),
     ],
 )

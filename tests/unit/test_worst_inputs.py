@@ -55,7 +55,7 @@ WORST = [
     (["sweep", "--model", "scripted", "--n", "20"], 2, "Example: audit sweep model=scripted n=20"),
     (["sweep", "--model=scripted", "n=20"], 2, "Example: audit sweep model=scripted n=20"),
     (["sweep", "plan", "model=scripted"], 2, "audit plan audit=sweep model=scripted"),
-    (["memory", "scripted"], 2, "Word is 'scripted'. Expected key=value"),
+    (["memory", "scripted"], 2, "Argument is 'scripted'. Expected key=value"),
     (["sweep", "benchmark=/data/ok.jsonl"], 2, "Example: data=/data/ok.jsonl"),
     (
         ["sweep", "benchmark=mcq_file", "benchmark.path=my exam ü (1).jsonl", *PLAN],

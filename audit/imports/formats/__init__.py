@@ -1,1 +1,1 @@
-"""Readers of the logs of other programs: one file a format."""
+"""Read the logs of other programs. Each format has its own module."""

@@ -1,5 +1,6 @@
-"""Read Every Eval Ever (arXiv 2606.14516): an aggregate json, and the samples jsonl beside it that
-holds the outcomes."""
+"""Read Every Eval Ever (arXiv 2606.14516): an aggregate JSON file, and in the same folder a JSONL
+file of samples with the outcomes.
+"""
 
 from collections.abc import Collection, Iterator
 from operator import itemgetter
@@ -28,8 +29,8 @@ _SAMPLES, _SCORE = "_samples.jsonl", "score"
 
 
 def is_eee(first: Any) -> bool:
-    """Return whether a JSON document is an aggregate or a sample of this format. Of a file with one
-    object a line, the document is the first line.
+    """Return whether a JSON document is an aggregate or a sample of this format. For a file with
+    one object per line, the document to check is the first line.
     """
     return isinstance(first, dict) and {"schema_version", "evaluation_id"} <= set(first)
 
@@ -40,7 +41,7 @@ def read_eee(path: Path, wanted: Wanted) -> Log:
     Parameters
     ----------
     path : Path
-        Either of the two files.
+        The aggregate file or the file of samples.
     wanted : Wanted
         How to read them.
 
@@ -65,7 +66,8 @@ def read_eee(path: Path, wanted: Wanted) -> Log:
             samples = path.with_name(Path(detailed["file_path"]).name)
     if not samples.is_file():
         raise ConfigError(
-            f"{path} holds totals alone. Expected its samples beside it, such as {samples.name}."
+            f"{path} holds only totals. Expected its samples in the same folder, such as "
+            f"{samples.name}."
         )
     return Log(
         "every_eval_ever", str(library.get("version") or ""), _outcomes(samples, wanted, names)
@@ -82,7 +84,9 @@ def _valid(content: Any, schema: str, where: str) -> Record:
 
 
 def _records(path: Path, wanted: Wanted, names: Collection[str]) -> Records:
-    """Yield the records of one result of each evaluation, or of the wanted one of these names."""
+    """Yield the records of one result of each evaluation. If the user names a result, its records
+    are yielded.
+    """
     first: dict[str, str] = {}
     for where, row in rows_of(path, ".jsonl"):
         sample = _valid(row, INSTANCE, where)
@@ -122,7 +126,7 @@ def _outcomes(path: Path, wanted: Wanted, names: Collection[str]) -> Iterator[Im
 
 
 def _gold(reference: list[str], choices: tuple[str, ...]) -> int | None:
-    """Return the place of the one reference: an option's text, or its letter."""
+    """Return the index of the option that the only reference names by its text or its letter."""
     if len(reference) != 1:
         return None
     if reference[0] in choices:

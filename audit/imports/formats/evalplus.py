@@ -1,5 +1,6 @@
-"""Read results of EvalPlus: NAME_eval_results.json, as evalplus/evaluate.py writes it
-(evalplus/evalplus)."""
+"""Read results of EvalPlus from the file NAME_eval_results.json, as evalplus/evaluate.py writes it
+(evalplus/evalplus).
+"""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +14,8 @@ from audit.core.errors import DataError
 from audit.imports.graded import Sample, graded_log
 from audit.imports.record import Log, Record, Wanted, checked, trials
 
-_PASSED = ("pass", "success")  # status of passed tests: in current versions, and until version 0.2
+# Status of passed tests in current versions, and in versions up to 0.2.
+_PASSED = ("pass", "success")
 _NAME = re.compile(
     r"(?P<model>.+)_(?:vllm|hf|openai|anthropic|google|bedrock|ollama|gptqmodel)_temp_[\d.]+"
 )
@@ -29,24 +31,24 @@ def is_evalplus(document: Any) -> bool:
 
 
 def read_evalplus(path: Path, results: Record, wanted: Wanted) -> Log:
-    """Return the log of a document. The scores are base, and plus: the base tests and the extra
-    ones.
+    """Return the log of a document. The score `base` counts the base tests only; the score `plus`
+    also counts the extra tests.
 
     Parameters
     ----------
     path : Path
-        The file, whose name has the model.
+        The file, whose name contains the model's name.
     results : dict
-        Its document.
+        The JSON document in the file.
     wanted : Wanted
         How to read it.
 
     Raises
     ------
     ConfigError
-        If the file's name has no model.
+        If the file's name does not contain the model's name.
     DataError
-        If base and plus differ and no metric is chosen.
+        If the scores base and plus differ and the user chose no metric.
     """
     name = _NAME.match(path.name)
     model = wanted.model_of(
@@ -77,14 +79,15 @@ def _samples(path: Path, tasks: Record, model: str, wanted: Wanted) -> Iterator[
 
 
 def _passed(result: Any, where: str) -> tuple[list[bool], list[bool] | None]:
-    """Return which solutions pass the base tests, and which pass the extra ones; None if the extra
-    tests of a solution were not run."""
+    """Return two lists of whether each solution passes the base tests, and the extra tests. The
+    second is None if the extra tests of a solution were not run.
+    """
     base, plus = [], []
     if isinstance(result, list):
         for solution in result:
             base.append(solution["base_status"])
             plus.append(solution.get("plus_status"))
-    else:  # Until version 0.2 the result is two lists of (status, tests).
+    else:  # In versions up to 0.2 the result is two lists of (status, tests).
         extra = result.get("plus") or [[None]] * len(result["base"])
         for tests, extra_tests in zip(result["base"], extra, strict=True):
             base.append(tests[0])

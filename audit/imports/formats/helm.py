@@ -1,4 +1,6 @@
-"""Read a run folder of HELM: run_spec.json, scenario_state.json, per_instance_stats.json."""
+"""Read a run folder of HELM with the files run_spec.json, scenario_state.json and
+per_instance_stats.json.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,8 +15,8 @@ from audit.imports.record import Log, Record, Wanted, checked, document, samplin
 from audit.imports.scores import Column, Outcome, shares
 
 STATE, STATS, SPEC = "scenario_state.json", "per_instance_stats.json", "run_spec.json"
-# The main metric of a scenario first: HELM computes exact_match for every scenario, also where a
-# reply explains itself.
+# A scenario's main metric comes first. HELM computes exact_match for every scenario, even if the
+# replies contain explanations.
 METRICS = (
     "chain_of_thought_correctness",
     "final_number_exact_match",
@@ -25,20 +27,21 @@ METRICS = (
     "exact_match",
     "quasi_exact_match",
 )
-_MODEL = re.compile(r"[,:-]model=[^,]*")  # the model in the name of a run
-# Names of metrics that say how many are right.
+_MODEL = re.compile(r"[,:-]model=[^,]*")  # pattern of the model in the name of a run
+# A metric with one of these names states how many answers are right.
 _OF_ANSWERS = re.compile(r"match|correct|equiv|accuracy|pass@|\bem\b")
-Means = dict[tuple[str, Any], Record]  # means of the metrics by (instance, trial)
+Means = dict[tuple[str, Any], Record]  # maps (instance, trial) to the means of the metrics
 
 
 def read_helm(path: Path, wanted: Wanted) -> Log:
-    """Return the log of a run folder. Every metric that disagrees with the one that is read is
-    named.
+    """Return the log of a run folder. A note names every metric that disagrees with the metric that
+    is read.
 
     Raises
     ------
     DataError
-        If a file is missing or of another shape, or if no metric states how many answers are right.
+        If a file is missing or has another structure, or if no metric states how many answers are
+        right.
     """
     missing = [name for name in (STATE, STATS, SPEC) if not (path / name).is_file()]
     if missing:
@@ -59,13 +62,16 @@ def read_helm(path: Path, wanted: Wanted) -> Log:
     if not any(sample.scores for sample in samples):
         listed = ", ".join(dict.fromkeys(chain.from_iterable(means.values())))
         raise DataError(
-            f"{path} has no metric of right answers: {listed:.500}. Expected one, such as exact_match."
+            f"{path} has no metric of right answers: {listed:.500}. Expected a metric such as "
+            "exact_match."
         )
     choose, sampling = partial(_choose, wanted), sampling_of(spec["adapter_spec"])
     log = graded_log("helm", path, lambda: samples, wanted, choose=choose, sampling=sampling)
     for sample in samples:
         if log.score not in sample.scores:
-            raise DataError(f"{sample.where} has no {log.score}. Expected it of every instance.")
+            raise DataError(
+                f"{sample.where} has no {log.score}. Expected this metric for every instance."
+            )
     return log
 
 
@@ -76,8 +82,9 @@ def _choose(wanted: Wanted, columns: Mapping[str, Column], metric: str, where: s
 def _samples(
     path: Path, requests: list[Record], means: Means, model: str, benchmark: str
 ) -> Iterator[Sample]:
-    """Yield the samples without perturbed copies. Of method separate, each option is a request: the
-    first counts."""
+    """Yield the samples without perturbed copies. With the method `separate`, each option of an
+    item is a request of its own; only the first request is yielded.
+    """
     seen: set[tuple[str, int]] = set()
     for request in requests:
         instance, trial = request["instance"], int(request.get("train_trial_index") or 0)
@@ -114,12 +121,12 @@ def _samples(
 
 
 def _scores(metrics: Record) -> dict[str, Outcome]:
-    """Return the outcomes by the metrics that state how many answers are right."""
+    """Map each metric that states how many answers are right to its outcome."""
     return shares({name: mean for name, mean in metrics.items() if _OF_ANSWERS.search(name)})
 
 
 def _cut_off(reply: Record) -> bool | None:
-    """Return whether a reply ended at its token limit; None if the log does not tell."""
+    """Return whether a reply ended at its token limit; None if the log does not state it."""
     reason = reply.get("finish_reason")
     reason = reason.get("reason") if isinstance(reason, dict) else reason
     return reason == "length" if isinstance(reason, str) and reason != "unknown" else None

@@ -1,5 +1,6 @@
 """Read logs of Inspect (https://inspect.aisi.org.uk/eval-logs.html): one JSON document, or an
-`.eval` zip of them."""
+`.eval` zip of JSON documents.
+"""
 
 import fnmatch
 import math
@@ -52,7 +53,7 @@ def read_json(path: Path, wanted: Wanted) -> Log:
     ConfigError
         If the samples were not logged.
     DataError
-        If the samples are no list.
+        If the samples are not a list.
     """
     content = document(path)
     samples = content.get("samples") or []
@@ -81,7 +82,7 @@ def read_eval(path: Path, wanted: Wanted) -> Log:
     ConfigError
         If the archive holds no samples.
     DataError
-        If it is no archive of Inspect.
+        If the file is not an archive of Inspect.
     """
     archive = open_zip(path)
     names = archive.namelist()
@@ -101,9 +102,9 @@ def read_eval(path: Path, wanted: Wanted) -> Log:
     return _log(path, header, each, len(samples), reductions, wanted)
 
 
-# Function that yields (where, sample) and can be called several times.
+# A function of this type yields (where, sample), and can be called several times.
 Samples = Callable[[], Iterator[tuple[str, Any]]]
-Reduced = dict[str, dict[str, Any]]  # {id of a sample: {scorer: value}}
+Reduced = dict[str, dict[str, Any]]  # maps the id of a sample to {scorer: value}
 
 
 def _log(
@@ -118,7 +119,8 @@ def _log(
     benchmark = wanted.benchmark or str(about.get("task") or path)
     if not isinstance(model, str) or not model:
         raise ConfigError(
-            f"{path} says of its model: {model!r:.80}. Expected its name. Say --model NAME."
+            f"{path} states {model!r:.80} as its model. Expected the model's name. Add --model "
+            "NAME."
         )
     packages = about.get("packages")
     version = str(packages.get("inspect_ai") or "") if isinstance(packages, dict) else ""
@@ -137,7 +139,9 @@ def _log(
 
 
 def _sampling(header: Record) -> str:
-    """Return how replies were drawn: the plan's settings, else those of the model."""
+    """Describe how replies were sampled, by the settings of the plan, or else by the settings of
+    the model.
+    """
     plan = header.get("plan")
     settings = [
         plan.get("config") if isinstance(plan, dict) else None,
@@ -147,7 +151,7 @@ def _sampling(header: Record) -> str:
 
 
 def _cut_off(sample: Record) -> bool | None:
-    """Return whether a reply ended at its token limit; None if the log does not tell."""
+    """Return whether a reply ended at its token limit; None if the log does not state it."""
     output = sample.get("output")
     choices = output.get("choices") if isinstance(output, dict) else None
     first = choices[0] if isinstance(choices, list) and choices else None
@@ -171,8 +175,8 @@ def _outcomes(
 
 
 def _repeats(sample: Any, reduced: Reduced) -> bool:
-    """Return whether a sample is a later epoch without a score of its own: the first epoch has the
-    score of all epochs.
+    """Return whether a sample is a later epoch without its own score. In this case the first epoch
+    has the joint score of all epochs.
     """
     if (
         not isinstance(sample, dict)
@@ -185,8 +189,9 @@ def _repeats(sample: Any, reduced: Reduced) -> bool:
 
 
 def _unfinished(header: Record, n: int) -> str:
-    """Return what an evaluation that did not succeed lacks, such as "6 of 400 samples, cancelled";
-    "" if it did and the log holds every sample that was completed."""
+    """Describe what an unfinished evaluation holds, such as "6 of 400 samples, cancelled". Return
+    "" if the evaluation succeeded and the log holds every completed sample.
+    """
     status = str(header.get("status") or "success")
     if status == "success":
         results = header.get("results")
@@ -201,10 +206,12 @@ def _unfinished(header: Record, n: int) -> str:
 
 
 def _reduced(reductions: Any) -> Reduced:
-    """Return the scores that stand beside the samples, reduced over epochs.
+    """Return the scores that the log stores outside the samples, as one value for all epochs of a
+    sample.
 
-    A scorer with several reducers, such as mean and pass_at_2, gives a score for each:
-    scorer.reducer."""
+    A scorer with several reducers, such as mean and pass_at_2, gives a score named scorer.reducer
+    for each reducer.
+    """
     listed = reductions if isinstance(reductions, list) else []
     times = Counter(str(reduction.get("scorer")) for reduction in listed)
     reduced: Reduced = {}
@@ -217,8 +224,9 @@ def _reduced(reductions: Any) -> Reduced:
 
 
 def _scores(sample: Any, reduced: Reduced) -> dict[str, Record]:
-    """Return the scores of a sample by name. A score that is an object gives one for each part:
-    scorer.part."""
+    """Return the scores of a sample by name. A score that is an object gives a score named
+    scorer.part for each of its parts.
+    """
     if not isinstance(sample, dict):
         return {}
     scores = sample.get("scores") or ({"score": sample["score"]} if sample.get("score") else {})
@@ -241,7 +249,7 @@ def _scores(sample: Any, reduced: Reduced) -> dict[str, Record]:
 def _chosen(path: Path, samples: Samples, reduced: Reduced, wanted: Wanted) -> str:
     """Return the name of the score that is read; "" if no sample has one.
 
-    Raises DataError if two scores disagree on a sample and none was asked for.
+    Raises DataError if two scores disagree on a sample and the user chose no score.
     """
     names = _names_of_scores(samples, reduced)
     if len(names) == 1 and not wanted.metric:
@@ -251,7 +259,8 @@ def _chosen(path: Path, samples: Samples, reduced: Reduced, wanted: Wanted) -> s
         if isinstance(sample, dict) and not sample.get("error") and not sample.get("invalidation"):
             trial = f"{sample.get('id')}#{sample.get('epoch')}"
             for name, score in _scores(sample, reduced).items():
-                # Tokens or seconds are no share of right answers, so such a score is not read.
+                # A number of tokens or seconds is not a share of right answers, so such a score is
+                # not read.
                 with suppress(DataError):
                     columns.setdefault(name, {})[trial] = _value(score, where)
     return choose_score(columns, wanted.metric, str(path)) if columns or wanted.metric else ""
@@ -266,7 +275,7 @@ def _names_of_scores(samples: Samples, reduced: Reduced) -> list[str]:
 
 
 def _value(score: Record, where: str) -> tuple[int | None, int]:
-    """Return the outcome of a score; NaN is Inspect's value of a sample that was not scored."""
+    """Return the outcome of a score. Inspect writes NaN for a sample that was not scored."""
     value = score.get("value")
     if isinstance(value, float) and math.isnan(value):
         return None, 1
@@ -308,7 +317,9 @@ def _read(sample: Any, reduced: Reduced, wanted: Wanted, where: str) -> Imported
 
 
 def _text(given: Any) -> str:
-    """Return the question: a text, or the user's part of a list of messages."""
+    """Return the text of the question, which is given as a text or as the user's messages in a
+    list.
+    """
     if not isinstance(given, list):
         return str(given or "")
     texts = []
@@ -323,7 +334,9 @@ def _text(given: Any) -> str:
 def _score(
     sample: Record, reduced: Reduced, choice: bool, wanted: Wanted, where: str
 ) -> tuple[int | None, int, Any]:
-    """Return (k, n, answer) by the chosen score. A choice without a letter is unparsed."""
+    """Return k, n and the answer by the chosen score, where k of n trials are right. A
+    multiple-choice answer without a letter is unparsed.
+    """
     score = _scores(sample, reduced).get(wanted.metric)
     if score is None:
         return None, 1, None

@@ -1,8 +1,9 @@
-"""Read the details of lighteval: details_TASK_TIME.parquet with one row a document.
+"""Read the details of lighteval from details_TASK_TIME.parquet, which has one row per document.
 
-Since 0.11 a row is {doc, metric, model_response}; before, it is flat: {example, choices,
-gold_index, metrics, ...}. Both are as lighteval's info_loggers.py writes them
-(huggingface/lighteval, src/lighteval/logging)."""
+Since version 0.11 a row is {doc, metric, model_response}. In earlier versions it is flat: {example,
+choices, gold_index, metrics, ...}. lighteval's info_loggers.py writes both forms
+(huggingface/lighteval, src/lighteval/logging).
+"""
 
 import re
 from collections.abc import Collection, Iterator
@@ -25,12 +26,13 @@ def is_lighteval(columns: Collection[str]) -> bool:
 
 
 def read_lighteval(path: Path, wanted: Wanted) -> Log:
-    """Return the log of a file of details. The file is read twice: a score is chosen first.
+    """Return the log of a file of details. The file is read twice, since the score must be chosen
+    before outcomes are read.
 
     Parameters
     ----------
     path : Path
-        The file, whose folder has the name of the model.
+        The file, whose folder has the model's name.
     wanted : Wanted
         How to read it.
 
@@ -46,8 +48,9 @@ def read_lighteval(path: Path, wanted: Wanted) -> Log:
 
 
 def _model_of(path: Path) -> str:
-    """Return the folders between details and the time, such as meta/llama; "" if the path is
-    another."""
+    """Return the part of the path between the folder details and the folder of the time, such as
+    meta/llama; "" if the path has another form.
+    """
     name, folders = _NAME.search(path.name), path.absolute().parts[:-1]
     if not name or "details" not in folders:
         return ""
@@ -87,11 +90,12 @@ def _metrics(row: Record, where: str) -> Record:
 
 
 def _options(doc: Record, where: str) -> tuple[tuple[str, ...], int | None]:
-    """Return (options, place of the gold one). Where every choice is gold, they are answers to a
-    free question.
+    """Return the options and the index of the right option. If every choice is right, the choices
+    are possible answers to a free question.
 
-    Raises DataError if several of the options are gold: guessing is right more often than once in
-    their number."""
+    Raises DataError if several options, but not all, are right, since guessing is then right more
+    often than 1 / (number of options).
+    """
     choices = texts_of(doc.get("choices") or (), where)
     places = set(as_list(doc.get("gold_index")))
     if len(choices) < 2 or places >= set(range(len(choices))):
@@ -99,14 +103,15 @@ def _options(doc: Record, where: str) -> tuple[tuple[str, ...], int | None]:
     if len(places) > 1:
         number = f"{where}: {len(places)} of {len(choices)} choices are gold"
         raise DataError(
-            f"{number}. Expected one, or all where they are answers. Leave such a task out."
+            f"{number}. Expected one right option, or all if the options are possible answers. "
+            "Leave such a task out."
         )
     gold = places.pop()
     return choices, gold if isinstance(gold, int) and 0 <= gold < len(choices) else None
 
 
 def _answer(row: Record, options: tuple[str, ...]) -> str | None:
-    """Return the reply, or of likelihoods the letter of the likeliest option."""
+    """Return the reply. If likelihoods were compared, return the letter of the likeliest option."""
     response: Any = row.get("model_response") or {}
     read = response.get("logprobs") or response.get("text") or row.get("predictions") or []
     if len(read) == len(options) > 1 and all(isinstance(value, float) for value in read):

@@ -1,5 +1,6 @@
-"""Read logs of lm-evaluation-harness: samples_TASK_TIME.jsonl, and results_TIME.json beside it if
-it is there."""
+"""Read logs of lm-evaluation-harness from samples_TASK_TIME.jsonl, and from results_TIME.json if it
+is in the same folder.
+"""
 
 import hashlib
 import json
@@ -43,7 +44,7 @@ METRICS = (
     "mc1",
     "em",
 )
-# Scores that are named if they differ.
+# A note names each of these scores that differs from the score that is read.
 _COUNTS = (
     *METRICS,
     "acc_norm",
@@ -63,8 +64,9 @@ _STEMS = (
     "premise",
 )
 _OPTIONS = ("choices", "options", "endings", "mc1_targets", "mc2_targets")
-_SEVERAL = re.compile(r"\[\s*\d+(\s*,\s*\d+)+\s*\]")  # a list of option numbers
-_INVALID = "[invalid]"  # a filter's value for a reply in which it finds no answer
+# Pattern of a list of two or more option numbers.
+_SEVERAL = re.compile(r"\[\s*\d+(\s*,\s*\d+)+\s*\]")
+_INVALID = "[invalid]"  # the value that a filter gives to a reply in which it finds no answer
 _NAME = re.compile(r"samples_(?P<task>.+?)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]*\d)(\..*)?\.jsonl$")
 
 
@@ -74,7 +76,7 @@ def read_lm_eval(path: Path, wanted: Wanted) -> Log:
     Parameters
     ----------
     path : Path
-        The file; the results file beside it is read too.
+        The file of samples. The results file in the same folder is read too.
     wanted : Wanted
         How to read it.
 
@@ -97,7 +99,7 @@ def read_lm_eval(path: Path, wanted: Wanted) -> Log:
             f"{path.name} does not tell the model, and {_results_beside(name)} is not beside it. Say --model NAME."
         )
     if not benchmark:
-        raise ConfigError(f"{path.name} does not tell the task. Say --benchmark NAME.")
+        raise ConfigError(f"{path.name} does not name the task. Add --benchmark NAME.")
     config = results.get("config")
     revision = str(config.get("model_sha") or "") if isinstance(config, dict) else ""
     version = str(results.get("lm_eval_version") or "")
@@ -125,21 +127,23 @@ def _results_beside(name: re.Match[str] | None) -> str:
 
 
 def _sampling(results: Record, task: str) -> str:
-    """Return how replies of a task were drawn, by its settings; "" if they do not tell."""
+    """Describe how replies of a task were sampled, by the task's settings; "" if the settings do
+    not state it.
+    """
     tasks = results.get("configs")
     settings = tasks.get(task) if isinstance(tasks, dict) else None
     return sampling_of(settings.get("generation_kwargs")) if isinstance(settings, dict) else ""
 
 
 class _Recorded:
-    """Hold what the results file beside a log states of its task.
+    """Hold what the results file of a log states about the log's task.
 
     Attributes
     ----------
     counted, original : int
-        Samples of the log, and of the whole task; 0 if unknown.
+        Number of samples in the log, and in the whole task; 0 if unknown.
     mean : float or None
-        Mean of the score that is read; None if the score is no mean over samples.
+        Mean of the score that is read; None if the file states no mean over samples.
     """
 
     def __init__(self, results: Record, task: str, score: str, chosen: str) -> None:
@@ -159,10 +163,10 @@ def _whole(value: Any) -> int:
 def _compared(
     samples: Iterator[Imported], recorded: _Recorded, results: str, log: str, notes: list[str]
 ) -> Iterator[Imported]:
-    """Yield the samples, then note it if the results count others than the log holds, or are of a
-    part of the task.
+    """Yield the samples. At the end add a note if the results count another number of samples than
+    the log holds, or if the log covers only a part of the task.
 
-    Raises DataError if the results give another mean of as many samples.
+    Raises DataError if the results state another mean for the same number of samples.
     """
     number = unscored = 0
     total = 0.0
@@ -182,7 +186,8 @@ def _compared(
         notes.append(f"{log} is of {part} (--limit)")
 
 
-_ROUNDED = 1e-3  # Half precision may put the likelihood of a certain option this many nats above 0.
+# With half precision, the log-likelihood of a certain option may be up to this many nats above 0.
+_ROUNDED = 1e-3
 
 
 def _samples(
@@ -194,10 +199,10 @@ def _samples(
     chosen: str,
     notes: list[str],
 ) -> Iterator[Imported]:
-    """Yield the samples of one filter, which read each document once. Facts about the score go to
-    notes at the end.
+    """Yield the samples of one filter, so that each document occurs once. At the end, facts about
+    the score are added to `notes`.
 
-    Raises DataError if no filter was asked for and two disagree by more than chance.
+    Raises DataError if the user chose no filter and two filters disagree by more than chance.
     """
     others: set[str] = set()
     scores = _Scores(wanted.metric)
@@ -251,7 +256,9 @@ def _samples(
 
 @dataclass
 class _Scores:
-    """Sum all scores of a log that count right answers; `read` names the one that is read."""
+    """Sum all scores of a log that count right answers. `read` is the name of the score that is
+    read.
+    """
 
     read: str
     sums: dict[str, float] = field(default_factory=dict)
@@ -260,8 +267,9 @@ class _Scores:
     names: tuple[str, ...] = ()
 
     def add(self, sample: Record) -> None:
-        """Add a sample's scores: those that the first sample lists as metrics, and the usual
-        ones."""
+        """Add a sample's scores. These are the scores that the first sample lists as metrics, and
+        the usual scores.
+        """
         if not self.items:
             listed = sample.get("metrics")
             names: dict[str, None] = {}
@@ -278,8 +286,9 @@ class _Scores:
                     self.differ.add(name)
 
     def notes(self, path: Path) -> list[str]:
-        """Return a sentence that names the scores that differ from the one that is read; none if
-        all agree."""
+        """Return a list with a sentence that names the scores that differ from the score that is
+        read; [] if all scores agree.
+        """
         other = []
         for name, total in self.sums.items():
             if name in self.differ:
@@ -293,10 +302,11 @@ class _Scores:
 
 
 def _filters(path: Path, filters: Collection[str], wanted: Wanted, chosen: str) -> str:
-    """Return the score of every filter of a log, in words.
+    """Describe the score of every filter of a log.
 
-    Raises DataError if none was asked for and another filter disagrees with the first by more than
-    chance."""
+    Raises DataError if the user chose no filter and another filter disagrees with the filter that
+    is read by more than chance.
+    """
     columns: dict[str, Column] = {name: {} for name in sorted(filters)}
     for where, sample in rows_of(path, ".jsonl"):
         if wanted.metric in sample:
@@ -314,7 +324,7 @@ def _filters(path: Path, filters: Collection[str], wanted: Wanted, chosen: str) 
 
 
 def _text(doc: Record, where: str) -> str | None:
-    """Return the item's text, whatever the case of its field."""
+    """Return the item's text. The name of its field may be in upper or lower case."""
     for name in _stems(tuple(doc)):
         if isinstance(doc[name], str):
             return checked(doc[name], where)
@@ -323,7 +333,7 @@ def _text(doc: Record, where: str) -> str | None:
 
 @lru_cache(maxsize=64)  # All documents of a log have the same fields.
 def _stems(names: tuple[str, ...]) -> list[str]:
-    """Return the fields of a document that may hold its text, the most usual first."""
+    """Return the names of a document's fields that may hold its text, the most usual name first."""
     lower = {name.casefold(): name for name in names}
     return [lower[stem] for stem in _STEMS if stem in lower]
 
@@ -349,14 +359,15 @@ def _key(
 
 
 def _options_of(sample: Record, doc: Record, many: int, where: str) -> tuple[str, ...]:
-    """Return the options of a field; else as many as were scored, by the texts that were scored or
-    by letters.
+    """Return the options that a field of the document lists. If no field lists options, return the
+    scored texts, or else letters.
 
-    many: options that have a likelihood.
+    `many` is the number of options that have a likelihood.
     """
     requests = _requests(sample)[:many] if sample.get("arguments") else []
     if many > 2 and _halves_agree(requests):
-        # For mutual information, each option is scored with the question, then without it.
+        # For acc_mutual_info, each option is scored once with the question and once without the
+        # question.
         many //= 2
         requests = requests[:many]
     for value in map(doc.get, _OPTIONS):
@@ -365,8 +376,8 @@ def _options_of(sample: Record, doc: Record, many: int, where: str) -> tuple[str
             return texts_of(texts, where)
     if many < 2:
         return ()
-    # The options are the continuations, or the texts before a continuation that is the same for
-    # all.
+    # The options are the continuations. If all continuations are the same, the options are the
+    # texts before the continuation.
     for side in (1, 0):
         texts = [str(request[side]).strip() for request in requests if len(request) > 1]
         if len(set(texts)) == len(texts) == many:
@@ -375,7 +386,7 @@ def _options_of(sample: Record, doc: Record, many: int, where: str) -> tuple[str
 
 
 def _scored(sample: Record) -> int:
-    """Return how many options have a likelihood; 0 if the reply was generated."""
+    """Return the number of options that have a likelihood; 0 if the reply was generated."""
     read = sample.get("filtered_resps")
     if not isinstance(read, list):
         return 0
@@ -386,8 +397,9 @@ def _scored(sample: Record) -> int:
 
 
 def _requests(sample: Record) -> list[list[Any]]:
-    """Return the arguments of each request: a list of lists, or of newer versions objects of arg_0,
-    arg_1, ..."""
+    """Return the list of arguments of each request. In logs of newer versions, the arguments of a
+    request are an object {arg_0, arg_1, ...}.
+    """
     arguments = sample.get("arguments")
     each = list(arguments.values()) if isinstance(arguments, dict) else arguments
     requests: list[list[Any]] = []
@@ -400,7 +412,9 @@ def _requests(sample: Record) -> list[list[Any]]:
 
 
 def _halves_agree(requests: list[list[Any]]) -> bool:
-    """Return whether the second half repeats the continuations of the first after one common text."""
+    """Return whether the second half of the requests repeats the continuations of the first half,
+    all after one common text.
+    """
     half, odd = divmod(len(requests), 2)
     if odd or half < 2 or min(map(len, requests)) < 2:
         return False
@@ -419,7 +433,8 @@ def _gold(
     right: int | None,
     where: str,
 ) -> int | None:
-    """Return the place of the right option; None if it is not told, or if the score contradicts it.
+    """Return the index of the right option; None if the log does not state it, or if the score
+    contradicts it.
 
     Raises DataError if the item has several keys.
     """
@@ -430,8 +445,8 @@ def _gold(
     target = str(sample.get("target")).strip()
     if _SEVERAL.fullmatch(target):
         raise DataError(
-            f"{where}: the keys of one item are {target}. Expected one key: with several, guessing is right more often "
-            "than one option in all. Example: leave such items out of the log."
+            f"{where}: the keys of one item are {target}. Expected one key: with several keys, guessing is right "
+            "more often than 1 / (number of options). Example: leave such items out of the log."
         )
     place = letter_index(target.strip("()"), len(options))
     if isinstance(labels, list) and len(labels) == len(options) and labels.count(1) == 1:
@@ -449,8 +464,9 @@ def _gold(
 
 
 def _answer(sample: Record, options: tuple[str, ...], score: str, where: str) -> str | None:
-    """Return the reply as the harness filtered it; of likelihoods the letter of the option that the
-    score takes for the answer."""
+    """Return the reply as the harness filtered it. If likelihoods were compared, return the letter
+    of the option that the score takes for the answer.
+    """
     read = sample.get("filtered_resps")
     if not isinstance(read, list) or not read:
         return None
@@ -459,7 +475,7 @@ def _answer(sample: Record, options: tuple[str, ...], score: str, where: str) ->
         with suppress(TypeError, ValueError, IndexError):
             likelihoods = [float(pair[0]) for pair in read]
             for value in likelihoods:
-                if not value <= _ROUNDED:  # NaN is refused too.
+                if not value <= _ROUNDED:  # this form also refuses NaN
                     raise DataError(
                         f"{where}: the log-likelihood of an option is {value:g}; expected the logarithm of a "
                         "probability, such as -12.3."
@@ -470,8 +486,10 @@ def _answer(sample: Record, options: tuple[str, ...], score: str, where: str) ->
 
 
 def _weighed(likelihoods: list[float], options: tuple[str, ...], score: str) -> list[float]:
-    """Return what a score of lm-eval compares: log-likelihoods, those per character of the option
-    (acc_norm), or those less what the option has without the question (acc_mutual_info)."""
+    """Return the value of each option that a score of lm-eval compares. It is the log-likelihood.
+    For acc_norm it is divided by the number of characters of the option. For acc_mutual_info, the
+    option's log-likelihood without the question is subtracted.
+    """
     n = len(options)
     if score == "acc_norm":
         return [likelihoods[k] / max(1, len(options[k])) for k in range(n)]

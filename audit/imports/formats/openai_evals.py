@@ -1,5 +1,6 @@
-"""Read logs of openai/evals: a spec, then an event a line, as evals/record.py writes them
-(openai/evals)."""
+"""Read logs of openai/evals: a spec in the first line, then one event per line, as evals/record.py
+writes them (openai/evals).
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,13 +12,14 @@ from audit.imports.graded import Sample, graded_log
 from audit.imports.record import Log, Record, Wanted, messages, rows_of, single, texts_of
 from audit.imports.scores import pooled, share
 
-MATCH = "correct"  # field of events of type match
+MATCH = "correct"  # the field of an event of type match that is read as a score
 
 
 @dataclass
 class _Events:
-    """Collect the events of a sample: its first question, the answer, options, values of each
-    score, and what went wrong."""
+    """Collect the facts from the events of one sample: its first question, the answer, the options,
+    the values of each score, and the error.
+    """
 
     text: str = ""
     answer: str = ""
@@ -28,7 +30,7 @@ class _Events:
 
 
 def is_evals(first: Any) -> bool:
-    """Return whether a first line is the spec of a run."""
+    """Return whether a file's first line is the spec of a run of openai/evals."""
     spec = first.get("spec") if isinstance(first, dict) else None
     return isinstance(spec, dict) and "eval_name" in spec
 
@@ -39,7 +41,7 @@ def read_evals(path: Path, wanted: Wanted) -> Log:
     Parameters
     ----------
     path : Path
-        The file: a spec, then an event a line.
+        The file, which has a spec in the first line and then one event per line.
     wanted : Wanted
         How to read it.
 
@@ -48,14 +50,14 @@ def read_evals(path: Path, wanted: Wanted) -> Log:
     ConfigError
         If the log does not name one model or has no final report.
     DataError
-        If scores disagree.
+        If two scores disagree and the user chose none.
     """
     spec: Record = {}
     report: Any = None
     events: dict[str, _Events] = {}
     for where, line in rows_of(path, ".jsonl"):
         if "spec" in line and spec:
-            raise DataError(f"{where}: the spec is a second one. Expected the log of one run.")
+            raise DataError(f"{where}: this is a second spec. Expected the log of a single run.")
         spec = line.get("spec") or spec
         report = line.get("final_report", report)
         if line.get("sample_id") is not None:
@@ -78,8 +80,9 @@ def read_evals(path: Path, wanted: Wanted) -> Log:
 
 
 def _add(events: _Events, line: Record, where: str) -> None:
-    """Add an event. An answer is the one that was compared; else the first that was sampled, not a
-    judge's."""
+    """Add an event. The sample's answer is the answer that was compared with the key. If none was
+    compared, it is the first sampled answer, so that a later reply of a judge is not taken.
+    """
     data = line.get("data")
     if not isinstance(data, dict):
         raise DataError(f"{where}: the data of the event are {data!r:.60}. Expected an object.")
@@ -114,11 +117,13 @@ def _add_match(events: _Events, data: Record) -> None:
 def _samples(
     path: Path, events: dict[str, _Events], model: str, benchmark: str
 ) -> Iterator[Sample]:
-    """Yield the samples, each named by its number in the data file, whatever the order of the run.
+    """Yield the samples. Each is named by its number in the data file, whatever the order of the
+    run.
 
-    A score is what is a share in every event. Several events of a sample weigh alike.
+    A metric is a score if its value is a share in every event. Several events of a sample have
+    equal weights.
     """
-    names: dict[str, bool] = {}  # whether every value of the score is a share
+    names: dict[str, bool] = {}  # maps each metric to whether all its values are shares
     for event in events.values():
         for name, each in event.values.items():
             names[name] = names.get(name, True) and None not in map(share, each)

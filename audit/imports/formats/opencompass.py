@@ -1,8 +1,9 @@
-"""Read OpenCompass: results/MODEL/DATASET.json with details, or predictions/MODEL/DATASET.json,
-which hold no score.
+"""Read logs of OpenCompass: results/MODEL/DATASET.json with details, or
+predictions/MODEL/DATASET.json, which has no scores.
 
-As openicl/icl_evaluator/icl_base_evaluator.py and openicl/icl_inferencer/*.py write them
-(open-compass/opencompass)."""
+The files are read as openicl/icl_evaluator/icl_base_evaluator.py and openicl/icl_inferencer/*.py
+write them (open-compass/opencompass).
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,7 +31,8 @@ from audit.imports.table import read_table
 
 _CORRECT = ("correct", "is_correct", "cascade_correct", "model_extract_correct")
 _GOLD, _ANSWER = ("answer", "references", "gold"), ("pred", "predictions", "prediction")
-# Prefixes: of a file that is being written; of an option whose likelihood was computed.
+# The first prefix marks a file that is still being written, the second an option whose likelihood
+# was computed.
 _TMP, _LABEL = (
     "tmp_",
     "label: ",
@@ -38,7 +40,7 @@ _TMP, _LABEL = (
 
 
 def is_opencompass(content: Any) -> bool:
-    """Return whether a JSON document holds details of results, or predictions by their number."""
+    """Return whether a JSON document holds details of results, or predictions numbered from 0."""
     first = next(iter(_entries(content).values()), None) if isinstance(content, dict) else None
     if first is None or "details" in content:
         return first is not None and bool({"pred", "predictions", *_CORRECT} & first.keys())
@@ -51,9 +53,9 @@ def read_opencompass(path: Path, content: Record, wanted: Wanted) -> Log:
     Parameters
     ----------
     path : Path
-        The file, whose folder has the name of the model.
+        The file, whose folder has the model's name.
     content : dict
-        Its document.
+        The JSON document in the file.
     wanted : Wanted
         How to read it.
 
@@ -62,7 +64,7 @@ def read_opencompass(path: Path, content: Record, wanted: Wanted) -> Log:
     ConfigError
         If the folder does not name the model.
     DataError
-        If the details have no score or another mean.
+        If the details have no score, or if their mean is not the mean that the file states.
     """
     folder = path.parent.name if path.parent.parent.name in ("results", "predictions") else ""
     model = wanted.model_of(folder, path.name, "it is no folder results/MODEL")
@@ -83,8 +85,9 @@ def read_opencompass(path: Path, content: Record, wanted: Wanted) -> Log:
 
 
 def _entries(content: Record) -> dict[str, Record]:
-    """Return the items by name: details are a list, or an object by number with a type beside the
-    items."""
+    """Return the items by name. The details are a list of items, or an object that holds the
+    numbered items and a field `type`.
+    """
     details = content.get("details", content) or {}
     each = details if isinstance(details, dict) else dict(enumerate(details))
     items = {}
@@ -95,8 +98,9 @@ def _entries(content: Record) -> dict[str, Record]:
 
 
 def _part(path: Path) -> tuple[str, str]:
-    """Return (name of the dataset, number of the part) of a file; a long dataset is in parts
-    NAME_0, NAME_1, ..."""
+    """Return the dataset's name and the number of the part in a file. A long dataset is split into
+    files NAME_0, NAME_1, ... . The number is "" for a dataset in one file.
+    """
     stem = path.stem.removeprefix(_TMP)
     name, _, number = stem.rpartition("_")
     first = path.with_name(path.name.replace(stem, f"{name}_0", 1))
@@ -104,12 +108,14 @@ def _part(path: Path) -> tuple[str, str]:
 
 
 def _replies(path: Path, entries: dict[str, Record], prefix: str) -> Records:
-    """Yield predictions as rows of a table: replies, or labels of options. Of GSM8K the key is a
-    number."""
+    """Yield predictions as rows of a table, with a reply or an option's label as answer. For GSM8K,
+    only the number at the end of the key is used.
+    """
     for name, entry in entries.items():
         where = f"{path}, {name}"
         options, read = _options(entry), single(entry["prediction"])
-        if options and "pred_label" in entry:  # Here the prediction is a list of probabilities.
+        # In this case the prediction is a list of probabilities.
+        if options and "pred_label" in entry:
             read = dict(enumerate(options)).get(entry["pred_label"], "")
         text = messages(first_of(entry, ("origin_prompt", "prompt")), where)
         row: Record = {
@@ -125,11 +131,11 @@ def _replies(path: Path, entries: dict[str, Record], prefix: str) -> Records:
 
 
 def _options(entry: Record) -> tuple[str, ...]:
-    """Return the options whose likelihoods were compared; () of a generated reply."""
+    """Return the options whose likelihoods were compared; () for a generated reply."""
     if isinstance(entry.get("choices"), list):
         return tuple(map(str, entry["choices"]))
     beside = entry.get("origin_prediction")
-    if isinstance(beside, dict):  # The entry has the form of the details.
+    if isinstance(beside, dict):  # the entry has the form that details have
         options = []
         for name, details in beside.items():
             if isinstance(details, dict) and {"PPL", "BPB"} & details.keys():
@@ -139,7 +145,9 @@ def _options(entry: Record) -> tuple[str, ...]:
 
 
 def _graded(path: Path, entries: dict[str, Record], wanted: Wanted) -> Iterator[Sample]:
-    """Yield the samples of details. A score that is a list has an entry for each replica."""
+    """Yield the samples of the details. A score that is a list has an entry for each repetition of
+    the item.
+    """
     for number, entry in entries.items():
         where, options = f"{path}, {number}", _options(entry)
         name = str(entry.get("example_abbr") or number)
@@ -149,7 +157,8 @@ def _graded(path: Path, entries: dict[str, Record], wanted: Wanted) -> Iterator[
                 scores[score] = pooled(outcome(value, where) for value in as_list(entry[score]))
         if not scores:
             raise DataError(
-                f"{where} has no score. Expected {', '.join(_CORRECT)}. Give predictions/."
+                f"{where} has no score. Expected {', '.join(_CORRECT)}. Import the folder "
+                "predictions instead."
             )
         gold, answer = single(first_of(entry, _GOLD)), single(first_of(entry, _ANSWER))
         yield Sample(

@@ -1,5 +1,6 @@
-"""Read results of promptfoo: one document or a result a line, as src/types/index.ts has them
-(promptfoo/promptfoo)."""
+"""Read results of promptfoo, which are one document or one result per line, as src/types/index.ts
+defines them (promptfoo/promptfoo).
+"""
 
 import json
 from collections import Counter
@@ -13,9 +14,11 @@ from audit.imports.nested import at
 from audit.imports.record import Log, Record, Wanted, checked, first_of
 from audit.imports.scores import Outcome, shares
 
-_ERROR = 2  # ResultFailureReason.ERROR; 1 is a failed assertion, whose reason is in `error` too
+# The value of ResultFailureReason.ERROR; 1 means a failed assertion, which has a text in `error`
+# too.
+_ERROR = 2
 _SCORES = ("success", "score")
-_NONE = "No assertions"  # reason of a result that was compared with nothing
+_NONE = "No assertions"  # the reason that promptfoo states for a result that was not graded
 
 
 def is_promptfoo(content: Any) -> bool:
@@ -25,24 +28,24 @@ def is_promptfoo(content: Any) -> bool:
 
 
 def is_result(first: Any) -> bool:
-    """Return whether an object is one result of promptfoo."""
+    """Return whether an object is a single result of promptfoo."""
     return isinstance(first, dict) and {"provider", "success", "vars"} <= first.keys()
 
 
 def read_promptfoo(path: Path, results: list[Record], wanted: Wanted, description: str = "") -> Log:
-    """Return the log of some results. A provider is a model; of several prompts, each is a
-    benchmark.
+    """Return the log of some results. Each provider is read as a model. If there are several
+    prompts, each prompt is read as a benchmark.
 
     Parameters
     ----------
     path : Path
         The file.
     results : list of dict
-        Its results.
+        The results in the file.
     wanted : Wanted
-        How to read them; a named score is read if its metric names it.
+        How to read them. A named score is read only if the user chose it as metric.
     description : str
-        Name of the benchmark; "" for the file's name.
+        Name of the benchmark; "" uses the file's name.
 
     Raises
     ------
@@ -95,7 +98,7 @@ def _model(provider: Any, where: str, wanted: Wanted) -> str:
 
 
 def _scores(result: Record, wanted: Wanted) -> dict[str, Outcome]:
-    """Return the scores of a result; the named ones too if the user chose a metric."""
+    """Return the scores of a result. If the user chose a metric, named scores are included."""
     values = {name: result.get(name) for name in _SCORES}
     by_name = result.get("namedScores")
     if wanted.metric and isinstance(by_name, dict):
@@ -104,7 +107,7 @@ def _scores(result: Record, wanted: Wanted) -> dict[str, Outcome]:
 
 
 def _error(result: Record) -> str | None:
-    """Return what went wrong before an answer was graded."""
+    """Return the error that occurred before an answer was graded; None if no error occurred."""
     failed = at(result, "response.error")
     if result.get("failureReason") == _ERROR or failed or result.get("response") is None:
         return str(failed or result.get("error") or "no response")
@@ -112,17 +115,20 @@ def _error(result: Record) -> str | None:
 
 
 def _prompt(result: Record) -> str:
-    """Return what names a prompt's template: `raw` is another in every test, promptIdx for every
-    provider."""
+    """Return the label or id of a prompt's template. The fields `raw` and promptIdx do not identify
+    the template: `raw` differs between tests, and promptIdx between providers.
+    """
     prompt = result.get("prompt")
     label = prompt.get("label") if isinstance(prompt, dict) else prompt
     return str(label or result.get("promptId") or "")
 
 
 def _test(result: Record) -> str:
-    """Return what a test is: its variables and assertions; its number if the result lacks them.
+    """Return a text that identifies a test: its variables and assertions, or its number if the
+    result lacks them.
 
-    A repeat (--repeat) of a test has a number of its own.
+    The number alone does not identify a test, since a repetition of the test (--repeat) has a new
+    number.
     """
     if not _text(result.get("vars") or {}) or "testCase" not in result:
         return str(result.get("testIdx", ""))
@@ -130,7 +136,9 @@ def _test(result: Record) -> str:
 
 
 def _text(variables: Record) -> str:
-    """Return the question among the variables of a test, else all of them."""
+    """Return the variable of a test that holds the question. If no variable has a usual name of a
+    question, return all variables as JSON.
+    """
     texts = {name: value for name, value in variables.items() if isinstance(value, str)}
     every = json.dumps(variables, sort_keys=True, ensure_ascii=False) if variables else ""
     return str(first_of(texts, QUESTION_NAMES) or every)

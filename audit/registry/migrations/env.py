@@ -1,5 +1,4 @@
-"""Run alembic on the connection that `database` opened, inside its transaction, and nowhere
-else."""
+"""Run alembic on the connection that `database` has opened, within the same transaction."""
 
 from alembic import context
 

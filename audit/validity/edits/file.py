@@ -140,7 +140,7 @@ def digest(table: pa.Table) -> str:
 
 
 def write_edits(table: pa.Table, run_dir: Path) -> Path:
-    """Write the edits into a run directory, in one step.
+    """Write the edits into a run directory. The file is written completely or not at all.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def iter_edits(path: Path) -> Iterator[EditFile]:
     Raises
     ------
     ShardError
-        As in `read_edits`.
+        If the file is missing or cannot be read as edits.
     """
     with _opened(path) as (reader, about):
         waiting: list[dict[str, Any]] = []
@@ -228,12 +228,12 @@ def read_about(path: Path) -> Mapping[str, Any]:
     Returns
     -------
     mapping
-        As `EditFile.about`.
+        The content of `EditFile.about`.
 
     Raises
     ------
     ShardError
-        As in `read_edits`.
+        If the file is missing or cannot be read as edits.
     """
     with _opened(path) as (_, about):
         return about
@@ -359,8 +359,9 @@ def distances(edits: EditFile, units: Units = words) -> dict[str, list[float]]:
     Returns
     -------
     dict of str to list of float
-        The numbers of COLUMNS by question id; those of attribute edits are means. Items that lack
-        one of the two kinds of edit are left out.
+        Maps each question id to its numbers, in the order of COLUMNS. The numbers of attribute
+        edits are means over these edits. Items without a placebo or without an attribute edit are
+        left out.
     """
     placebo: dict[str, tuple[int, int]] = {}
     attribute: dict[str, list[tuple[int, int]]] = {}
@@ -388,7 +389,8 @@ def read_token_distances(run_dir: Path) -> Mapping[str, Mapping[str, list[float]
     Returns
     -------
     mapping
-        As `distances`, by model. Empty if no tokenizer was available.
+        Maps each model to the result of `distances`. The mapping is empty if no tokenizer was
+        available.
 
     Raises
     ------
@@ -422,7 +424,7 @@ def as_array(by_id: Mapping[str, Sequence[float]], ids: Sequence[str]) -> FloatA
     Returns
     -------
     (4, n) array
-        In the order of COLUMNS; NaN for an item without distances.
+        The distances, with one row for each of COLUMNS; NaN for an item without distances.
     """
     rows = [by_id.get(id_, [np.nan] * len(COLUMNS)) for id_ in ids]
     return np.array(rows, dtype=float).reshape(-1, len(COLUMNS)).T

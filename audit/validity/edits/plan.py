@@ -5,7 +5,8 @@ An edit that changes nothing is replaced and counted. An attribute edit takes it
 partner item of the same benchmark, so that no rule has to rewrite an item.
 
 The texts of the requests are compared before the run. Two different texts can still have the same
-tokens, which `request_sha256` shows after the run. A spare format edit then replaces such an edit.
+tokens, which `request_sha256` shows after the run. A spare format edit then replaces the edit that
+changed no token.
 """
 
 import re
@@ -32,7 +33,8 @@ from audit.validity.edits.surface import (
 )
 from audit.variants.record import Variant
 
-# Largest number of partners of an item that are tried. It allows for partners that change nothing.
+# Largest number of partners that are tried for each item. Some partners change nothing, so more are
+# tried than needed.
 CANDIDATES_MAX = 12
 FALSE_STEM = "Which of these answers to the question is false? {}"
 
@@ -64,7 +66,7 @@ class Partners:
     seed : int
         Seed for drawing partners.
     index : dict
-        The items by the shared properties.
+        Maps the shared properties to the items that have these properties.
     """
 
     items: Sequence[Item]
@@ -112,7 +114,9 @@ class Partners:
         return [same[i] for i in rng.permutation(len(same))]
 
     def _opposite(self, item: Item, among: Sequence[Item], name: str) -> Iterator[Edit]:
-        """Yield the item with the text and the key of partners that have another key."""
+        """Yield copies of the item with the text and the key of a partner. The partner has another
+        key.
+        """
         count = 0
         for partner in among:
             if partner.key == item.key or partner.stem == item.stem or count == CANDIDATES_MAX:
@@ -124,7 +128,8 @@ class Partners:
     def _bbq(self, item: Item, facts: BbqFacts) -> Iterator[Edit]:
         """Yield the edits in which the two groups change places.
 
-        The context is that of the partner. Options and question are those of the original.
+        The context comes from the partner item. The options and the question come from the
+        original.
         """
         for partner in self.index[_slot(item)]:
             if (
@@ -151,7 +156,7 @@ class Partners:
     def _crows(self, item: Item) -> Iterator[Edit]:
         """Yield the item with another pair of groups of the same type.
 
-        The more and the less stereotyping sentence are never swapped.
+        The more stereotyping sentence is never swapped with the less stereotyping sentence.
         """
         original = _span(item.options)
         if original is None:
@@ -203,8 +208,8 @@ def cluster_of(item: Item) -> str:
     Returns
     -------
     str
-        A key of the cluster. In BBQ, two rows with swapped groups are edits of each other, so both
-        rows and both questions are one cluster.
+        A key of the cluster. In BBQ, two rows with swapped groups are edits of each other. These
+        two rows, with both of their questions, are one cluster.
     """
     facts = item.facts
     if not isinstance(facts, BbqFacts):
@@ -280,7 +285,8 @@ class Plan:
     items : tuple of ItemPlan
         The items.
     replaced : mapping of str to int
-        Number of edits that changed nothing, by name. They are replaced if possible.
+        Maps the name of an edit to how often the edit changed nothing. Such an edit is replaced if
+        possible.
     wanted : mapping of Family to int
         Wanted number of edits of each family.
     benchmark : str
@@ -293,12 +299,13 @@ class Plan:
     benchmark: str
 
     def applicable(self, family: Family) -> dict[str, float]:
-        """Return the share of the wanted edits that exist, by context.
+        """Map each context to the share of the wanted edits that exist.
 
         Parameters
         ----------
         family : Family
-            The family. For attribute edits, the share is that of items that have an edit.
+            The family. For attribute edits, the result is the share of items that have at least one
+            edit.
 
         Returns
         -------
@@ -336,7 +343,7 @@ def build_plan(
     formats : sequence of str
         Names of format edits, in order of preference.
     library : mapping or None
-        Accepted variants by item id.
+        Maps each item id to its accepted variants.
     per_family : int
         Wanted number of edits of each family.
     spares : int
@@ -374,8 +381,9 @@ def build_plan(
 
 
 def request_of(scorer: ReferenceScorer, item: Item, label_style: str) -> Request:
-    """Return the request that a scorer makes for an item. Two edits with equal requests ask the
-    same question.
+    """Return the request that a scorer makes for an item.
+
+    Two edits with equal requests ask the same question.
 
     Parameters
     ----------
@@ -402,8 +410,8 @@ def _take(
     seen: set[Request],
     replaced: Counter[str],
 ) -> tuple[Edit, ...]:
-    """Return the first `count` candidates whose request is new, and count the candidates that
-    repeat one.
+    """Return the first `count` candidates with a new request, and count candidates that repeat a
+    request.
     """
     taken: list[Edit] = []
     for edit in candidates:
@@ -423,7 +431,7 @@ MASKED = ("bbq", "crows_pairs", "toxigen", "xstest")
 
 
 def show(plan: Plan, benchmark: str, count: int = 10) -> Iterator[str]:
-    """Yield lines that describe a plan and show some of its items.
+    """Yield lines that describe a plan of edits and show some of its items.
 
     Parameters
     ----------

@@ -73,8 +73,8 @@ class Edit:
     label_style: str = PLAIN_LABELS
 
 
-# The names of format edits in order of preference. Edits beyond the wanted number replace edits that
-# change nothing.
+# The names of format edits in order of preference. Edits beyond the wanted number replace edits
+# that change nothing.
 _LETTERED = ("upper_case", "label_style", "option_order", "double_space", "quotes", "preamble")
 _STATEMENT = ("upper_case", "double_space", "quotes", "title_case", "preamble")
 _PLAIN = ("upper_case", "double_space", "preamble", "quotes", "title_case")
@@ -113,9 +113,9 @@ def context_of(item: Item, benchmark: str) -> str:
     Returns
     -------
     str
-        The condition if the conditions of the benchmark have different contracts, otherwise "". In
-        other benchmarks the condition is the key itself (safe or unsafe). A cell with a single key
-        would have no score above guessing.
+        The condition if the conditions of the benchmark have different contracts, otherwise "". A
+        benchmark is not split if its condition is the key itself (safe or unsafe). A cell whose
+        items all have the same key would have no score above guessing.
     """
     return item.condition if benchmark in _SPLIT else ""
 

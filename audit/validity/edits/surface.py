@@ -71,7 +71,7 @@ PREAMBLE = "Please read the following and reply."
 
 
 def each_text(item: Item, change: Callable[[str], str]) -> Item:
-    """Return an item with a change of every text of its content.
+    """Apply a function to every text of an item's content.
 
     Parameters
     ----------
@@ -112,8 +112,8 @@ def _option_order(item: Item) -> Item:
     )
 
 
-# The change of the item and the label style of its options, by the name of the format edit. If the
-# options are not shown, "label_style" and "option_order" change nothing.
+# Maps the name of each format edit to the change of the item and the label style of its options. If
+# the options are not shown, "label_style" and "option_order" change nothing.
 FORMATS: dict[str, tuple[Callable[[Item], Item], str]] = {
     "upper_case": (lambda item: each_text(item, str.upper), PLAIN_LABELS),
     "title_case": (lambda item: each_text(item, _title), PLAIN_LABELS),
@@ -199,8 +199,8 @@ def wordings(
     benchmark : str
         The benchmark of the scorer.
     library : mapping or None
-        Accepted variants by item id. If None, the paraphrases of the benchmark are used, or neutral
-        sentences around the item.
+        Maps each item id to its accepted variants. If None, the paraphrases of the benchmark are
+        used, or neutral sentences around the item.
 
     Yields
     ------
@@ -246,8 +246,9 @@ def refilled(pair: tuple[str, ...], shared: str) -> tuple[str, str] | None:
 
     Notes
     -----
-    The words in the blanks do not change. If both sentences have a punctuation mark after such a
-    word, it is kept if the next word is the same as before, or at the end of a sentence.
+    The words in the blanks do not change. If both sentences have the same punctuation mark after
+    these words, the mark is kept only if the next word is the same as before, or if the mark ends
+    the sentence.
 
     Examples
     --------
@@ -286,7 +287,7 @@ def text_of(item: Item) -> str:
     Returns
     -------
     str
-        Context and question, or both sentences of a pair.
+        The context and the question of the item, or both sentences of a pair.
     """
     return f"{item.context} {item.stem or ' '.join(item.options)}".strip()
 
@@ -311,7 +312,7 @@ def differing(
 
 
 def distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> tuple[int, int]:
-    """Return how many units an edit changes, and over which span.
+    """Return how many units (words or tokens) an edit changes, and how long the changed span is.
 
     Parameters
     ----------
@@ -321,9 +322,10 @@ def distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> tuple[int
     Returns
     -------
     changed : int
-        Total length of all replaced, inserted or deleted runs, on the longer side.
+        Total number of units in all replaced, inserted or deleted runs. For a replaced run, the
+        longer of its two versions counts.
     span : int
-        Length from the start of the first such run to the end of the last one.
+        Number of units from the start of the first changed run to the end of the last changed run.
 
     Examples
     --------

@@ -161,7 +161,7 @@ def test_what_breaks_the_schema_is_refused(exported: Path, tmp_path: Path) -> No
             joined(bad)
     alone = tmp_path / "alone.json"
     alone.write_text(aggregate.read_text())
-    with pytest.raises(AuditError, match="totals alone"):
+    with pytest.raises(AuditError, match="holds only totals"):
         joined(alone)
 
 

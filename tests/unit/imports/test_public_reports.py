@@ -78,7 +78,7 @@ REPORTS: dict[str, tuple[Read | Refused, ...]] = {  # by folder and file
     "23-*/*samples.jsonl": (Refused("solutions alone"),),
     "24-*/*.jsonl": (Refused("marks of a judge"),),
     "25-*/results.json": (Read(0.5, 6),),
-    "26-*/*.json": (Refused("no item is in it"),),
+    "26-*/*.json": (Refused("no single items"),),
     "27-*/log.json": (Read(0.7, 20, score="bfcl_scorer", failed=UNKNOWN),),
     "28-*/*.parquet": (Read(0.7, 20, score="extractive_match", wanted=M),),
     "30-*/preds.csv": (Refused(r"0 to 3 .* 1 to 4"),),

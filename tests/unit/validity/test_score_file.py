@@ -75,7 +75,7 @@ def test_logprobs_responses_and_empty_cells(crows: Benchmark, tmp_path: Path) ->
             "none of the columns completion, response, logprobs. Expected exactly",
         ),
         ([{"id": "crows_pairs/0", "response": 0, "logprobs": []}], "response and logprobs of"),
-        ([{"item": "crows_pairs/0", "response": 0}], "line 1: the row has no column id"),
+        ([{"item": "crows_pairs/0", "response": 0}], "line 1: the row has no column 'id'"),
         ([], "no row belongs to an item that can be scored"),
     ],
 )

@@ -329,7 +329,7 @@ def test_a_run_of_three_references_is_a_panel(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=said):
             judge_by_run(library, run)
     kept()
-    with pytest.raises(LibraryError, match="asked library"):
+    with pytest.raises(LibraryError, match="used library"):
         judge_by_run(make_library(GOOD), run)
 
 

@@ -1,7 +1,7 @@
-"""Create the first tables: those of `schema`.
+"""Create the tables of version 1, which are the tables of `schema`.
 
-A second version must first list them here as they were. A test opens a registry of this version and
-compares the upgraded tables with `schema`.
+Before a second version changes `schema`, the tables of version 1 must be written out here. A test
+opens a registry of version 1 and compares the upgraded tables with `schema`.
 """
 
 from alembic import op

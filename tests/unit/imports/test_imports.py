@@ -261,7 +261,7 @@ HEAD = "model,item,correct\n"
 HOSTILE = {
     "infinite": (HEAD + "m,a,inf\n", "expected 0, 1"),
     "repeat": (HEAD + "m,a,1\nm,a,0\n", "two models under one name"),
-    "cells": (HEAD + "m,a\n", "line 2: 2 fields"),
+    "cells": (HEAD + "m,a\n", "line 2: the row has 2 fields"),
     "no_item": (HEAD + "m,,1\n", "the item is empty"),
     "columns": ("who,what\nm,a\n", "expected a model"),
     "long_cell": (HEAD + f"m,{'x' * (5 << 20)},1\n", "a text has 5,242,880"),

@@ -5,14 +5,20 @@ Every audit has measured error rates, and all audits share one data flow:
     question -> presentations -> engine -> answer -> score -> Arrow shard -> statistics -> verdict
     -> report
 
-AGENTS.md describes the packages. The audits are sweep (router-worker), perturb (rewordings), memory
-(likelihoods, held-out items) and validity (edits with contracts). Each audit has its own folder,
-and all of these folders have the same file names. `audits.part_of` imports a module of an audit by
-the audit's name.
+AGENTS.md describes the packages. The audits are:
+
+- sweep: routers rewrite the question, and a worker answers from their messages;
+- perturb: the model answers reworded questions;
+- memory: the benchmark's text gets likelihoods, and the model answers held-out items;
+- validity: the model answers edited questions, and each edit has a known effect on the answer.
+
+Each audit has its own folder, and the folders of all audits have the same file names.
+`audits.part_of` imports a module of an audit by the audit's name.
 
 The public API is `audit.api`: `run` and the four functions `run_sweep`, `run_perturb`, `run_memory`
 and `run_validity` run an audit. `import_logs` imports finished evaluations, `load` reads a run,
-`gate` decides on a run, `compare` compares two runs, and `find_runs` lists the runs in a folder."""
+`gate` returns the decision on a run (pass, block or review), `compare` compares two runs, and
+`find_runs` lists the runs in a folder."""
 
 from __future__ import annotations
 
@@ -21,8 +27,8 @@ import sys as _sys
 from importlib.util import find_spec as _find_spec
 from pathlib import Path as _Path
 
-# OpenBLAS reads this variable when NumPy is imported. The matrices of this program are small: a
-# second thread mostly waits in a loop, and the CPU time is four times as large.
+# OpenBLAS reads this variable when NumPy is imported. The matrices of this program are small: with
+# a second thread, which mostly waits in a loop, the CPU time is four times as large.
 _os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # A command ends with one sentence on stderr. An import raises ImportError.

@@ -27,8 +27,8 @@ class Options(TypedDict, total=False):
     model : str or sequence of str
         Names of model configurations.
     endpoint, model_id, api_key_env : str
-        URL of a server, id of the model that it serves, and name of the environment variable with
-        its key.
+        A server's URL, the id of the model on the server, and the name of the environment variable
+        that holds the server's key.
     benchmark : str or mapping
         Name of a benchmark, or configuration keys of a benchmark, such as {"path": "exam.csv"}.
     data : Path or str
@@ -44,11 +44,11 @@ class Options(TypedDict, total=False):
     run_dir : Path, str or None
         Run directory; None derives its name from the configuration.
     report, gate, progress : bool
-        True writes the report, ends with the gate's exit code, or prints progress, respectively.
+        report writes the report, gate ends with the gate's exit code, progress prints the progress.
     registry : str or None
         File or address of the registry in which the finished run is recorded.
     verdict : mapping
-        Thresholds by name.
+        Thresholds of the verdict, by name.
     cluster, cost : str or mapping
         Options of the Ray cluster, and prices and limits of cost.
     preset : str
@@ -84,21 +84,22 @@ class SweepOptions(Options, total=False):
     r : int, str or sequence of int
         Numbers of routers in the noisy arm, such as "1..9".
     arms : sequence of str
-        Arms to run.
+        Arms (conditions) to run.
     draws : str
         "nested" (every r uses the first r messages of one set) or "independent" (every r has its
         own messages).
     aggregator : str
         How the r messages are put together for the worker: concatenate, summary or vote.
     replicates, clean_replicates, noisy_replicates : int
-        Number of runs of every router arm, of the clean baseline, and of the noisy arm,
-        respectively.
+        Three numbers of runs: of every router arm, of the clean baseline, and of the noisy arm.
     ensemble_control : bool
-        True also runs forward_full at r > 1.
+        True also runs the arm forward_full with more than one router. In this arm nothing is
+        deleted from the messages.
     worker : str or None
         Model that answers, if it is not the router's model.
     messages_from, messages_of : Path, str or None
-        Finished run whose stored router messages are answered again, and the model that wrote them.
+        A finished run, from whose stored router messages the worker answers. If that run has
+        several models, messages_of names one of them.
     hint_reference : Path, str or sequence of str
         Runs in which other models answered this run's messages.
     """
@@ -123,7 +124,7 @@ class ReferencedOptions(Options, total=False):
     Attributes
     ----------
     references : sequence of str
-        Reference models, which are run too but not judged, or finished runs of such models.
+        Reference models, which are run but not judged, or finished runs of such models.
     allow_convicted : sequence of str
         References to use although an audit found contamination in these models.
     control_benchmark : str or mapping
@@ -144,11 +145,12 @@ class PerturbOptions(ReferencedOptions, total=False):
     Attributes
     ----------
     variants, control_variants : Path, str or None
-        Libraries of rewordings: for the benchmark, and for the held-out items.
+        Two libraries of rewordings: one for the benchmark, and one for the held-out items.
     num_variants : int
         Number of rewordings of each question.
     original_replicates : int
-        Number of runs of the original wording, from which the noise floor is measured.
+        Number of runs of the original wording. The differences between these runs are the noise
+        floor.
     """
 
     variants: Path | str | None
@@ -165,8 +167,8 @@ class MemoryOptions(ReferencedOptions, total=False):
     fresh_after : str
         Date after which items count as held out.
     orders, option_orders : int
-        Number of orders, besides the published one, that are compared for each shard of items, and
-        for the wrong options of each item, respectively.
+        Number of random orders that are compared with the published order: orders of the items of
+        each shard, and orders of the wrong options of each item.
     published_order : Path, str or None
         Record written by `audit publish`, if the published order was drawn at random.
     """
@@ -185,7 +187,8 @@ class ValidityOptions(Options, total=False):
     scorer : str or None
         Name of a reference scorer; None uses the benchmark's scorer.
     judge, judge_votes : str or None, int
-        For XSTest: a model that votes on each reply, and its number of votes.
+        For XSTest: a model that classifies the replies by majority vote, and its number of votes on
+        each reply.
     labels : Path, str or None
         For XSTest: file of replies labelled by people, with which the scorer is validated.
     variants : Path, str or None
@@ -209,9 +212,9 @@ Function = TypeVar("Function", bound="Callable[..., Run]")
 
 
 def _named(options: type) -> Callable[[Function], Function]:
-    """Return a decorator that shows the keys of a TypedDict as a function's parameters.
+    """Return a decorator that adds the keys of a TypedDict to a function's signature.
 
-    The parameters are used by help() and for completion.
+    help() and completion then show these keys as parameters.
     """
 
     def with_names(function: Function) -> Function:
@@ -233,7 +236,7 @@ def run_sweep(**options: Unpack[SweepOptions]) -> Run:
     Parameters
     ----------
     **options : SweepOptions
-        Options of the command, as for `run`.
+        Options of the command, such as model="qwen3_8b" and n=200.
 
     Returns
     -------
@@ -261,7 +264,7 @@ def run_perturb(**options: Unpack[PerturbOptions]) -> Run:
     Parameters
     ----------
     **options : PerturbOptions
-        Options of the command, as for `run`.
+        Options of the command, such as model="qwen3_8b" and n=200.
 
     Returns
     -------
@@ -289,7 +292,7 @@ def run_memory(**options: Unpack[MemoryOptions]) -> Run:
     Parameters
     ----------
     **options : MemoryOptions
-        Options of the command, as for `run`.
+        Options of the command, such as model="qwen3_8b" and n=200.
 
     Returns
     -------
@@ -323,7 +326,7 @@ def run_validity(**options: Unpack[ValidityOptions]) -> Run:
     Parameters
     ----------
     **options : ValidityOptions
-        Options of the command, as for `run`.
+        Options of the command, such as model="qwen3_8b" and n=200.
 
     Returns
     -------
@@ -569,8 +572,9 @@ def _option(name: str, value: Any) -> list[str]:
 
 
 def gate(run_dir: Path | str, *, trust_report: bool = False) -> Ruling:
-    """Return the gate's decision on a finished run or panel. Signed decisions of people are
-    ignored.
+    """Return the gate's decision on a finished run or panel.
+
+    Signed decisions of people are ignored.
 
     Parameters
     ----------

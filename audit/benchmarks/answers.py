@@ -61,7 +61,7 @@ def letter_index(value: object, count: int) -> int:
 def bare(text: str) -> str:
     """Return a letter or label without its brackets: "(B)", "B)" and "B." give "B".
 
-    Any other text is only stripped.
+    Any other text only loses the whitespace around it.
     """
     match = _BRACKETED.fullmatch(text.strip())
     return match[1] if match else text.strip()
@@ -78,8 +78,8 @@ def own_letters(options: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...
     Returns
     -------
     tuple of tuple
-        The letters, and the texts without the letters. If the options have no letters: an empty
-        tuple, and the options unchanged.
+        The letters, and the texts without the letters. If the options have no letters, the first
+        tuple is empty and the second has the options unchanged.
 
     Notes
     -----
@@ -102,7 +102,7 @@ def own_letters(options: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...
 def label_index(value: object, labels: Sequence[str]) -> int:
     """Return the position of a label among the item's labels.
 
-    Raises BenchmarkError if the label is not one of them.
+    Raises BenchmarkError if the item has no such label.
     """
     label = str(value).strip()
     if label not in labels:
@@ -118,7 +118,8 @@ def text_index(value: object, options: Sequence[str]) -> int:
     Parameters
     ----------
     value : object
-        The gold text. Case and whitespace are ignored, unless they distinguish options.
+        The text of the right option. Case and whitespace are ignored, unless options differ only in
+        them.
     options : sequence of str
         Texts of the options.
 
@@ -167,7 +168,7 @@ def resolve_answer(
     Parameters
     ----------
     value : object
-        The gold field.
+        The field that states the right answer, in any form.
     options : sequence of str
         Texts of the options.
     labels : sequence of str

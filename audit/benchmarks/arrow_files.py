@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from audit.core.errors import BenchmarkError
 
-_MARK = b"ARROW1"  # First bytes of an Arrow file; its stream starts after eight bytes.
+_MARK = b"ARROW1"  # An Arrow file begins with these bytes, and its stream starts at byte 8.
 _HEADER, _DATA, _BUFFERS, _COMPRESSION = 2, 1, 2, 3  # numbers of fields in Arrow's Message.fbs
 
 
@@ -18,7 +18,7 @@ def arrow_batches(path: Path, at_once: int) -> Iterator[pa.RecordBatch]:
     Parameters
     ----------
     path : Path
-        The file.
+        File to read.
     at_once : int
         Largest decompressed size of a compressed batch, in bytes. Uncompressed batches cannot be
         larger than the file.

@@ -30,7 +30,7 @@ class BenchmarkConfig:
     hub: str | None = None  # id of a dataset on the hub, such as cais/mmlu
     hub_config: str | None = None  # configuration of the dataset, such as ARC-Easy
     split: str = "test"
-    revision: str | None = None  # hub commit; null: the newest one at run time, which is recorded
+    revision: str | None = None  # commit on the hub; null uses and records the newest commit
     url: str | None = None  # address of the authors' files at one commit
     # sha256 of each file at `url` by its name; files with another hash are refused.
     files: dict[str, str] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class BenchmarkConfig:
     # permutation.
     shuffle_options: bool = False
 
-    id_column: str | None = None  # null: ids are <name>/<row number from 0>
+    id_column: str | None = None  # column of the ids; with null, ids are <name>/<row number from 0>
     question_column: str = "question"
     # Each cell is a list, a JSON list as text, or a text that is split at `choices_separator`.
     choices_column: str = "choices"
@@ -61,17 +61,18 @@ class BenchmarkConfig:
     choices_separator: str | None = None
     answer_column: str = "answer"
     answer_as: str = (
-        "auto"  # auto, index, letter, text or label; auto refuses a value that fits two options
+        "auto"  # auto, index, letter, text or label; auto refuses a value that may mean two options
     )
-    index_base: int = 0  # index of the first option, 0 or 1
+    index_base: int = 0  # index of the first option in the column of the key: 0 or 1
     group_column: str | None = (
-        # Column of the cluster, such as the subject. With null, items with one passage are a
-        # cluster, and an item without a passage is its own cluster.
+        # Column that names the cluster of an item, such as its subject. With null, the items of the
+        # same passage are a cluster, and an item without a passage is its own cluster.
         None
     )
     # column of a passage that the question needs; "" ignores all passages
     context_column: str | None = None
-    delimiter: str | None = None  # separator of fields in a csv; null: a comma, or a tab in a .tsv
+    # separator of fields in a csv; null means a comma, or a tab in a .tsv
+    delimiter: str | None = None
 
 
 def check_path(path: str) -> Path:

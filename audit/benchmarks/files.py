@@ -1,5 +1,7 @@
-"""Stream raw rows from jsonl, json, csv, parquet and Arrow files. Each row has its place (such as
-its line) for error messages."""
+"""Stream raw rows from jsonl, json, csv, parquet and Arrow files.
+
+Each row is yielded together with its place, such as "line 7", for error messages.
+"""
 
 import csv
 import hashlib
@@ -23,7 +25,7 @@ from audit.core.guarded_files import check_regular, open_file, read_bytes
 
 _TEXT = (".jsonl", ".json", ".csv", ".tsv")
 _DELIMITERS = (";", "\t", "|")  # delimiters that are tried, in this order, for a csv without commas
-_ENCODING_BYTES = 1 << 22  # number of bytes from which the encoding of a file is guessed
+_ENCODING_BYTES = 1 << 22  # number of bytes at a file's start from which its encoding is guessed
 PARQUET_BATCH_ROWS = (
     # Dictionary encoding stores a repeated text once, so a few rows may decompress to many bytes.
     64
@@ -45,7 +47,7 @@ _SHARD = re.compile(r"(.*)-(\d{5})-of-(\d{5})(\..*)")
 # Latin-1.
 _WESTERN = {"WINDOWS-1252": "cp1252", "MACINTOSH": "mac_roman"}
 _USUAL = frozenset("àáâãäåæçèéêëìíîïñòóôõöøùúûüýÿßœ’‘“”–—…°²½€£§¿¡")
-_LIKELY = 0.6  # smallest share of plausible characters among those outside ASCII
+_LIKELY = 0.6  # an encoding fits if at least this share of the non-ASCII characters is plausible
 _SPLIT_NAMES = {"train", "test", "validation", "valid", "val", "dev"}
 
 
@@ -53,8 +55,14 @@ _SPLIT_NAMES = {"train", "test", "validation", "valid", "val", "dev"}
 class DataFile:
     """Hold a file to read.
 
-    label: the name of the file in error messages. subject: the subject that the file's name states,
-    or "".
+    Parameters
+    ----------
+    path : Path
+        File to read.
+    label : str
+        Name of the file in error messages.
+    subject : str
+        The subject that the file's name states, or "".
     """
 
     path: Path
@@ -70,7 +78,7 @@ def read_rows(
     Parameters
     ----------
     path : Path
-        The file.
+        File to read.
     suffix : str
         Suffix that states the kind of file; "" uses the suffix of the file's name.
     header : bool
@@ -91,8 +99,9 @@ def read_rows(
 
     Notes
     -----
-    Memory is bounded by one row (by a few rows of parquet and Arrow files, or 1 GiB if they are
-    compressed). For .json files it is bounded by the document.
+    Only one row is in memory at a time. There are three exceptions: a few rows of a parquet or
+    Arrow file, up to 1 GiB of rows if such a file is compressed, and the whole document of a .json
+    file.
     """
     suffix = suffix or path.suffix.lower()
     try:
@@ -142,7 +151,8 @@ def _read_jsonl(path: Path) -> Iterator[tuple[str, RawRow]]:
 
 
 def _check_size(place: str, size: int) -> None:
-    """Raise BenchmarkError if a text is too large; a small file can decompress to gigabytes."""
+    """Raise BenchmarkError if a text is too large, since a small file can decompress to
+    gigabytes."""
     if size > MAX_TEXT:
         raise BenchmarkError(
             f"{place}: a text has more than {MAX_TEXT:,} characters. Expected shorter texts; no "
@@ -208,7 +218,7 @@ def _read_csv(path: Path, header: bool, delimiter: str) -> Iterator[tuple[str, R
 def likely_delimiter(path: Path) -> str | None:
     """Return the separator that a csv's header contains more often than commas.
 
-    None if there is no such separator.
+    Return None if there is no such separator.
     """
     with open_file(path, follow=True) as raw, TextIOWrapper(raw, "utf-8-sig", "replace") as stream:
         header = stream.readline(MAX_TEXT)
@@ -221,7 +231,8 @@ def _shown(delimiter: str) -> str:
 
 
 def _csv_records(stream: TextIO, delimiter: str, path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield each record with the line on which it begins; a quoted field may span lines."""
+    """Yield each record of a csv with the number of its first line; a quoted field may span
+    lines."""
     csv.field_size_limit(MAX_TEXT)
     reader = csv.reader(stream, strict=True, delimiter=delimiter)
     while True:
@@ -248,7 +259,7 @@ def parquet_batches(path: Path) -> Iterator[pa.RecordBatch]:
     Parameters
     ----------
     path : Path
-        The file.
+        File to read.
 
     Yields
     ------
@@ -315,7 +326,7 @@ def _parse_json(text: str, place: str) -> Any:
         return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         at = f"{place}: " if place else ""
-        # Python's advice on numbers with thousands of digits is cut off.
+        # Python's message on numbers with thousands of digits ends with advice, which is cut off.
         reason = str(error).partition("; use sys.")[0]
         raise BenchmarkError(
             f'{at}malformed JSON ({reason}); expected whole objects, such as {{"id": 1}}.'
@@ -323,8 +334,8 @@ def _parse_json(text: str, place: str) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the pairs as a dict; a repeated key is an error, because json keeps only the last
-    value."""
+    """Return the (key, value) pairs of a JSON object as a dict. A repeated key is an error, because
+    json would keep only its last value."""
     values = dict(pairs)
     if len(values) < len(pairs):
         times = Counter(key for key, _ in pairs)
@@ -351,9 +362,8 @@ def _decode(data: bytes, place: str, path: Path) -> str:
 
 
 def _check_utf16(path: Path) -> None:
-    """Refuse a file that begins as UTF-16.
-
-    Without a byte order mark, English text in UTF-16 is valid UTF-8 with many NUL characters.
+    """Raise BenchmarkError if a file begins as UTF-16. Without a byte order mark, English text in
+    UTF-16 is valid UTF-8 with many NUL characters.
     """
     with path.open("rb") as stream:
         start = stream.read(1024)
@@ -401,8 +411,7 @@ def likely_encoding(data: bytes) -> str | None:
 
 
 def _sense(data: bytes, encoding: str) -> float:
-    """Return the share (0-1) of plausible characters among those outside ASCII, in their
-    context."""
+    """Return the share (0-1) of non-ASCII characters that fit their neighbours (`_usual`)."""
     text = f" {data.decode(encoding, errors='replace')} "
     places = []
     for i, character in enumerate(text):
@@ -443,8 +452,8 @@ def content_hash(files: Sequence[DataFile]) -> str:
     Returns
     -------
     str
-        "sha256:<hex>" of the file's bytes if there is one file. For several files, the hash of
-        their lines "<sha256>  <name>".
+        "sha256:<hex>". For one file, this is the hash of its bytes. For several files, it is the
+        hash of a text with the line "<sha256>  <name>" for each file.
 
     Raises
     ------
@@ -470,7 +479,8 @@ def content_hash(files: Sequence[DataFile]) -> str:
 
 
 def missing_shards(names: Iterable[str]) -> list[str]:
-    """Return the names of missing files in sets such as test-00000-of-00003.parquet."""
+    """Return the names of missing files if files are numbered, such as
+    test-00000-of-00003.parquet."""
     present = set(names)
     wanted: set[str] = set()
     for name in present:
@@ -526,8 +536,8 @@ def _of_config(names: list[str], config: str | None, strict: bool) -> list[str]:
 
 
 def _of_split(names: Sequence[str], split: str) -> list[str]:
-    """Return the files with the split in their names; if there are none, those with a synonym of
-    it."""
+    """Return the files with the split in their names; if there are none, the files with a synonym
+    of the split."""
     for alias in (split, *_SPLIT_ALIASES.get(split, ())):
         fitting = [name for name in names if alias.lower() in _tokens(name)]
         if fitting:

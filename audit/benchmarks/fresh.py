@@ -1,7 +1,7 @@
-"""Check that held-out items are not in the benchmark, and are equally new and neutral for all
-models.
+"""Check that held-out items are not in the benchmark and favour no model.
 
-The module does no I/O.
+Items may be unfair if they are newer than only some models, or if a model's family wrote them. The
+module does no I/O.
 """
 
 import datetime as dt
@@ -13,13 +13,13 @@ from audit.benchmarks.rows import words_alone
 from audit.core.errors import ConfigError
 from audit.core.records import Item
 
-_TO, _NO_END = "..", "9999-12-31"  # FIRST..LAST; a span without a last date has no end.
+_TO, _NO_END = "..", "9999-12-31"  # A span is FIRST..LAST, or FIRST.. without an end.
 _DATE = re.compile(r"(\d{4})(?:-(0[1-9]|1[0-2])(?:-(0[1-9]|[12]\d|3[01]))?)?")
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Hold the release date and the family of a model; None if unknown."""
+    """Hold the release date and the family of a model; an unknown value is None."""
 
     released: str | None = None
     family: str | None = None
@@ -32,7 +32,7 @@ def check_origin(
     tested: Mapping[str, Origin],
     references: Mapping[str, Origin],
 ) -> dict[str, list[str]]:
-    """Check that held-out items are equally new and neutral for all models.
+    """Check that neither the date nor the author of held-out items favours a model.
 
     Parameters
     ----------
@@ -49,18 +49,23 @@ def check_origin(
     Returns
     -------
     dict
-        Entries for the manifest. held_out: a sentence for each problem that cannot be excluded.
-        undated: names of tested models for which the items may be newer than for the references.
-        dates_missing: names of the models without a date that is needed to decide this. The first
-        name is "" if the date of the items is missing too.
+        Entries for the manifest:
+
+        - held_out: a sentence for each problem that cannot be excluded;
+        - undated: the tested models to which the items may be new, although they may not be new to
+          all references;
+        - dates_missing: the models whose missing dates are needed to decide this. The first name is
+          "" if the date of the items is missing too.
 
     Raises
     ------
     ConfigError
-        If a model of a tested model's family wrote the items. Such items suit the tested model,
-        which hides a gap. Also if the items are newer than a tested model but not newer than a
-        reference. Such items are harder for the tested model alone, which creates a gap. Also if a
-        date is invalid.
+        If a date is invalid, or in one of two cases:
+
+        - A model of a tested model's family wrote the items. Such items suit the tested model,
+          which hides a gap.
+        - Some items are newer than a tested model, but not all are newer than a reference. Such
+          items are harder for the tested model alone, which creates a gap.
     """
     models = {**tested, **references}
     check_date(date)
@@ -97,8 +102,7 @@ def check_origin(
 
 
 def _unknown(items: str, date: str | None, written_by: str | None) -> list[str]:
-    """Return a sentence for each fact about held-out items that the configuration does not
-    state."""
+    """Return a sentence for each missing fact about held-out items, such as their date."""
     notes = []
     if date is None:
         notes.append(
@@ -119,8 +123,10 @@ def _missing(
     tested: Mapping[str, Origin],
     references: Mapping[str, Origin],
 ) -> list[str]:
-    """Return the models whose release dates are needed and missing. "" comes first if the date of
-    the items is missing too."""
+    """Return the names of models whose release dates are needed, but missing.
+
+    The first name is "" if the date of the items is missing too.
+    """
     if not undated:
         return []
     missing = [""] if date is None else []
@@ -162,7 +168,9 @@ def _ages(
 def _undated(
     date: str | None, tested: Mapping[str, Origin], references: Mapping[str, Origin]
 ) -> list[str]:
-    """Return the names of tested models for which the items may be newer than for a reference."""
+    """Return the tested models to which the items may be new, unless they are new to all
+    references.
+    """
     if date is None:
         return list(tested)
     releases = [reference.released for reference in references.values()]
@@ -182,7 +190,7 @@ def last_date(date: str | None, tested: Iterable[Origin]) -> str | None:
     date : str or None
         When the items were written: one date, or FIRST..LAST.
     tested : iterable of Origin
-        Origins of the tested models.
+        Release date and family of each tested model.
 
     Returns
     -------
@@ -205,7 +213,7 @@ def told_families(origins: Mapping[str, Mapping[str, str | None]]) -> dict[str, 
 
 
 def is_newer(date: str, other: str) -> bool:
-    """Return whether every day of a date or span is after another date.
+    """Return whether a date, or every day of a span, is later than another date.
 
     A date is a year, month or day; a span is FIRST..LAST. Raises ConfigError for other texts.
 
@@ -253,7 +261,7 @@ def check_date(date: str | None) -> None:
 
 
 def is_span(dates: str | None) -> bool:
-    """Return whether dates are a span, FIRST..LAST or FIRST.., and not a single date."""
+    """Return whether a text is a span (FIRST..LAST or FIRST..) and not a single date."""
     return _TO in (dates or "")
 
 
@@ -366,9 +374,9 @@ def shared_items(benchmark: Iterable[Item], fresh: Iterable[Item]) -> list[tuple
     Returns
     -------
     list of (str, str)
-        Ids of each shared item in the benchmark and in the held-out set. Items are shared if their
-        questions are equal. If the benchmark has the same question with several lists of options
-        (about different passages), the options must be equal too.
+        For each shared item, its id in the benchmark and its id in the held-out set. Items are
+        shared if their questions are equal. If the benchmark has the same question with several
+        lists of options (about different passages), the options must be equal too.
     """
     known: dict[str, list[Item]] = {}
     for question in benchmark:

@@ -21,8 +21,8 @@ _STEMS = (
     "|opt|option|choice|ans|answer|distractor|incorrect|wrong|incorrect_answer|ending|alternative"
 )
 _OPTION = re.compile(rf"({_STEMS}|[a-z_]+?(?=_?[0-9])|[a-z_]+(?=_[a-j]$))_?([a-j]|[0-9]{{1,2}})")
-# With such an ending a column is not what the rest of its name says: question_id is no question,
-# and answer_a is no key.
+# A column with one of these endings has other contents than the rest of its name says. For example,
+# question_id holds no question, and answer_a holds no key.
 _OTHER = re.compile(r"_(id|type|number|count|[a-j]|[0-9]+)$")
 _IMAGE_PATH = re.compile(r"(?i)\A(data:image/|[^\s]+\.(png|jpe?g|gif|webp|bmp|tiff?|svg)\Z)")
 _FIGURE = re.compile(
@@ -46,19 +46,20 @@ _FORMS = (("auto", 0), ("auto", 1), ("index", 0), ("index", 1), ("letter", 0), (
 
 
 def guess(rows: Sequence[RawRow], config: BenchmarkConfig) -> BenchmarkConfig:
-    """Return a configuration with the columns that the rows of a file seem to have.
+    """Guess the configuration with which the rows of a file can be read.
 
     Parameters
     ----------
     rows : sequence of RawRow
         First rows of the file.
     config : BenchmarkConfig
-        Configuration whose set fields are kept.
+        Configuration that a person typed. Its fields that are set are kept.
 
     Returns
     -------
     BenchmarkConfig
-        A suggestion. The program does not use it by itself: a person checks it and types it.
+        The suggested configuration, which a person checks and types. The program does not use it by
+        itself.
     """
     if not rows or not isinstance(rows[0], Mapping):
         return config
@@ -90,13 +91,13 @@ def guess(rows: Sequence[RawRow], config: BenchmarkConfig) -> BenchmarkConfig:
     if (config.answer_as, config.index_base) != ("auto", 0):
         return guessed
     forms = [replace(guessed, answer_as=form, index_base=base) for form, base in _FORMS]
-    # Of equally good forms, max returns the first.
+    # If several forms are equally good, max returns the first form.
     return max(forms, key=lambda form: sum(_reads(row, form) for row in rows))
 
 
 def _list_column(rows: Sequence[RawRow]) -> str | None:
-    """Return the column that is a list of texts in every row; None unless there is exactly one such
-    column."""
+    """Return the column that is a list of texts in every row; None if there is no such column, or
+    more than one."""
     mappings = []
     for row in rows:
         if isinstance(row, Mapping):
@@ -109,7 +110,7 @@ def _list_column(rows: Sequence[RawRow]) -> str | None:
 
 
 def concerns(rows: Iterable[RawRow], config: BenchmarkConfig) -> list[str]:
-    """Return sentences about the contents of a file's rows that the reader does not use.
+    """Return warnings about contents of a file that the program does not use.
 
     Parameters
     ----------
@@ -158,7 +159,8 @@ def concerns(rows: Iterable[RawRow], config: BenchmarkConfig) -> list[str]:
 
 
 def _is_image(name: str, value: Any) -> bool:
-    """Return whether a field is an image, by its name or because it is the path of an image."""
+    """Return whether a field holds an image, judging by its name or its value (the path of an
+    image)."""
     if not value:
         return False
     named = {"image", "images", "img", "picture", "figure", "photo"} & set(_plain(name).split("_"))
@@ -168,8 +170,8 @@ def _is_image(name: str, value: Any) -> bool:
 def _filled(rows: Sequence[Mapping[str, Any]], config: BenchmarkConfig) -> BenchmarkConfig:
     """Add a column for the question and for the key if no name suggested one.
 
-    Of the remaining columns, those are chosen with which the most rows can be read; ties go to the
-    columns with the most letters.
+    The function tries the columns that have no role yet, and chooses those with which the most rows
+    can be read. Among equally good columns it chooses those with the most letters.
     """
     plain = BenchmarkConfig()
     given = [(part, getattr(config, part)) for part in ("question_column", "answer_column")]
@@ -200,7 +202,7 @@ def _filled(rows: Sequence[Mapping[str, Any]], config: BenchmarkConfig) -> Bench
 
 
 def other_keys(rows: Sequence[RawRow], config: BenchmarkConfig) -> dict[str, int]:
-    """Return other settings with which rows can be read but would have another key.
+    """Return other settings that can read the rows, but would give some of them another key.
 
     Parameters
     ----------
@@ -212,9 +214,9 @@ def other_keys(rows: Sequence[RawRow], config: BenchmarkConfig) -> dict[str, int
     Returns
     -------
     dict
-        Maps each setting to type to the number of rows that would have another key. A number may be
-        an index from 0, an index from 1 (if every row can be read in both ways), or the text of an
-        option.
+        Maps each setting, as a person types it, to the number of rows that would have another key.
+        The settings differ in the meaning of a number: an index from 0, an index from 1, or the
+        text of an option.
     """
     based = replace(config, index_base=1 - config.index_base)
     counts = {}
@@ -245,7 +247,7 @@ def _plain(name: str) -> str:
 def _named(columns: Mapping[str, str], usual: Sequence[str]) -> str | None:
     """Return the column with one of the usual names.
 
-    If there is none, return a column that has one of them as a word ("Prompt Text").
+    If no column has such a name, return a column whose name contains one as a word ("Prompt Text").
     """
     for name in usual:
         if name in columns:
@@ -258,10 +260,10 @@ def _named(columns: Mapping[str, str], usual: Sequence[str]) -> str | None:
 
 
 def _option_columns(columns: Mapping[str, str], answer: str | None) -> list[str]:
-    """Return the longest series of columns whose names differ only in a letter or number.
+    """Return the columns of the options.
 
-    A series with a usual name is preferred. The column of the key is put before the columns of
-    wrong options.
+    These are the longest series of columns whose names differ only in a letter or number. A series
+    with a usual name is preferred. The right option's column is put before those of wrong options.
     """
     stems: dict[str, dict[str, str]] = {}
     for plain, column in columns.items():

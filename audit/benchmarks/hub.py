@@ -1,5 +1,6 @@
-"""Fetch the files of a benchmark from the Hugging Face hub at one commit, or from an address with a
-check of each sha256.
+"""Fetch the files of a benchmark at one commit of the Hugging Face hub, or from another address.
+
+Files from another address must have the sha256 that the configuration states.
 
 huggingface_hub reads the token for the hub, if there is one (HF_TOKEN, or a stored login). The
 token is used nowhere else.
@@ -20,11 +21,12 @@ from audit.core.errors import BenchmarkError, ConfigError
 PARQUET_BRANCH = "refs/convert/parquet"
 _CONVERTED = f"read from the hub's parquet conversion ({PARQUET_BRANCH}), because {{}} holds no such file itself."
 METADATA_TIMEOUT_S = 20.0
-TIMEOUT_S = 30.0  # seconds to wait for an answer from the authors' address
+TIMEOUT_S = 30.0  # seconds to wait for an answer from `config.url`
 RETRIES = 2
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
-Snapshot = tuple[str, tuple[DataFile, ...], tuple[str, ...]]  # commit, files in order, notes
+# the commit, the files in order, and notes
+Snapshot = tuple[str, tuple[DataFile, ...], tuple[str, ...]]
 
 
 def fetch(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot:
@@ -33,14 +35,15 @@ def fetch(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot:
     Parameters
     ----------
     config : BenchmarkConfig
-        Dataset, configuration, split and revision.
+        Settings that name the dataset, its configuration, its split and its revision.
     suffixes : sequence of str
         Kinds of files, in order of preference.
 
     Returns
     -------
     Snapshot
-        Commit, files and notes. Without a network, a pinned commit is read from the cache.
+        A tuple (commit, files, notes). Without a network, the files of a pinned commit are read
+        from the cache.
 
     Raises
     ------
@@ -99,7 +102,7 @@ def _choose(names: Sequence[str], config: BenchmarkConfig, suffixes: Sequence[st
 def _from_cache(config: BenchmarkConfig, suffixes: Sequence[str]) -> Snapshot | None:
     """Return the snapshot of a pinned commit from the cache.
 
-    None if the revision is not pinned, or if its files are not in the cache.
+    Return None if the revision is not pinned, or if its files are not in the cache.
     """
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
@@ -144,7 +147,7 @@ def _no_files(config: BenchmarkConfig, names: Sequence[str]) -> BenchmarkError:
 def _refused(error: Exception) -> bool:
     """Return whether the hub refused the request; False if the network failed.
 
-    A cached copy must not be used in place of a withdrawn or misspelt dataset.
+    After a refusal no cached copy is used, since the dataset may be withdrawn or misspelt.
     """
     status = getattr(getattr(error, "response", None), "status_code", None)
     return status is not None and 400 <= status < 500 and status not in (408, 429)
@@ -155,7 +158,9 @@ def _explained(config: BenchmarkConfig, error: Exception) -> BenchmarkError:
 
     local = "or download it yourself and set benchmark.path=FILE_OR_FOLDER"
     reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-    known = {  # The order matters, because a GatedRepoError is also a RepositoryNotFoundError.
+    # The order of the types matters, because GatedRepoError is a subclass of
+    # RepositoryNotFoundError.
+    known = {
         errors.GatedRepoError: f"is gated: accept its terms at its hub page, then set HF_TOKEN to your token, {local}",
         errors.RevisionNotFoundError: f"has no revision {config.revision!r}: give one, such as benchmark.revision=main",
         errors.RepositoryNotFoundError: f"is not on the hub, or private: check the spelling, or set HF_TOKEN, {local}",
@@ -175,7 +180,7 @@ def fetch_pinned(config: BenchmarkConfig, wanted: list[str]) -> list[Path]:
     Parameters
     ----------
     config : BenchmarkConfig
-        Address, and sha256 of each file.
+        Settings with the address, and with the sha256 of each file.
     wanted : list of str
         Names of the files.
 

@@ -2,10 +2,14 @@ r"""Compare answers in LaTeX: read the last \boxed{...} of a reply, and decide w
 are equal.
 
 The rule of the authors (hendrycks/math, math_equivalence.py) normalises the spelling and then
-compares texts. In addition, numbers are compared by value (1/2, \frac{2}{4}, 0.5, 1\frac{1}{2},
-10^{3}), and tuples and intervals by their parts. The order of a list without brackets does not
-matter. Within brackets a comma separates parts: (1,234) is a pair. Two forms of one expression
-(x+1, 1+x) are different answers. The module does no I/O.
+compares texts. This module follows that rule, with these additions:
+
+- Numbers are compared by value (1/2, \frac{2}{4}, 0.5, 1\frac{1}{2}, 10^{3}).
+- Tuples and intervals are compared part by part. Within brackets a comma separates parts: (1,234)
+  is a pair.
+- The order of a list without brackets does not matter.
+
+Two different forms of one expression (x+1, 1+x) count as different answers. The module does no I/O.
 """
 
 import re
@@ -86,12 +90,13 @@ def same_answer(first: str, second: str) -> bool | None:
     Parameters
     ----------
     first, second : str
-        The two answers.
+        Answers in LaTeX.
 
     Returns
     -------
     bool or None
-        True if they are equal. None if the result depends on how one of them is interpreted.
+        True if the answers are equal, False if they differ. None if the result depends on how an
+        answer is interpreted.
 
     Examples
     --------

@@ -28,8 +28,8 @@ from audit.benchmarks.sample import Census, take_census
 from audit.core.errors import BenchmarkError, ConfigError, check_seed, unknown_name
 from audit.core.records import Item
 
-# If 20 keys are drawn at random from four options, no key is the first option with a probability of
-# .003.
+# If 20 keys are drawn at random from four options, the probability that no key is the first option
+# is .003.
 _KEYS = 20
 _EMBEDDED = ("elementary", "contrast")  # benchmarks that ship with the package
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -44,7 +44,7 @@ class Benchmark:
     Parameters
     ----------
     config : BenchmarkConfig
-        Configuration of where the rows are and how they are read.
+        Settings that state where the rows are and how they are read.
     revision : str
         Hub commit, or sha256:... of local files.
     files : tuple of DataFile
@@ -52,7 +52,7 @@ class Benchmark:
     seed : int
         Seed of the permutations of options.
     notes : tuple of str
-        Remarks that arose when the benchmark was opened.
+        Remarks about the files, found when the benchmark was opened.
     only : frozenset of str or None
         Ids of the questions to read; None reads all.
     """
@@ -71,7 +71,8 @@ class Benchmark:
 
     @cached_property
     def census(self) -> Census:
-        """Return the census: counts and duplicates. It reads, and so validates, every row once."""
+        """Return the census: counts and duplicates. Every row is read once, and thereby
+        validated."""
         return take_census(self)
 
     @property
@@ -103,7 +104,8 @@ class Benchmark:
         return tuple(concerns((row for _, row, _ in self.located_rows()), self.config))
 
     def iter_questions(self) -> Iterator[Item]:
-        """Yield every item in order; each call starts from the beginning, and memory is bounded."""
+        """Yield every item in order. Each call starts from the beginning; few rows are in
+        memory."""
         return (item for _, item in self.iter_located())
 
     def iter_located(self) -> Iterator[tuple[str, Item]]:
@@ -162,7 +164,8 @@ class Benchmark:
         Yields
         ------
         tuple of str, RawRow and RowContext
-            Place, row and context of each row with a configured subject and date.
+            Place, row and context. Rows of other subjects or dates than the configured ones are
+            left out.
 
         Raises
         ------
@@ -278,7 +281,7 @@ def _local_files(config: BenchmarkConfig, format_: Format) -> tuple[DataFile, ..
     for name in _chosen(names, config, format_.suffixes):
         data_files.append(_data_file(root / name, name, format_))
     files = tuple(data_files)
-    # If no file's name states a subject, the rows state their subjects.
+    # If no name of a file states a subject, each row has a field with its subject.
     named = {file.subject for file in files}
     return _of_subjects(config, files) if named & set(config.subjects) else files
 
@@ -296,8 +299,10 @@ def _of_subjects(config: BenchmarkConfig, files: tuple[DataFile, ...]) -> tuple[
 
 
 def _chosen(names: list[str], config: BenchmarkConfig, suffixes: tuple[str, ...]) -> list[str]:
-    """Return the files in a folder that contain the benchmark; all of one kind, with no part
-    missing."""
+    """Return the files of the benchmark in a folder.
+
+    Raises BenchmarkError if a user's folder has files of several kinds, or if a part is missing.
+    """
     shown: tuple[str, ...] = SUFFIXES
     # Dataset.save_to_disk writes Arrow files, and JSON files with metadata only, for one or more
     # splits.
@@ -324,7 +329,7 @@ def _chosen(names: list[str], config: BenchmarkConfig, suffixes: tuple[str, ...]
     for files in kinds:
         if not files[0].lower().endswith(".json"):
             tables.append(files[0])
-    # The files of published formats are known, so several kinds of files are allowed.
+    # A folder of a published format may have several kinds of files, because its files are known.
     if config.format == "mcq_file" and len(tables) > 1:
         raise BenchmarkError(
             f"benchmark.path is {config.path}, which has several kinds of files: "

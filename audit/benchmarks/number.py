@@ -1,7 +1,7 @@
 """Read a written number exactly, or not at all.
 
-If two conventions read a spelling as different numbers, the spelling has no value. The rules, in
-order:
+If two conventions read a spelling as different numbers, the spelling has no value. These rules are
+applied in order:
 
 1. If a number has a comma and a point, the last of them is the decimal mark ("1,234.50",
    "1.234,50").
@@ -12,9 +12,9 @@ order:
    ("18.5", "0.125").
 4. A comma before exactly three digits is a thousands mark, unless another number of the text has a
    decimal comma.
-5. A point before exactly three digits ("1.234"), and a comma before another number of digits
-   ("3,5"), have a value only if other numbers of the text show the decimal mark, and all of them
-   show the same mark. Prices are an exception: "12,50 €" has the value 12.5.
+5. Two spellings are ambiguous: a point before exactly three digits ("1.234"), and a comma before
+   another number of digits ("3,5"). They have a value only if other numbers of the text show the
+   decimal mark, and all show the same mark. Prices are an exception: "12,50 €" has the value 12.5.
 
 The time is linear in the length of the text, because every repetition in a pattern is bounded. The
 module does no I/O.
@@ -80,7 +80,8 @@ _MARKS = {
     "\u200e": "",
     "\u200f": "",
 }
-# (character, pattern, replacement): applied in this order to texts that contain the character.
+# Each entry is (character, pattern, replacement). The entries are applied in this order to texts
+# that contain the character.
 _REWRITES = tuple(
     (needed, re.compile(pattern), form)
     for needed, pattern, form in (
@@ -166,7 +167,8 @@ _LABEL_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _UNIT = re.compile(r"(?:°? ?[A-Za-z°%]{0,15}\d?\.?(?: ?/ ?| |$)){0,3}")
-_PAIR = re.compile(r"[(\[]\s?-?\d{1,3}(?:,\d{3}){1,9}\s?[)\]]")  # (1,234) may be one number or two.
+# This pattern matches "(1,234)", which may be one number or two.
+_PAIR = re.compile(r"[(\[]\s?-?\d{1,3}(?:,\d{3}){1,9}\s?[)\]]")
 _ORDINALS = ("st", "nd", "rd", "th")
 _ATTACHED_UNIT = re.compile(
     r"k?g|mg|lbs?|oz|[kcm]m|mi|ft|yd|in|hr?s?|mins?|secs?|ms|[mcd]?[lL]|k?Wh?|V|[kMG]?Hz|[kMGT]B|mph|kph|kmh|C|F|USD|EUR|GBP"
@@ -195,7 +197,7 @@ class Written:
 
 
 def one_number(text: str, *, decimal_point: bool = False) -> Fraction | None:
-    r"""Return the only number that a text writes.
+    r"""Return the number that a text consists of, apart from its unit and formatting.
 
     Parameters
     ----------
@@ -222,10 +224,10 @@ def one_number(text: str, *, decimal_point: bool = False) -> Fraction | None:
 
 
 def written_alone(text: str, *, decimal_point: bool = False) -> Written | None:
-    """Return the number of a text that has nothing else but formatting and a unit (see
+    """Return the number of a text that consists of a number, formatting and a unit (see
     `one_number`).
 
-    None if the text has anything else.
+    Return None if the text contains anything else.
     """
     if len(text) > 200:
         return None
@@ -233,7 +235,7 @@ def written_alone(text: str, *, decimal_point: bool = False) -> Written | None:
 
 
 def values_alone(text: str) -> frozenset[Fraction]:
-    """Return every number that a text can mean, with a point or a comma as decimal mark.
+    """Return every value that a text can have, with a point or with a comma as decimal mark.
 
     Parameters
     ----------
@@ -243,8 +245,8 @@ def values_alone(text: str) -> frozenset[Fraction]:
     Returns
     -------
     frozenset of Fraction
-        The numbers. The result is empty if the spelling is ambiguous and has a value with only one
-        of the marks, such as "3,5", which may be a list.
+        The values. The set is empty if the spelling is ambiguous and only one of the two decimal
+        marks gives it a value. An example is "3,5", which may also be a list.
 
     Examples
     --------
@@ -361,7 +363,8 @@ def numbers_in(text: str, mark: str | None = None, *, alone: bool = False) -> It
 def _written(
     text: str, run: re.Match[str], before: str, mark: str | None, alone: bool
 ) -> tuple[Written, bool]:
-    """Return the number that begins with a run of digits, and whether it belongs to a name."""
+    """Return the number that begins with a series of digits, and whether the number is part of a
+    name."""
     end = run.end()
     if run[0].startswith(".") and before[-1:].isalnum():
         return Written(run.start(), end, None), False
@@ -387,7 +390,8 @@ def _written(
     ), ordinal
 
 
-# Value of a number, position where it ends, and whether it is an ordinal number.
+# The parts are the value of a number, the position where it ends, and whether it is an ordinal
+# number.
 Suffixed = tuple[Fraction | None, int, bool]
 
 
@@ -415,7 +419,7 @@ def _with_suffix(text: str, run: str, end: int, value: Fraction | None) -> Suffi
     return value, end, False
 
 
-# What may follow a word such as million if the number goes on.
+# This text follows a word such as million if the number continues after the word.
 _GOES_ON = re.compile(r" and (?:a|\d)|[ ,]{1,2}\d| (?:hundred|thousand|million|billion)")
 
 
@@ -469,7 +473,7 @@ def _times_power(value: Fraction | None, base: Fraction, exponent: str) -> Fract
 def _signed(text: str, start: int, before: str) -> tuple[int, int | None]:
     """Return the position where a number with its sign begins, and the sign.
 
-    The sign is None if a dash may or may not be a sign.
+    The sign is None if it is unclear whether a dash is a minus.
     """
     if before.endswith("negative "):
         return start - len("negative "), -1
@@ -494,7 +498,7 @@ def run_value(run: str, mark: str | None, alone: bool) -> Fraction | None:
     Parameters
     ----------
     run : str
-        Digits and marks.
+        Digits with marks between them, such as "1,234.50".
     mark : str or None
         Decimal mark of the text; None if unknown.
     alone : bool
@@ -520,9 +524,10 @@ def run_value(run: str, mark: str | None, alone: bool) -> Fraction | None:
 def _with_marks(
     groups: list[str], marks: list[str], mark: str | None, alone: bool
 ) -> Fraction | None:
-    """Return the value of groups of digits with marks between them.
+    """Return the number that is written as groups of digits with marks between them (1,234.5).
 
-    `mark` is the decimal mark of the text, or None if it is unknown.
+    A mark is a point, a comma, a space or an apostrophe. `mark` is the decimal mark of the text, or
+    None if it is unknown.
     """
     last, kinds = marks[-1], set(marks)
     if len(kinds) > 1:
@@ -574,13 +579,13 @@ def decimal_mark(text: str) -> str | None:
     Parameters
     ----------
     text : str
-        A prepared text.
+        A text after `prepared`.
 
     Returns
     -------
     str or None
-        The mark. None if no number shows it. "?" if the numbers disagree; no ambiguous number has a
-        value then.
+        The mark; None if no number shows a mark; "?" if the numbers show different marks. With "?",
+        ambiguous numbers have no value.
 
     Examples
     --------
@@ -607,7 +612,7 @@ def _shown_mark(run: str) -> str | None:
 
 
 def closing(text: str, start: int) -> int:
-    """Return the position of the brace that closes the one before `start`.
+    """Return the position of the brace that closes the brace before `start`.
 
     Return -1 if the next 5,000 characters do not contain this brace.
     """

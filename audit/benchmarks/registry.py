@@ -1,5 +1,7 @@
-"""List the formats that can be read, by their name in `benchmark.format`; packages may add
-formats."""
+"""List the formats of benchmarks that can be read.
+
+The setting `benchmark.format` names a format. Other packages may add formats.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ class Format:
     Parameters
     ----------
     parse : callable
-        Function from a row to an item.
+        Function that converts a row to an item.
     suffixes : tuple of str
         Kinds of files, in order of preference.
     subject_field : str
@@ -27,13 +29,13 @@ class Format:
     csv_header : bool
         True if a csv begins with column names.
     reading : Reading or None
-        How free-form answers are read (number, code); None for items with options.
+        How free-form answers (numbers or code) are read; None if the items have options.
     answerable : bool
         True if a model can be asked the questions. If False, the options are names of responses
         (refuses, hate), or sentences to compare.
     kept : callable or None
-        Function that returns True for rows that can be asked; other rows are left out. None keeps
-        all rows.
+        Function that returns True for a row whose question can be asked; other rows are left out.
+        None keeps all rows.
     """
 
     parse: Callable[[RawRow, RowContext], Item]

@@ -11,8 +11,8 @@ reply that reached its token limit is read only if it has a marker, a box or a "
 text follows it.
 
 A reply is unparsed if it has two candidates, a range, a number in words, an open block of thinking,
-or a doubt after the answer. Unparsed is a state of its own and never "wrong". The time is linear in
-the length of the text. The module does no I/O.
+or a doubt after the answer. An unparsed reply is counted separately, and never as "wrong". The time
+is linear in the length of the text. The module does no I/O.
 """
 
 import re
@@ -35,7 +35,7 @@ from audit.core.prompting import strip_thinking
 
 MARKER = "####"
 NUMBER_ALONE = re.compile(r"-?\$?[\d,]*\d(\.\d+)?")
-MAX_END = 3_000  # number of characters at the end of a reply that are searched for a last sentence
+MAX_END = 3_000  # the last sentence is searched in this number of characters at the end of a reply
 MAX_DECLARATIONS = 50  # If a reply has more declarations, only the last ones are read.
 MAX_CHARS = 50_000  # If a reply has more characters, only its end is read.
 
@@ -127,7 +127,8 @@ _NOTE = re.compile(
     r"|tokens?|rating)\s?:",
     re.IGNORECASE,
 )
-# A sentence about a step of the calculation, or about the reply itself, states no answer.
+# A sentence with one of these phrases is about a step of the calculation, or about the reply
+# itself, so it states no answer.
 _SPEAKER = re.compile(
     r"\b(?:I|I'm|I've|me|my|[Ss]teps?|confiden\w+|sure|certain\w*|version|sources?|tokens?|examples?|hint|note)\b|\?$|✓|✔"
 )
@@ -155,7 +156,8 @@ _ALGEBRA = re.compile(
 class _Declared:
     """Hold one declaration of an answer: its position, the strength of its form, and its number.
 
-    The strength is 1 to 3, or 0 for a doubt. The number is None if it is ambiguous.
+    The strength is 1 (weakest) to 3 (strongest), or 0 for a doubt. The number is None if its
+    spelling is ambiguous.
     """
 
     start: int
@@ -200,8 +202,8 @@ def score_number(
     -------
     tuple of NumberAnswer and bool or None
         The answer, and whether it is right. The second value is None if no number could be read. It
-        is also None for a percentage whose hundredth is the target ("25%" and .25), because their
-        units differ.
+        is also None if the reply is a percentage and its hundredth is the target ("25%" and .25),
+        because the units differ.
 
     Examples
     --------
@@ -224,15 +226,15 @@ def score_number(
 def read_key(text: str) -> float | None:
     """Return the number of a key: the text after its last `####`, or the whole text.
 
-    None if this is not a single number. Keys are written by programs, so a single point is a
-    decimal point, and a single comma is a thousands mark.
+    Return None if this text is not a single number. Keys are written by programs, so a single point
+    is a decimal point, and a single comma is a thousands mark.
     """
     value = one_number(text.rpartition(MARKER)[2], decimal_point=True)
     return None if value is None else float(value)
 
 
 def corrects(rest: str) -> bool:
-    """Return whether the text after an answer withdraws or doubts it."""
+    """Return whether the text after an answer withdraws or doubts the answer."""
     return _DOUBTS.search(_before_next_question(rest)) is not None
 
 
@@ -248,11 +250,13 @@ def _before_next_question(text: str) -> str:
 
 
 def _declarations(plain: str, mark: str | None) -> Iterator[_Declared]:
-    """Yield the declarations of a prepared reply, in order, without headings, doubts and
-    hypotheses."""
+    """Yield the declarations of an answer in a prepared reply, in order.
+
+    Headings, doubts and hypotheses are left out.
+    """
     matches = [*_MARKED.finditer(plain), *_DECLARES.finditer(plain)]
     matches = sorted(matches, key=re.Match.start)[-MAX_DECLARATIONS:]
-    # If there is no match, `ends` still has one entry, so the two lists differ in length.
+    # If a reply has no declaration, `ends` still has one entry, so the two lists differ in length.
     ends = [match.start() for match in matches[1:]] + [len(plain)]
     for match, following in zip(matches, ends, strict=False):
         if match[0].startswith("#"):
@@ -268,7 +272,7 @@ def _declarations(plain: str, mark: str | None) -> Iterator[_Declared]:
 def _of_marker(
     plain: str, match: re.Match[str], mark: str | None, following: int
 ) -> _Declared | None:
-    """Return the declaration of a marked line.
+    """Return the answer that a line with the marker #### declares.
 
     Return None if the line is a heading, or if another declaration follows on the same line.
     """
@@ -308,7 +312,7 @@ def _of_box(plain: str, match: re.Match[str], mark: str | None, following: int) 
 
 
 def _right_side(text: str) -> str:
-    """Return the text after the last equals sign, with a dash before a number read as its sign.
+    """Return the text after the last equals sign. There, a dash before a number is its sign.
 
     Without an equals sign, or with several equations, return the whole text.
     """
@@ -365,7 +369,7 @@ def _clause(plain: str, start: int) -> tuple[str, bool]:
 def _one_of(body: str, numbers: list[Written]) -> Written | None:
     """Return the only number of a text.
 
-    None if the text has several numbers, an expression, or a number in words.
+    Return None if the text has several numbers, an expression, or a number in words.
     """
     if not numbers or any(number.value is None for number in numbers) or _in_words(body, numbers):
         return None
@@ -391,7 +395,8 @@ def _in_words(body: str, numbers: list[Written]) -> bool:
 
 
 def _decided(plain: str, declared: list[_Declared]) -> _Declared | None:
-    """Return the declaration that counts; None if the reply contradicts it or doubts it."""
+    """Return the declaration that counts; None if the reply contradicts or doubts this
+    declaration."""
     last = declared[-1]
     if last.number is None:
         return None
@@ -412,7 +417,8 @@ def _decided(plain: str, declared: list[_Declared]) -> _Declared | None:
 
 
 def _last_sentence(plain: str, mark: str | None) -> Written | None:
-    """Return the number that the last sentence with a number states; None if it states none."""
+    """Return the answer in the last sentence with a number; None if this sentence states no
+    answer."""
     without_notes = []
     for sentence in _sentences(plain[-MAX_END:]):
         if not _NOTE.match(sentence):
@@ -426,7 +432,7 @@ def _last_sentence(plain: str, mark: str | None) -> Written | None:
 
 
 def _to_last_number(sentences: list[str]) -> list[str]:
-    """Return the sentences up to the last one with a number.
+    """Return the sentences up to the last sentence with a number.
 
     The result is empty if the following text is long, doubts the number or continues the solution.
     """
@@ -440,8 +446,7 @@ def _to_last_number(sentences: list[str]) -> list[str]:
 
 
 def _beside_another(sentences: list[str]) -> bool:
-    """Return whether the last line is not a sentence, but a signature or a second number by
-    itself."""
+    """Return whether the last line is no sentence, but a signature or another number alone."""
     last = sentences[-1]
     if re.search(r"[=:]|\b[a-z]{2,}\b", last):
         return False
@@ -500,7 +505,7 @@ def _concluded(sentence: str, mark: str | None) -> Written | None:
 
 
 def _is_chain(left: str, value: Fraction, mark: str | None) -> bool:
-    """Return whether each equation before the last is a step: its result is used in the next one.
+    """Return whether the result of each equation, except the last, is used in the next equation.
 
     "16 - 3 = 13, 13 * 2 = 26" is a chain of steps, "x = 3, y = 4" is not.
     """

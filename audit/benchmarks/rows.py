@@ -1,7 +1,7 @@
 """Convert raw rows to items: one pure function for each published format.
 
-Each function reads the authors' file and the fields on the hub. It raises BenchmarkError without a
-place; the loader, which knows file and line, adds the place.
+Each function accepts rows of the authors' file, and rows with the field names of the hub. The
+message of its BenchmarkError does not name file and line: the loader adds them.
 """
 
 import ast
@@ -80,7 +80,7 @@ PASSAGE_NAMES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RowContext:
-    """Hold the context of a row, which the row itself does not state.
+    """Hold the facts about a row that the row itself does not state.
 
     Parameters
     ----------
@@ -143,9 +143,9 @@ def labelled(row: RawRow, context: RowContext) -> Item:
     Parameters
     ----------
     row : RawRow
-        Row of the file: id, question.stem, question.choices[] = {text, label}, answerKey. Row of
-        the hub: id, question or question_stem, choices.text[], choices.label[], answerKey. ARC also
-        uses the labels 1 to 4.
+        Row of the file (id, question.stem, question.choices[] = {text, label}, answerKey), or of
+        the hub (id, question or question_stem, choices.text[], choices.label[], answerKey). ARC
+        also uses the labels 1 to 4.
     context : RowContext
         Context with the configuration.
 
@@ -232,8 +232,8 @@ def truthfulqa(row: RawRow, context: RowContext) -> Item:
 def csv_options(row: Mapping[str, Any]) -> list[str]:
     """Return the options of MC1 in a row of TruthfulQA.csv, as they are in mc_task.json.
 
-    They are `Best Answer`, followed by the parts of `Incorrect Answers` between semicolons. Each
-    option ends with a full stop (authors' utilities.py: format_best, split_multi_answer).
+    The options are `Best Answer`, followed by the parts of `Incorrect Answers` between semicolons.
+    Each option ends with a full stop (authors' utilities.py: format_best, split_multi_answer).
     """
     cut = []
     for text in f"{field(row, 'Best Answer')};{field(row, 'Incorrect Answers')}".split(";"):
@@ -294,8 +294,8 @@ def mcq_file(row: RawRow, context: RowContext) -> Item:
     Returns
     -------
     Item
-        The item. A passage precedes the text of the question, and is the group unless the
-        configuration names another.
+        The item. A passage precedes the text of the question, and is the item's group unless the
+        configuration names another column for the group.
 
     Raises
     ------
@@ -328,7 +328,7 @@ def mcq_file(row: RawRow, context: RowContext) -> Item:
 def _passage(row: RawRow, config: BenchmarkConfig) -> str:
     """Return the passage of a row; "" if the file has no passages.
 
-    A column that may hold a passage but that no setting names is refused, not ignored.
+    Raises BenchmarkError if a column seems to hold a passage, but no setting names this column.
     """
     if config.context_column is None and isinstance(row, Mapping):
         read = (
@@ -360,7 +360,8 @@ def _passage(row: RawRow, config: BenchmarkConfig) -> str:
 def _column(row: RawRow, setting: str, name: str, usual: Sequence[str]) -> Any:
     """Return a configured field of a row.
 
-    If the row lacks it, raises BenchmarkError, which names the column that is probably meant.
+    Raises BenchmarkError if the row lacks the field. The message names the column that is probably
+    meant.
     """
     if isinstance(row, Mapping) and name not in row:
         usual_columns = []
@@ -436,7 +437,7 @@ def math(row: RawRow, context: RowContext) -> Item:
 
 
 def ends_in_number(row: RawRow) -> bool:
-    """Return whether the answer of a row of MATH is a plain number; other answers are LaTeX."""
+    """Return whether the answer of a row of MATH is a plain number, not LaTeX."""
     return NUMBER_ALONE.fullmatch(_math_key(row)) is not None
 
 
@@ -491,14 +492,15 @@ def humaneval(row: RawRow, context: RowContext) -> Item:
 def normalised(text: str) -> str:
     """Return a text in which every run of whitespace is one space.
 
-    Texts with equal results are the same question.
+    Two texts are the same question if this function returns the same result for both.
     """
     return " ".join(text.split())
 
 
 def words_alone(text: str) -> str:
-    """Return a text in which case, punctuation, whitespace and forms of characters are unified, as
-    readers ignore them.
+    """Return a text without the differences that readers ignore.
+
+    These are differences in case, punctuation, whitespace and forms of characters.
     """
     return _NOT_WORD.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
 
@@ -631,7 +633,7 @@ def field(row: RawRow, *names: str) -> Any:
     Parameters
     ----------
     row : RawRow
-        The row.
+        Row of a file. Fields have names only if the row is a mapping.
     names : str
         Possible names of the field; the first that the row has is read.
 
@@ -657,7 +659,7 @@ def field(row: RawRow, *names: str) -> Any:
 
 
 def stated(value: object, name: str) -> str:
-    """Return a text without surrounding whitespace.
+    """Return a text without the whitespace around it.
 
     Raises BenchmarkError if the value is blank or not a text. The message calls the value `name`.
     """
@@ -721,13 +723,13 @@ def _labelled_choices(choices: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _configured_choices(
     row: RawRow, config: BenchmarkConfig
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return (labels, texts) of a user's row; labels are () if the file has none."""
+    """Return (labels, texts) of a user's row; labels are () if the file has no labels."""
     columns = list(config.choice_columns)
     if not columns and isinstance(row, Mapping) and config.choices_column not in row:
         columns = _lettered_columns(row, config.choices_column)
     if columns:
         cells = [field(row, column) for column in columns]
-        # Items with fewer options than others have empty cells at the end.
+        # If an item has fewer options than other items, its last cells are empty.
         while cells and (cells[-1] in (None, "") or cells[-1] != cells[-1]):
             cells.pop()
         return (), texts(cells)
@@ -741,7 +743,7 @@ def _configured_choices(
 
 
 def is_option_list(value: Any) -> bool:
-    """Return whether a field can be the options: a list of at least two texts."""
+    """Return whether a field may hold the options, which are a list of at least two texts."""
     return (
         isinstance(value, list)
         and len(value) > 1
@@ -750,7 +752,7 @@ def is_option_list(value: Any) -> bool:
 
 
 def _lettered_columns(row: Mapping[str, Any], wanted: str) -> list[str]:
-    """Return the column names A, B, ... that a row has in place of the field `wanted`."""
+    """Return the names of the option columns A, B, ... if a row has no field `wanted`."""
     columns = []
     for letter in LETTERS:
         if letter in row:

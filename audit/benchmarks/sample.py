@@ -55,10 +55,11 @@ class Census:
     ids, n_options : tuple
         Id and number of options of each question, in order; 0 options for a free answer.
     frame : array of int
-        Positions (from 0, ascending) of the first occurrence of each distinct question.
+        Sampling frame: ascending positions (from 0) of the first occurrence of each distinct
+        question.
     duplicates : tuple of tuple of int
-        Positions of equal questions. Text and options are compared in published order, with
-        whitespace normalised.
+        For each repeated question, the positions of all its occurrences. Text and options are
+        compared in published order, with whitespace normalised.
     conflicting : int
         Number of groups of duplicates with more than one gold answer.
     repeated_options : int
@@ -92,12 +93,12 @@ class Sample:
     n_total : int
         Number of questions in the benchmark.
     n_distinct : int
-        Number of questions in the sampling frame, which keeps only the first of equal questions.
+        Number of questions in the sampling frame, which contains a repeated question only once.
     duplicates : tuple of tuple of str
-        Ids of equal questions in the whole benchmark.
+        For each repeated question of the benchmark, the ids of all its occurrences.
     chance : float
         Mean of 1/k over the drawn questions (accuracy, 0-1), where k is the number of options. A
-        free-form number counts as 0.
+        question whose answer is a free-form number counts as 0.
     seed : int
         Seed of the draw.
     """
@@ -122,7 +123,7 @@ def draw_sample(benchmark: Source, n: int | None = 100, seed: int = 42) -> Sampl
     Parameters
     ----------
     benchmark : Source
-        The benchmark.
+        Benchmark whose questions are read.
     n : int or None
         Number of questions; None draws every distinct question.
     seed : int
@@ -158,7 +159,8 @@ def draw_sample(benchmark: Source, n: int | None = 100, seed: int = 42) -> Sampl
     drawn, ids = chosen.tolist(), census.ids
     inverse_k = 0.0
     for k in map(census.n_options.__getitem__, drawn):
-        inverse_k += 1 / k if k else 0.0  # A free-form number cannot be guessed.
+        # An answer that is a free-form number cannot be guessed, so it counts as 0.
+        inverse_k += 1 / k if k else 0.0
     drawn_ids = tuple(ids[i] for i in drawn)
     duplicates = [tuple(map(ids.__getitem__, group)) for group in census.duplicates]
     return Sample(
@@ -178,9 +180,9 @@ def sampled_questions(benchmark: Source, sample: Sample) -> Iterator[Item]:
     Parameters
     ----------
     benchmark : Source
-        The benchmark.
+        Benchmark whose questions are read.
     sample : Sample
-        The drawn questions.
+        Result of `draw_sample` for this benchmark.
 
     Yields
     ------
@@ -218,7 +220,7 @@ def take_census(benchmark: Source) -> Census:
     Parameters
     ----------
     benchmark : Source
-        The benchmark.
+        Benchmark whose questions are read.
 
     Returns
     -------
@@ -232,7 +234,7 @@ def take_census(benchmark: Source) -> Census:
     """
     ids: list[str] = []
     golds, sizes = array("d"), array("H")
-    contents = array("Q")  # one 128-bit hash per question, so that texts are not in memory
+    contents = array("Q")  # a 128-bit hash of each question, so that no text stays in memory
     repeated_options = 0
     for _, question in benchmark.iter_located():
         # The published order is hashed, because copies of a question may be shuffled differently.
@@ -248,7 +250,8 @@ def take_census(benchmark: Source) -> Census:
     _check_unique(benchmark, ids)
     words = np.frombuffer(contents, dtype=np.uint64).reshape(-1, 2)
     _, first, which = np.unique(words, axis=0, return_index=True, return_inverse=True)
-    same: dict[int, list[int]] = {}  # positions of equal questions, by their first occurrence
+    # maps the first position of a repeated question to all its positions
+    same: dict[int, list[int]] = {}
     for i in np.flatnonzero(np.bincount(which.ravel())[which.ravel()] > 1).tolist():
         same.setdefault(int(first[which.flat[i]]), []).append(i)
     conflicting = 0

@@ -25,7 +25,7 @@ class Command:
     module : str
         The module that implements the command.
     summary : str
-        The line of the command in `audit --help`.
+        One line that describes the command in `audit --help`.
     hydra : bool
         True if Hydra composes the arguments. The module then has a `main()` that reads sys.argv.
     """
@@ -129,7 +129,8 @@ def tree(words: Sequence[str]) -> ArgumentParser:
     )
     commands = root.add_subparsers(prog="audit", metavar="COMMAND", required=True, help=SUPPRESS)
     for name, command in COMMANDS.items():
-        # An abbreviation that is accepted today would change its meaning with the next option.
+        # Abbreviations are refused, because a new option could change the meaning of an
+        # abbreviation.
         parser = commands.add_parser(name, allow_abbrev=False)
         if name not in words[:1]:
             continue
@@ -169,8 +170,8 @@ def _deepest(parser: ArgumentParser, words: Sequence[str]) -> ArgumentParser:
 
 
 def _meant(parser: ArgumentParser, word: str) -> str:
-    """Return "Did you mean ...?" with the option that is most like a mistyped option; "" if no
-    option is alike."""
+    """Return "Did you mean ...?" with the option most similar to a mistyped one; "" if none is
+    similar."""
     known: list[str] = []
     for action in parser._actions:
         known += action.option_strings

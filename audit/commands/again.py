@@ -1,6 +1,7 @@
 """Share arguments and functions among commands, and connect `audit.governance` with other packages.
 
-`audit.governance` must not import the suite and the registry, so it gets functions from here.
+`audit.governance` must not import the suite and the registry. So the commands pass functions of
+this module to it.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def verdict_again(folder: Path, read: Document) -> tuple[Document | None, str]:
     Returns
     -------
     tuple[Document | None, str]
-        The recomputed verdict, and "". If the stored verdict differs from it: None, and a
-        description of the difference.
+        The recomputed verdict and "" if the stored verdict equals the recomputed one. Otherwise
+        None and a description of the difference.
     """
     from audit.governance import recompute
 
@@ -42,7 +43,7 @@ def verdict_again(folder: Path, read: Document) -> tuple[Document | None, str]:
 
 
 def suite_section(folder: Path) -> Callable[[Mapping[str, AuditVerdict[Any]]], dict[str, Any]]:
-    """Return the function that makes the suite's section of verdict.json (`audit.suite.judge`).
+    """Return the function that computes the suite's section of verdict.json (`audit.suite.judge`).
 
     Parameters
     ----------
@@ -123,8 +124,11 @@ def add_force(parser: argparse.ArgumentParser) -> None:
 def add_decision_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of every command that reads signed decisions.
 
-    The options name the keys that count, the number of people that an override needs, and the
-    registry by which a deleted decision is noticed.
+    The options name:
+
+    - the public keys whose decisions count;
+    - the number of people who must sign an override;
+    - the registry, which shows if a decision was deleted.
     """
     from audit.governance.keys import TRUSTED_VARIABLE
     from audit.governance.ruling import REGISTRY_VARIABLE

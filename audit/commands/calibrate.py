@@ -13,7 +13,7 @@ from audit.commands.completion import offer
 from audit.config.audits import every_audit, part_of
 from audit.core.errors import ConfigError
 
-OTHERS = {"suite": "audit.suite.calibrate"}  # calibrations of several audits together
+OTHERS = {"suite": "audit.suite.calibrate"}  # calibrations that simulate several audits together
 
 
 def add_arguments(parser: ArgumentParser) -> None:

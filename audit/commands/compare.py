@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from audit.registry.comparison import LastingChange, SettingChange
 
 
-_REVISION = len("sha256:") + 12  # characters of a version that are printed
+_REVISION = len("sha256:") + 12  # number of characters of a version that are printed
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the two runs, the models and benchmarks to compare, and the page."""
+    """Declare the command's arguments: two runs, models and benchmarks to compare, and a page."""
     add = parser.add_argument
     folder = "a run, or the folder of a suite or panel"
     add("before", type=local_folder, metavar="RUN_A", help=folder)
@@ -92,7 +92,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _setting(setting: SettingChange) -> str:
-    """Return the change in one setting as a line."""
+    """Return a line with the change of the accuracy under one setting."""
     f = setting.found
     if f is None:
         return "no question was answered in both runs"
@@ -105,7 +105,7 @@ def _setting(setting: SettingChange) -> str:
 
 
 def _lasting(change: LastingChange) -> str:
-    """Return the change under one condition, beside the change at the baseline, as a line."""
+    """Return a line with the change of the score under one condition and at the baseline."""
     from audit.registry.comparison import told_share
 
     f, share = change.found, told_share(change.found)

@@ -40,7 +40,7 @@ def offer(action: Action, words: Callable[[str], Sequence[str]]) -> None:
     action : Action
         The argument, as `add_argument` returned it.
     words : Callable
-        Returns the completions of a typed prefix. It is called when the shell asks.
+        Returns the completions of a typed prefix. The function is called when the shell completes.
     """
     action.completer = lambda prefix, **_: words(prefix)  # type: ignore[attr-defined]
 
@@ -94,7 +94,8 @@ def overrides(config: str, typed: str) -> list[str]:
 
 
 def _settings(config: str) -> dict[str, object]:
-    """Return the top-level keys of a configuration with their defaults; groups have None."""
+    """Map the top-level keys of a configuration to their defaults. The default of a group is
+    None."""
     from omegaconf import OmegaConf
 
     composed: Any = OmegaConf.to_container(
@@ -121,7 +122,7 @@ def _values(key: str, config: str) -> list[str]:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the name of the shell."""
+    """Declare the command's argument: the name of the shell."""
     parser.add_argument("shell", choices=SHELLS)
 
 

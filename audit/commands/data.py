@@ -33,7 +33,7 @@ from audit.core.records import Item, Reading
 
 _GUESSED_ROWS = 200  # number of rows from which the columns are guessed
 _SHOWN = 3  # number of questions, and of unreadable rows, that are printed
-_WIDTH = 1200  # characters of a printed question
+_WIDTH = 1200  # largest number of characters of a printed question
 Counts = dict[str, Counter[Any]]
 
 
@@ -95,7 +95,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _print_problems(words: str, arguments: Namespace, counts: Counts) -> None:
-    """Print the settings that failed, and the settings or the format with which the file may be
+    """Print why the settings failed, and settings or a format with which the file can perhaps be
     read."""
     print(lines(f"\nTried with:  {words}"))
     if any(str(name).endswith("?") for name in counts["columns"]):
@@ -128,7 +128,8 @@ def _model_words(overrides: Sequence[str]) -> str:
 
 
 def _guessed(file: str, overrides: Sequence[str]) -> BenchmarkConfig:
-    """Return the typed settings of the benchmark, with a guess for every other setting."""
+    """Return the benchmark's settings: those that were typed, and guesses for all other
+    settings."""
     from audit.config.command_line import compose_command
     from audit.sweep.config import SweepConfig
 
@@ -153,10 +154,10 @@ def _guessed(file: str, overrides: Sequence[str]) -> BenchmarkConfig:
 def _published(file: str) -> list[str]:
     """Return the published formats that read the first rows of a file.
 
-    A format whose name is in the name of the file comes first.
+    A format comes first if its name is part of the file's name.
     """
     readable = []
-    # These formats are not published, or ship with the package.
+    # These formats are left out: they are not published, or ship with the package.
     for name in set(FORMATS) - {"mcq_file", "elementary", "contrast"}:
         with suppress(AuditError):
             benchmark = open_benchmark(BenchmarkConfig(name, name, file))
@@ -214,7 +215,7 @@ def _as_json(
 
 
 def _columns(benchmark: Benchmark, counts: Counts) -> list[str]:
-    """Return a line for each part of a question, with the columns that it is read from."""
+    """Return a line for each part of a question, with the columns from which the part is read."""
     config, present = benchmark.config, counts["columns"]
     choices = config.choice_columns
     if not choices and config.choices_column not in present:

@@ -63,7 +63,8 @@ class Side:
 
 @dataclass(frozen=True)
 class AnsweredQuestion:
-    """Hold one question. `answers` maps a model's name to its answer and whether that is right."""
+    """Hold one question. `answers` maps a model's name to its answer and whether the answer is
+    right."""
 
     text: str
     options: tuple[str, ...]
@@ -77,7 +78,7 @@ def shipped() -> Path:
 
 
 def sides(verdict: RunVerdict) -> tuple[Side, Side]:
-    """Return the numbers of the taught model, and of the same model before.
+    """Return the numbers of the taught model, and those of the same model before it was taught.
 
     Raises
     ------
@@ -108,7 +109,7 @@ def remembered_questions(run_dir: Path, verdict: RunVerdict) -> list[AnsweredQue
     Parameters
     ----------
     run_dir : Path
-        The shipped run.
+        The run directory that ships with the package.
     verdict : RunVerdict
         The verdict on this run.
 
@@ -143,7 +144,8 @@ def remembered_questions(run_dir: Path, verdict: RunVerdict) -> list[AnsweredQue
 def picture(both: Sequence[Side]) -> Figure:
     """Draw the scores of both models on the exam, on held-out items and without memory.
 
-    The score without memory has its 95 % interval. The true score is drawn beside it.
+    The score without memory has its 95 % interval. The true score is that of the model before it
+    was taught, and is drawn on the same line.
     """
     from matplotlib.figure import Figure
 
@@ -208,7 +210,7 @@ def page(verdict: RunVerdict, run_dir: Path, both: Sequence[Side]) -> Page:
     verdict : RunVerdict
         The verdict on the shipped run.
     run_dir : Path
-        The shipped run.
+        The run directory that ships with the package.
     both : Sequence[Side]
         The numbers of both models.
 
@@ -264,7 +266,7 @@ def _figures(side: Side) -> str:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the folder of the page."""
+    """Declare the command's argument: the folder to which the page is written."""
     parser.add_argument(
         "--out", type=Path, help="the folder to write (default: outputs/demo, which is replaced)"
     )

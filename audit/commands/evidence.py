@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def run(arguments: argparse.Namespace, now: datetime | None = None) -> int:
-    """Write or verify an evidence pack.
+    """Write an evidence pack or, with `verify`, verify one.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace, now: datetime | None = None) -> int:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of writing a pack, or those of `verify` if it was typed."""
+    """Declare the arguments for writing a pack or, if `verify` was typed, for verifying a pack."""
     if parser.get_default("typed")[:1] == ["verify"]:
         _add_verify(
             parser.add_subparsers().add_parser("verify", description="Check an evidence pack.")
@@ -155,7 +155,7 @@ def _print_verified(verified: Verified) -> None:
         say(f"NOT HASHED by the manifest, because an earlier version wrote it: {name}")
     _print_decisions(verified)
     for seal in verified.seals:
-        # Most packs have no seal and do not need this module.
+        # A seal is a signed plan. Most packs have no seal and do not need this module.
         from audit.governance.formats import seal_lines
 
         for label, line in seal_lines(seal):

@@ -16,7 +16,7 @@ from audit.shards.working_copy import local_folder
 def _tasks(overrides: Sequence[str], out: Path) -> int:
     """Write the items of a memory audit, or the items and rewordings of a perturbation audit.
 
-    No model is started.
+    The files are tasks for lm-eval and Inspect. No model is started.
     """
     from audit.export.tasks import INSPECT_FILE, write_tasks
 
@@ -58,7 +58,7 @@ def _reworded(words: Sequence[str]) -> dict[str, list[Item]]:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare a subcommand for each format."""
+    """Declare a subcommand for each format of another tool."""
     formats = parser.add_subparsers(dest="format", required=True, metavar="FORMAT")
     for name, summary in (
         ("inspect", "eval logs, for `inspect view` and other programs that read them"),

@@ -26,7 +26,7 @@ SUMMARY = "GITHUB_STEP_SUMMARY"  # the file that GitHub shows on a job's page
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the run, the format of the ruling, and the rules of the decision."""
+    """Declare the command's arguments: run, output format, and rules of the decision."""
     add_decision_arguments(parser)
     add = parser.add_argument
     add(

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from audit.judge.gates import LogCheck
     from audit.judging.document import Cell
 
-WITHHELD = "withheld"  # the code of a model whose verdict is not given
-MAX_WITHHELD = 5  # More withheld verdicts than this are only counted.
+WITHHELD = "withheld"  # the verdict code of a model whose verdict is not reported
+MAX_WITHHELD = 5  # If there are more withheld verdicts, only their number is printed.
 # The logs of these tools may lack the options of an item.
 _NO_OPTIONS = (
     "table",
@@ -56,7 +56,7 @@ class Panel:
     files : list[dict]
         Facts about every log, such as its hash.
     known : dict[str, Origin]
-        Dates and families of the models of reference sets.
+        Release date and family of each model of the reference sets.
     columns : dict[str, str]
         Maps each field to a column of a table (`--map`).
     released : dict[str, str]
@@ -64,7 +64,8 @@ class Panel:
     changed : dict[str, int]
         Maps each benchmark to the number of its items that differ between the logs.
     spare : int
-        Number of held-out items that were left out to balance the strata.
+        Number of held-out items that were left out, so that each stratum (such as a subject) has
+        the same share in both sets.
     """
 
     joined: Joined
@@ -125,7 +126,7 @@ def print_read(panel: Panel, names: Sequence[str], options: int | None) -> None:
     Parameters
     ----------
     panel : Panel
-        The joined logs.
+        The logs, read and joined.
     names : Sequence[str]
         The benchmarks to print.
     """
@@ -221,7 +222,7 @@ def _print_failed(checks: Sequence[LogCheck]) -> None:
 
 
 def _options_of(arguments: argparse.Namespace, panel: Panel) -> dict[str, Any]:
-    """Return how the logs were read, for the manifest."""
+    """Return the options with which the logs were read, for the manifest."""
     from audit.benchmarks.fresh import is_span
 
     options = {
@@ -242,7 +243,7 @@ def _options_of(arguments: argparse.Namespace, panel: Panel) -> dict[str, Any]:
 
 
 def _next_command(run: Path, *, may_be_set: bool) -> str:
-    """Return the command after an import: the gate, or the command that builds a reference set."""
+    """Return the command to type next: `audit gate`, or the command that builds a reference set."""
     if not may_be_set:
         return f"gate {shlex.quote(str(run))}"
     build = f"references build {shlex.quote(str(run))} --name NAME --source WHO"
@@ -250,7 +251,7 @@ def _next_command(run: Path, *, may_be_set: bool) -> str:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the logs, the run to write, and the models to judge."""
+    """Declare the command's arguments: logs, run to write, and models to judge."""
     add = parser.add_argument
     add_reading(parser)
     add("-o", "--out", type=Path, required=True, metavar="RUN", help="the run directory to write")
@@ -327,7 +328,8 @@ def _check_forms(arguments: argparse.Namespace) -> None:
 def _read(
     arguments: argparse.Namespace, columns: dict[str, str], released: Mapping[str, str]
 ) -> tuple[Joined, str | None, list[dict[str, Any]], dict[str, Origin]]:
-    """Return the joined outcomes, the held-out benchmark, facts of every file, and model origins.
+    """Return the joined outcomes, the held-out benchmark's name, facts about files, and model
+    origins.
 
     Every log is read completely before the run is written. `released` has dates by model, and the
     date of the judged models under "".
@@ -354,7 +356,7 @@ def _read(
     files, origins = _take_sets(arguments, joined, held_out, before)
     for word, benchmark, prefix in _given(arguments, by_name):
         path, model = _path_and_model(word, arguments.model)
-        # A folder may hold several benchmarks. --benchmark then selects one after all were read.
+        # A folder may hold several benchmarks. Then all are read, and --benchmark selects one.
         several = benchmark == arguments.benchmark and is_folder(path)
         wanted = Wanted(
             model,
@@ -396,7 +398,10 @@ def _path_and_model(word: str, model: str) -> tuple[Path, str]:
 
 
 def _outcomes(log: Log, options: int | None, prefix: str) -> Iterator[Imported]:
-    """Return a log's outcomes, with the number of options and the prefix of benchmarks if set."""
+    """Return the outcomes of a log.
+
+    If set, `options` is their number of options, and `prefix` is put before the benchmark's name.
+    """
     from audit.imports.chance import with_options
 
     outcomes = with_options(log.outcomes, options) if options else log.outcomes
@@ -404,7 +409,8 @@ def _outcomes(log: Log, options: int | None, prefix: str) -> Iterator[Imported]:
 
 
 def _log_facts(log: Log) -> dict[str, Any]:
-    """Return the facts of a log for the manifest, after its outcomes were read."""
+    """Return the facts about a log for the manifest. All outcomes of the log must have been
+    read."""
     facts: dict[str, Any] = {"tool": log.tool, "version": log.version}
     known = {"score": log.score, "unfinished": log.unfinished, "notes": list(log.notes)}
     for name, value in known.items():
@@ -435,9 +441,10 @@ def _split(arguments: argparse.Namespace) -> tuple[str, str]:
 
 
 def _split_dates(arguments: argparse.Namespace, joined: Joined) -> str:
-    """Print how many items are on both sides of --split, and return FIRST..LAST of the later ones.
+    """Print how many items are dated before the date of --split, and how many later.
 
-    Raises ConfigError if a side has no item, or an item is on both.
+    Return FIRST..LAST, the dates of the later items. Raises ConfigError if a side has no item, or
+    if an item is on both sides.
     """
     from audit.benchmarks.fresh import span_of
 
@@ -466,12 +473,12 @@ def _split_dates(arguments: argparse.Namespace, joined: Joined) -> str:
 
 
 def _check_paths(arguments: argparse.Namespace, by_name: bool) -> None:
-    """Raise ConfigError for the first log that does not exist, before any of them is read."""
+    """Raise ConfigError for the first log that does not exist, before any log is read."""
     from audit.core.guarded_files import nearest
     from audit.imports.folder import SUFFIXES
 
     words = [word for word, _, _ in _given(arguments, by_name)]
-    # One word without a file is the name of a benchmark, unless it is written like a file.
+    # A single argument that is not a file is the name of a benchmark, unless it looks like a path.
     if by_name and Path(arguments.held_out[0]).suffix in SUFFIXES:
         words += arguments.held_out
     for word in words:
@@ -491,10 +498,11 @@ def _names_benchmark(words: Sequence[str]) -> bool:
 
 
 def _given(arguments: argparse.Namespace, by_name: bool) -> list[tuple[str, str, str]]:
-    """Return each log with the name of its benchmark and the prefix of that name.
+    """Return (log, benchmark, prefix) for each log.
 
-    An empty name keeps the name in the log. If `by_name` is True, the held-out items are in `logs`,
-    under the name of a benchmark.
+    `benchmark` replaces the benchmark's name in the log; "" keeps the name in the log. `prefix`
+    is put before the name. If `by_name` is True, the held-out items are a benchmark of
+    `arguments.logs`, which --held-out names.
     """
     from audit.imports.reworded import REWORDED
 
@@ -506,9 +514,10 @@ def _given(arguments: argparse.Namespace, by_name: bool) -> list[tuple[str, str,
 def _take_sets(
     arguments: argparse.Namespace, joined: Joined, held_out: str | None, before: str | None
 ) -> tuple[list[dict[str, Any]], dict[str, Origin]]:
-    """Join the sets of `--references`, and replace each set there by the names of its models.
+    """Add the reference sets of `--references` to the joined logs.
 
-    Return the facts of each set, and the origins of its models.
+    In `arguments.references` the names of a set's models replace the set. Return the facts about
+    each set, and the origin of each of its models.
     """
     from audit.config.references import PREFIX
     from audit.imports.sets import take_set
@@ -528,9 +537,9 @@ def _take_sets(
 
 
 def _hashes(path: Path, name: str) -> list[dict[str, str]]:
-    """Return name and hash of a log's file, or of the files if the log is a folder.
+    """Return name and hash of the log's file, or of each of its files if the log is a folder.
 
-    `name` replaces the name of the file if the log is in a folder of logs.
+    If the log is in a folder of logs, `name` replaces the name of its file.
     """
     from audit.shards.files import file_sha256
 
@@ -566,7 +575,7 @@ def date_words(missing: Iterable[str], judged: Collection[str]) -> list[str]:
 
 
 def _released(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the dates of --released by model, with the date of the judged models under "".
+    """Map each model in --released to its release date. The key "" has the judged models' date.
 
     Raises ConfigError if a date is invalid.
     """
@@ -589,8 +598,8 @@ def _chosen(
 ) -> tuple[str, list[str], Joined]:
     """Return the benchmark to judge, the judged models, and the outcomes that are needed.
 
-    These are the outcomes of the judged models and of the references. `released` names the models
-    that have a date.
+    The needed outcomes are those of the judged models and the references. `released` has the names
+    of the models whose release date was stated.
     """
     from audit.imports.join import leave_out_shared, only
 
@@ -614,7 +623,7 @@ def _chosen(
 
 
 def _benchmark(arguments: argparse.Namespace, joined: Joined, held_out: str | None) -> str:
-    """Return the benchmark to judge."""
+    """Return the name of the benchmark to judge, as named by --benchmark or as the only one."""
     from audit.imports.reworded import REWORDED
 
     if held_out and arguments.reworded:
@@ -638,7 +647,11 @@ def _benchmark(arguments: argparse.Namespace, joined: Joined, held_out: str | No
 
 
 def _print_verdicts(cells: Sequence[Cell], counted: Sequence[str]) -> None:
-    """Print a line per verdict. Verdicts in `counted`, and many withheld verdicts, share a line."""
+    """Print a line for each verdict.
+
+    For the verdicts in `counted`, only the number of models is printed. The same holds for more
+    than MAX_WITHHELD withheld verdicts.
+    """
     n = Counter(cell.verdict for cell in cells)
     summed = set(counted)
     if n[WITHHELD] > MAX_WITHHELD:
@@ -657,7 +670,7 @@ def _prefixed(outcomes: Iterable[Imported], prefix: str) -> Iterator[Imported]:
 
 
 def _print_scores(files: Sequence[Mapping[str, Any]]) -> None:
-    """Print the scores that were read with their files, the notes, and the unfinished logs."""
+    """Print which scores were read from which files, notes on the files, and unfinished logs."""
     files_by_score: dict[tuple[str, str], list[str]] = {}
     notes = dict[str, None]()
     for file in files:
@@ -675,7 +688,7 @@ def _print_scores(files: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_no_options(panel: Panel) -> None:
-    """Print a note if the logs may come from multiple choice and show no options."""
+    """Print a note if the questions may have had options, but the logs list none."""
     may_lack_options = any(file.get("tool") in _NO_OPTIONS for file in panel.files)
     items = panel.joined.items[panel.benchmark]
     if may_lack_options and not any(item.options for item in items.values()):
@@ -712,7 +725,7 @@ def _print_table(joined: Joined, names: Sequence[str]) -> None:
 def _print_scope(
     joined: Joined, names: Sequence[str], judged: Sequence[str], reworded: bool
 ) -> None:
-    """Print which comparisons the logs allow, and which options are missing."""
+    """Print what can be judged from the logs, what cannot, and which options are missing."""
     references = len(joined.models) - len(judged)
     contrast = "drop under rewording" if reworded else "score on held-out items"
     models = f"{len(judged)} model{'s' if len(judged) > 1 else ''}"

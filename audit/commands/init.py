@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prompt for the settings that no option states, and write the file.
+    """Ask for the settings that no option states, and write audit.yaml.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _next_plan(values: Mapping[str, object]) -> str:
-    """Return the command that plans an audit of this model, with the settings that are missing."""
+    """Return the command that plans an audit of this model. Placeholders mark missing settings."""
     if "endpoint" not in values:
         return "audit plan"
     words = []
@@ -98,7 +98,10 @@ def _next_plan(values: Mapping[str, object]) -> str:
 
 
 def _asked(given: dict[str, str]) -> dict[str, str]:
-    """Return the given settings and the answers of prompts. Raises UsageError if the input ends."""
+    """Return the settings of the options, and the settings that a person typed at prompts.
+
+    Raises UsageError if the input ends before all prompts are answered.
+    """
     settings = dict(given)
     for key, question in _QUESTIONS.items():
         stated = {"model": ("model", "endpoint"), "data": ("data", "benchmark")}.get(key, (key,))
@@ -110,7 +113,7 @@ def _asked(given: dict[str, str]) -> dict[str, str]:
 
 
 def _placed(key: str, answer: str) -> dict[str, str]:
-    """Map the key of an answer to the answer.
+    """Return a dict with the answer to a prompt, under the key of its setting.
 
     An address becomes `endpoint`, and a name without a suffix becomes `benchmark`.
     """

@@ -24,7 +24,7 @@ class Exposure:
     Attributes
     ----------
     benchmark : str
-        The benchmark.
+        The name of the benchmark.
     published : str
         The date of its publication, or "".
     where : str
@@ -61,7 +61,7 @@ class Exposure:
 
 
 def months_between(published: str | None, released: str | None) -> int | None:
-    """Return the whole calendar months between two dates.
+    """Return the number of calendar months from the first date to the second.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def months_between(published: str | None, released: str | None) -> int | None:
 
 
 def _month(date: str) -> int:
-    """Return the number of a date's month, counted from the year 0."""
+    """Return the number of months from the start of the year 0 to a date."""
     year, month = map(int, f"{date}-01".split("-")[:2])
     return 12 * year + month
 
@@ -99,7 +99,7 @@ def exposure(
     Parameters
     ----------
     name : str
-        The benchmark.
+        The name of the benchmark.
     about : Mapping
         The configuration of the benchmark.
     model : str
@@ -129,7 +129,7 @@ def exposure(
         "control_benchmark=auto" if about.get("twin") else "control_benchmark=YOUR_HELD_OUT_ITEMS"
     )
     words = f"audit memory model={model or 'NAME'} benchmark={name} {control}"
-    # Only the validity audit reads formats whose questions cannot be put to a model.
+    # The questions of some formats cannot be asked. Only the validity audit reads these formats.
     if not format_of(str(about["format"])).answerable:
         words = f"audit validity model={model or 'NAME'} benchmark={name}"
     where = str(
@@ -168,8 +168,8 @@ def found_in(path: Path) -> dict[str, str]:
 
 
 def _pairs(suites: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the benchmark and model of each suite. Without suites, return every benchmark with the
-    model ""."""
+    """Return (benchmark, model) for each suite; without suites, (benchmark, "") for every
+    benchmark."""
     from audit.suite.commands import model_name
     from audit.suite.read import read_suite
 
@@ -180,7 +180,7 @@ def _pairs(suites: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the suites, the models, and the results of an index search."""
+    """Declare the command's arguments: suites, models, and the results of an index search."""
     add = parser.add_argument
     suites = "suites, whose benchmark and model are listed (default: every benchmark)"
     add("suites", nargs="*", help=suites)

@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from audit.memory.leaderboard import Leaderboard
     from audit.memory.record import MemoryCell
 
-SMALLEST = 3  # A panel needs a judged model, and two others that show how much models differ.
+# A leaderboard needs a judged model, and two other models that show how much models differ.
+SMALLEST = 3
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the logs, the folder to write, and facts about the models."""
+    """Declare the command's arguments: logs, folder to write, and facts about the models."""
     add_reading(parser)
     add = parser.add_argument
     add("-o", "--out", type=Path, required=True, metavar="FOLDER", help="the folder to write")
@@ -106,7 +107,8 @@ def run(arguments: Namespace) -> int:
 
 
 def _judged(arguments: Namespace, panel: Panel) -> tuple[Leaderboard, Sequence[str], bool]:
-    """Return the leaderboard, the named references, and whether families are known."""
+    """Return the leaderboard, the references that the user named, and whether families are
+    known."""
     from audit.commands.import_logs import print_read
     from audit.imports.chance import check_above_guessing
     from audit.imports.checks import check_logs
@@ -136,7 +138,8 @@ def _judged(arguments: Namespace, panel: Panel) -> tuple[Leaderboard, Sequence[s
 
 
 def _complete(models: Iterable[str], short: Mapping[str, str]) -> list[str]:
-    """Return the models with answers to both sets. Raises ConfigError for fewer than SMALLEST."""
+    """Return the models with answers to both sets. Raises ConfigError if fewer than SMALLEST models
+    remain."""
     complete = [name for name in models if name not in short]
     if len(complete) < SMALLEST:
         hint = " ".join(short.values()) or "Example: a csv with a row for each model and item"
@@ -147,7 +150,8 @@ def _complete(models: Iterable[str], short: Mapping[str, str]) -> list[str]:
 
 
 def _origins(arguments: Namespace, panel: Panel, models: Sequence[str]) -> dict[str, Origin]:
-    """Return the date and family of each model, as `--facts` or else a reference set states them."""
+    """Map each model to its release date and family. The file of `--facts` takes precedence over
+    reference sets."""
     from audit.benchmarks.fresh import Origin
     from audit.imports.sets import facts_of
 
@@ -162,7 +166,8 @@ def _origins(arguments: Namespace, panel: Panel, models: Sequence[str]) -> dict[
 
 
 def _chosen(named: Iterable[str], models: Sequence[str]) -> list[str]:
-    """Return the named references with answers to both sets. Raises ConfigError for too few."""
+    """Return the named references with answers to both sets. Raises ConfigError if too few
+    references remain."""
     from audit.memory.design import MemoryThresholds
 
     chosen = [name for name in named if name in models]
@@ -178,7 +183,7 @@ def _chosen(named: Iterable[str], models: Sequence[str]) -> list[str]:
 def _outcomes(
     joined: Joined, names: Sequence[str], models: Sequence[str]
 ) -> tuple[dict[str, list[Item]], dict[tuple[str, str], dict[str, list[float | None]]]]:
-    """Return the questions of each set, and the scores of each model on it."""
+    """Return the questions of each set, and the scores of each model on the set."""
     from audit.imports.join import shares
     from audit.imports.write import questions_of
 
@@ -197,8 +202,8 @@ def _references(
 ) -> list[str]:
     """Return the models that a model is judged against.
 
-    These models are of another family. If the newest held-out item is newer than the judged model,
-    all held-out items are newer than these models.
+    They are the models of other families. If some held-out items are newer than the judged model,
+    only the models that are older than all held-out items remain.
     """
     from audit.benchmarks.fresh import has_newer, is_newer
 
@@ -221,7 +226,8 @@ def _references(
 def _with_origin(
     cell: MemoryCell, origins: Mapping[str, Origin], held_out: str, date: str | None
 ) -> MemoryCell:
-    """Return the cell with the families of all models, and the options for missing dates."""
+    """Return the cell with two additions: the families of all models, and the options with which a
+    person states missing dates."""
     from audit.benchmarks.fresh import check_origin
     from audit.commands.import_logs import date_words
 

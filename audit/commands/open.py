@@ -30,7 +30,7 @@ from audit.shards.working_copy import local_folder
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the folder, and whether to open a browser."""
+    """Declare the command's arguments: the folder, and whether to open a browser."""
     folder = "a folder of runs, or one run, whose report is opened (default: outputs)"
     add = parser.add_argument
     add("folder", type=local_folder, nargs="?", default="outputs", help=folder)
@@ -107,7 +107,7 @@ class Line:
 
 
 def write_overview(folder: Path) -> Path:
-    """Write FOLDER/index.html.
+    """Write the page of a folder's runs to FOLDER/index.html.
 
     Parameters
     ----------
@@ -185,12 +185,12 @@ def _run_line(folder: Path, run: RunEntry) -> Line:
 
 
 def _few(names: Sequence[str], plural: str) -> str:
-    """Return the names, or their number if there are many."""
+    """Return the names as a text, or only their number if there are many."""
     return ", ".join(names) if len(names) <= SHOWN_NAMES else f"{len(names)} {plural}"
 
 
 def _tally(words: Sequence[VerdictWord]) -> tuple[tuple[VerdictWord, int], ...]:
-    """Return each verdict once with its number, in the order of the grades."""
+    """Return each verdict with the number of its cells, worst verdict first."""
     by_name, counts = {}, Counter[str]()
     for word in words:
         by_name[word.name] = word
@@ -200,7 +200,7 @@ def _tally(words: Sequence[VerdictWord]) -> tuple[tuple[VerdictWord, int], ...]:
 
 
 def _cell_line(about: Line, cell: Cell) -> Line:
-    """Return the line of the run with the numbers of one of its verdicts."""
+    """Return a copy of a run's line that shows the numbers of one of the run's verdicts."""
     vocabulary = part_of(about.audit, "vocabulary")
     figures = {metric.name: metric.estimate for metric in vocabulary.INSTRUMENT.tracked(cell)}
     estimate = cell.without_memory.estimate if cell.without_memory else None

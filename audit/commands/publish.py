@@ -15,7 +15,7 @@ from audit.core.exits import say
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the file of items, its columns, and the folder to write."""
+    """Declare the command's arguments: the file of items, its columns, and the folder to write."""
     add = parser.add_argument
     add("file", type=Path, help="a file of items that benchmark=mcq_file can read")
     add("overrides", nargs="*", metavar="KEY=VALUE", help="settings of the benchmark: its columns")
@@ -24,7 +24,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Write FOLDER/NAME.jsonl, to publish, and FOLDER/NAME.order.json, to keep.
+    """Write FOLDER/NAME.jsonl to publish, and FOLDER/NAME.order.json for the author alone.
 
     Returns
     -------

@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, now: datetime | None = None) -> int:
-    """Run one subcommand.
+    """Run the subcommand that was typed.
 
     Parameters
     ----------

@@ -32,7 +32,10 @@ FOLLOW_S = 15
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the runs, the folder to write, and settings that replace those of the run."""
+    """Declare the command's arguments.
+
+    They name the runs, the folder to write, and settings that replace the settings of the run.
+    """
     add = parser.add_argument
     run_dirs = "directories that hold shards/, or one s3:// URL"
     add("run_dirs", nargs="+", metavar="RUN_DIR", help=run_dirs)

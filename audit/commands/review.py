@@ -34,7 +34,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def run(arguments: argparse.Namespace, now: datetime | None = None) -> int:
-    """Run one subcommand.
+    """Run the subcommand that was typed.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def _register(place: str | None) -> Register | None:
 
 
 def registered(place: str | None) -> list[Path]:
-    """Return the runs of the registry, as `queue` returns those of a folder.
+    """Return the runs of the registry, in the form in which `queue` returns the runs of a folder.
 
     Parameters
     ----------
@@ -209,7 +209,8 @@ def _ruling(arguments: argparse.Namespace, now: datetime) -> Ruling:
 
 
 def _list(arguments: argparse.Namespace, now: datetime) -> int:
-    """Print the runs of a folder or of the registry that do not pass, with their decisions."""
+    """Print the runs without the decision "pass" in a folder or registry, each with its
+    decision."""
     runs = queue(arguments.folder) if arguments.folder else registered(arguments.registry)
     check = registry_check(arguments.registry)
     rulings = {
@@ -234,7 +235,7 @@ def _list(arguments: argparse.Namespace, now: datetime) -> int:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare a subcommand for each kind of decision, and those that list, show and serve."""
+    """Declare a subcommand for each kind of decision, and the subcommands list, show and serve."""
     commands = parser.add_subparsers(dest="action", required=True, metavar="COMMAND")
     shared = argparse.ArgumentParser(add_help=False)
     add_decision_arguments(shared)

@@ -8,14 +8,14 @@ from audit.runtime.loading import entry_line, find_runs
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the folder and the format."""
+    """Declare the command's arguments: the folder of runs and the output format."""
     add = parser.add_argument
     add("folder", nargs="?", default="outputs", help="a folder of runs (default: outputs)")
     add("--json", action="store_true", help="print one JSON list, for programs")
 
 
 def run(arguments: Namespace) -> int:
-    """Print a line for each run.
+    """Print a line for each run, with its progress and its verdicts.
 
     Returns
     -------

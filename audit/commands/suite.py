@@ -17,7 +17,7 @@ from audit.shards.working_copy import need_folder
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the suite, and the settings that change it."""
+    """Declare the command's arguments: the suite, and settings that change the suite."""
     add = parser.add_argument
     add(
         "--schema",
@@ -82,7 +82,7 @@ def _suite(name: str, words: Sequence[str]) -> int:
     if note:
         tell(note)
     for audit, audit_settings in suite.audits.items():
-        # The registry of the suite takes precedence over that of audit.yaml.
+        # The registry of the suite takes precedence over the registry in audit.yaml.
         if registry and not any(word.startswith("registry=") for word in audit_settings):
             changed[audit] = [*registry, *changed.get(audit, ())]
     given = audit_words(suite, shared, changed)
@@ -103,8 +103,11 @@ def _suite(name: str, words: Sequence[str]) -> int:
 def _sorted(words: Sequence[str]) -> tuple[list[str], dict[str, list[str]], list[str], str, bool]:
     """Sort the arguments by what they set.
 
-    Returns the changes of the suite's fields, the settings of single audits, the settings of every
-    audit, the run directory, and whether to only print the plan.
+    Returns
+    -------
+    tuple
+        Changes of the suite's fields, settings of single audits, settings of all audits, the run
+        directory, and whether only the plan is printed.
     """
     from audit.config.short_forms import HF, quoted
     from audit.suite.schema import Suite

@@ -30,13 +30,14 @@ from audit.core.exits import lines, plainly, tell
 from audit.core.json_types import plain
 from audit.shards.working_copy import local_folder
 
-SHOWN = 20  # largest number of candidates that are printed for a question or a state
-# These keys name the questions and the model. A perturbation audit has them too.
+SHOWN = 20  # the largest number of candidate variants that are printed
+# These keys name the questions and the model. A perturbation audit has the same keys.
 _SHARED_KEYS = ("benchmark", "data", "endpoint", "model_id", "api_key_env", "model", "cluster")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the folder of the libraries, and a subcommand for each operation."""
+    """Declare the subcommands (one for each operation), and an option for the folder of
+    libraries."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "--folder", type=Path, default=Path("outputs/variants"), help="folder of the libraries"
@@ -93,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @partial(plainly, shown=lines)
 def run(arguments: argparse.Namespace) -> int:
-    """Run one subcommand.
+    """Run the subcommand that was typed.
 
     Returns
     -------
@@ -235,7 +236,7 @@ def _review(arguments: argparse.Namespace) -> None:
     from audit.shards.files import check_new
     from audit.variants.review_file import ASK, read_review, write_review
 
-    # The file may hold the findings of a person, so it is not replaced without --force.
+    # The file may hold a person's judgements, so it is not replaced without --force.
     if arguments.out is not None:
         check_new(arguments.out, force=arguments.force)
     library = _find(arguments.library, arguments)
@@ -255,7 +256,7 @@ def _find(reference: str, arguments: argparse.Namespace) -> Any:
 
 
 def _save(library: Any, folder: Path) -> Path:
-    """Save a library, print its funnel and its path, and return the path."""
+    """Save a library, and return its path. Print how many candidates remained after each check."""
     from audit.variants.arrow import save_library
     from audit.variants.funnel import funnel_text
 

@@ -17,7 +17,7 @@ _EVERY_S = 3
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the run and the format."""
+    """Declare the command's arguments: the run and the output format."""
     add = parser.add_argument
     add("run_dir", type=local_folder, metavar="RUN_DIR", help="a run, or the folder of a suite")
     add("--once", action="store_true", help="print one table and end")
@@ -25,7 +25,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Print the table every three seconds until the run ends. A terminal shows only the latest.
+    """Print the table every three seconds until the run ends. A terminal shows only the latest
+    table.
 
     Returns
     -------

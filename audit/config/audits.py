@@ -45,7 +45,7 @@ class Work:
     design : Design
         The parts of every question.
     protocol : Protocol
-        The prompt templates.
+        The prompt templates of this model.
     model : str
         The name of the audited model.
     reading : Reading
@@ -55,7 +55,8 @@ class Work:
     seed : int
         The seed of the run.
     state : object
-        State of the audit. It is sent to every stage, so it must be small.
+        Further data that the audit's functions need. It is sent to every process, so it must be
+        small.
     reask : Reading or None
         How the reply of a second call is read if the first reply held no answer. With None, no
         second call is made.
@@ -88,9 +89,9 @@ class Work:
         Parameters
         ----------
         item : Item
-            The question.
+            The question, with options in the order shown.
         arm : str
-            The arm.
+            The condition under which the call is made, such as forward_full.
         level : int or None
             The level. None for a call that several levels share.
         replicate : int
@@ -118,9 +119,9 @@ def answer_request(
     Parameters
     ----------
     work : Work
-        The run context.
+        Model, prompt templates, seed and sampling of the run.
     item : Item
-        The question.
+        The question, with options in the order shown.
     setting : Setting
         Arm, level and replicate.
     presentation : Presentation
@@ -164,9 +165,9 @@ def answer_requests(
     Parameters
     ----------
     work : Work
-        The run context.
+        Model, prompt templates, seed and sampling of the run.
     item : Item
-        The question.
+        The question, with options in the order shown.
     setting : Setting
         Arm, level and replicate.
     presentation : Presentation
@@ -195,7 +196,7 @@ class Roles:
     Attributes
     ----------
     baseline : tuple[str, int]
-        Arm and level of the settings whose mean is the baseline.
+        Arm and level of the baseline: the mean over the settings with this arm and level.
     arms : tuple of str
         All arms, in the order of the tables.
     """
@@ -228,10 +229,11 @@ class Audit:
     design : Callable
         Returns the parts of every question from the configuration.
     present : Callable
-        Returns the presentation at each level of a part, given the replies to `prepare`.
+        Returns the presentation at each level of a part. It gets the replies to the calls of
+        `prepare`.
     prepare : Callable or None
-        Returns the next calls before the answer, given the replies so far. An empty list ends the
-        preparation. None if a row needs a single call.
+        Returns the next calls before the answer, given the replies so far; an empty list if no
+        further call is needed. None if a row needs a single call.
     prepare_role : str
         The name of the calls before the answer in metrics and columns (`<role>_messages`).
     answering : Callable
@@ -277,7 +279,7 @@ def audit_package(name: str) -> str:
     Parameters
     ----------
     name : str
-        The audit.
+        The name of the audit, such as memory.
 
     Returns
     -------
@@ -297,7 +299,7 @@ def audit_package(name: str) -> str:
 
 
 def name_of(module: str) -> str:
-    """Return the name of the audit, or of another part of the program, that a module belongs to."""
+    """Return the name of the audit, or other part of the program, to which a module belongs."""
     for name in added("audits"):
         if module.startswith(f"{audit_package(name)}."):
             return name
@@ -305,7 +307,10 @@ def name_of(module: str) -> str:
 
 
 def find_audit(name: str) -> Audit:
-    """Import an audit and return its record: the constant NAME in its module `audit`.
+    """Import an audit and return its record, an instance of `Audit`.
+
+    The record is a constant in the audit's module `audit`. The constant has the audit's name in
+    capitals.
 
     Parameters
     ----------
@@ -347,7 +352,7 @@ def part_of(name: str, part: str) -> Any:
     Parameters
     ----------
     name : str
-        The audit.
+        The name of the audit, such as memory.
     part : str
         The module, such as "plan".
 
@@ -373,7 +378,7 @@ def has_part(name: str, part: str) -> bool:
     Parameters
     ----------
     name : str
-        The audit.
+        The name of the audit, such as memory.
     part : str
         The module, such as "plan".
 

@@ -46,7 +46,7 @@ def check_keys(values: Any, schema: Any, path: str = "") -> None:
     schema : object
         A dataclass, or the type of a field.
     path : str
-        The dotted path of the values, with a dot at its end. The error message names it.
+        The dotted path above the values, such as "store.". The error message names it.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def check_keys(values: Any, schema: Any, path: str = "") -> None:
 
 
 def fields_of(schema: Any) -> dict[str, Any]:
-    """Return the type of each field of a dataclass by name. The type `X | None` is given as X."""
+    """Map each field of a dataclass to its type. The type `X | None` becomes X."""
     types = {}
     for name, kind in get_type_hints(schema).items():
         alternatives = [kind for kind in get_args(kind) if kind is not NoneType]
@@ -73,7 +73,8 @@ def fields_of(schema: Any) -> dict[str, Any]:
 
 
 def _below(schema: Any, prefix: str = "") -> Iterator[str]:
-    """Yield the dotted keys of a dataclass and of the dataclasses in it."""
+    """Yield the dotted keys of all fields of a dataclass, including the fields of nested
+    dataclasses."""
     for name, kind in fields_of(schema).items():
         yield prefix + name
         if is_dataclass(kind):
@@ -82,7 +83,7 @@ def _below(schema: Any, prefix: str = "") -> Iterator[str]:
 
 def _unknown(key: str, schema: Any, path: str) -> ConfigError:
     known = sorted(fields_of(schema))
-    # Another key may have a field of this name below it, which is then suggested.
+    # A field of this name may exist below another key. Its dotted key is then suggested.
     same = [name for name in _below(schema) if name.rpartition(".")[2] == key]
     short = [] if path else get_close_matches(key, SHORT, n=1, cutoff=0.8)
     near = short or same or get_close_matches(key.lower(), known, n=1)
@@ -99,7 +100,9 @@ SHORT = ("endpoint", "model_id", "api_key_env", "data", "control_data", "preset"
 
 
 def _conf_dir() -> Path:
-    """Return the folder conf/: inside the package in a wheel, beside it in a checkout.
+    """Return the folder conf/.
+
+    In an installed package it is inside the package, and in a checkout beside the package.
 
     The folder inside the package is preferred, because a folder conf/ beside an installed package
     may belong to another package.
@@ -124,7 +127,7 @@ class ClusterConfig:
     dashboard : bool
         True starts Ray's dashboard.
     runtime_env : dict
-        Ray's runtime environment.
+        Runtime environment of Ray's workers, in Ray's form.
     autoscale : bool
         True allows requests for GPUs that an autoscaler has to start first.
     models_at_once : int or None
@@ -177,11 +180,11 @@ class RunConfig:
     n: Any = 100
     seed: int = 42
     reading: str | None = None  # If set, this reading replaces the reading of every model.
-    # If a reply has no answer, the question is asked again, and the likelihoods of the letters
-    # (True) or of the options' texts ("option_text") are read.
+    # If set, a reply without an answer leads to a second call. It reads the likelihoods of the
+    # letters (True) or of the options' texts ("option_text").
     reask: Any = True
     canary: bool = True  # A model stops if more than half of its first answers are unparsed.
-    replicate_restart: bool = False  # Each replicate starts the engines anew.
+    replicate_restart: bool = False  # If true, the engines are restarted for each replicate.
     run_dir: str | None = None
     report: bool = True
     gate: bool = False
@@ -199,7 +202,9 @@ _DESCRIBED: ContextVar[dict[str, Mapping[str, Any]] | None] = ContextVar("_DESCR
 
 
 def described_models() -> dict[str, Mapping[str, Any]]:
-    """Map names to the models that this call describes by short forms or by files of the user.
+    """Return the configurations, by name, of the models that this call describes itself.
+
+    Short forms and files of the user describe such models.
 
     A command is one call. In the Python API a call ends with the context `short_forms.one_call`.
     """
@@ -256,7 +261,7 @@ def as_file(name: str, model: Mapping[str, Any]) -> str:
     name : str
         The name of the model.
     model : Mapping
-        Its complete configuration.
+        The complete configuration of the model.
 
     Returns
     -------
@@ -302,7 +307,7 @@ def from_composed(cfg: DictConfig, kind: type) -> Any:
     Parameters
     ----------
     cfg : DictConfig
-        The composed configuration.
+        The configuration as Hydra composed it.
     kind : type
         The dataclass of the object.
 
@@ -316,7 +321,8 @@ def from_composed(cfg: DictConfig, kind: type) -> Any:
     ConfigError
         If a key is not a field of `kind`.
     """
-    check_keys(OmegaConf.to_container(cfg), kind)  # The merge would drop unknown keys.
+    # Keys are checked before the merge, which would drop unknown keys.
+    check_keys(OmegaConf.to_container(cfg), kind)
     return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(kind), cfg))
 
 
@@ -326,13 +332,13 @@ _SAFE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 def reading_of(config: RunConfig, model: ModelConfig) -> Reading:
     """Return how the answers of a model are read.
 
-    The option `reading` decides. Without it the benchmark's free-form reading decides, and then the
-    model's configuration.
+    The first of these that is set decides: the option `reading`, the benchmark's free-form reading,
+    the model's configuration.
 
     Parameters
     ----------
     config : RunConfig
-        The options.
+        The options of the run.
     model : ModelConfig
         The model that answers.
 
@@ -361,12 +367,14 @@ def reading_of(config: RunConfig, model: ModelConfig) -> Reading:
 
 
 def reask_of(config: RunConfig, model: ModelConfig) -> Reading | None:
-    """Return how a second reply of a model is read, which is requested if its first has no answer.
+    """Return how a model's reply to a second call is read.
+
+    The second call is made if the first reply has no answer.
 
     Parameters
     ----------
     config : RunConfig
-        The options.
+        The options of the run.
     model : ModelConfig
         The model that answers.
 
@@ -412,9 +420,9 @@ def protocol_of(config: RunConfig, model: ModelConfig) -> dict[str, Any]:
     Parameters
     ----------
     config : RunConfig
-        The options.
+        The options of the run.
     model : ModelConfig
-        The model.
+        The configuration of the model.
 
     Returns
     -------
@@ -448,9 +456,9 @@ def check_run(
     Parameters
     ----------
     config : RunConfig
-        The options.
+        The options of the run.
     answering, templates
-        As in `audit.config.audits.Audit`.
+        The functions and templates of the audit, as in `audit.config.audits.Audit`.
 
     Raises
     ------
@@ -492,7 +500,7 @@ def check_run(
 
 
 def _check_answering(config: RunConfig, name: str, model: ModelConfig, other: ModelConfig) -> None:
-    """Check a model, and the model that answers in its place."""
+    """Check a model and, if another model answers in its place, that model."""
     if not _SAFE_NAME.match(name):
         raise ConfigError(
             f"Invalid model name: {name!r}. Expected letters, digits, '.', '_' and '-'."
@@ -518,7 +526,7 @@ def _check_answering(config: RunConfig, name: str, model: ModelConfig, other: Mo
 def _check_different(models: dict[str, ModelConfig]) -> None:
     """Raise ConfigError if two names have the same model.
 
-    The statistics would count one model twice, and correct for two models.
+    The statistics would treat one model as two models, and correct for two tests.
     """
     for (name, model), (other_name, other) in combinations(models.items(), 2):
         if replace(model, name="") == replace(other, name=""):
@@ -534,7 +542,7 @@ def plain_config(config: RunConfig, answering: Mapping[str, ModelConfig]) -> dic
     Parameters
     ----------
     config : RunConfig
-        The options.
+        The options of the run.
     answering : Mapping[str, ModelConfig]
         The model that answers, by the name of the audited model.
 

@@ -1,7 +1,7 @@
 """Compose the configuration of a command, and refuse several jobs or a model that is named twice.
 
-One command is one job. Engines are loaded once, and the tests of all its models are corrected
-together.
+One command is one job. Its engines are loaded once, and one correction for multiple tests covers
+all its models.
 """
 
 import re
@@ -47,7 +47,7 @@ _LISTS = (
 # Each of these keys selects an option of another group. Keys below it change the option
 # (control_benchmark.path=...).
 _GROUPS = {"control_benchmark": "benchmark", "worker": "model"}
-# These options of Hydra change where it looks for groups.
+# These options of Hydra change the folders in which Hydra looks for groups.
 _HYDRAS_OWN = re.compile(r"hydra[./]|[+~]|-(?!-help$|h$)")
 _R_LIST = re.compile(r"\A(\+{0,2}r)=([^\[\](){}'\"]*,[^\[\](){}'\"]*)\Z")
 _PRICE = re.compile(r"\A(cost\.(?:prices|throughput)\.)")
@@ -58,7 +58,7 @@ Keys: $KEYS
 Groups (group=option):
 $APP_CONFIG_GROUPS
 audit $NAME --cfg job prints everything that can be set."""
-# argparse accepts the beginning of an option's name.
+# argparse accepts an abbreviated option, such as --multi for --multirun.
 _MULTIRUN = (
     "-m",
     *("--multirun"[:k] for k in range(len("--m"), len("--multirun") + 1)),
@@ -69,7 +69,8 @@ class _AddedConfigs(SearchPathPlugin):
     """Add the folders conf/ of the audits of other packages to Hydra's search path."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Append the folders. Hydra calls this method."""
+        """Append the folders conf/ of other packages to the search path. Hydra calls this
+        method."""
         for name, entry in added("audits").items():
             search_path.append(name, f"pkg://{entry.value}.conf")
 
@@ -80,8 +81,9 @@ Plugins.instance().register(_AddedConfigs)
 def start(schema: type, read: Callable[[DictConfig], Any], act: Callable[[Any], int]) -> None:
     """Compose conf/<audit>.yaml with the arguments of this process, and run the audit.
 
-    The process ends with exit code 1 and the reason if the arguments are refused. Plain overrides
-    are composed here, because `@hydra.main` composes twice to recognize several jobs.
+    The process ends with exit code 1 and the reason if the arguments are refused. This function
+    itself composes plain key=value arguments, because `@hydra.main` would compose twice to
+    recognize several jobs.
 
     Parameters
     ----------
@@ -160,7 +162,7 @@ def _options_first(words: Sequence[str]) -> list[str]:
 
 
 def _without_secrets(words: Sequence[str]) -> list[str] | None:
-    """Return the arguments, to be stored with the run; None if one of them holds a secret."""
+    """Return the arguments for storage with the run; None if an argument holds a secret."""
     parsed: list[Any] = []
     for word in words:
         override = _parsed(word)
@@ -176,7 +178,7 @@ def help_text(name: str, overrides: Sequence[str]) -> str:
     Parameters
     ----------
     name : str
-        The audit.
+        The name of the audit, such as memory.
     overrides : Sequence[str]
         The other arguments of the command.
 
@@ -241,10 +243,12 @@ def hydra_arguments(arguments: Sequence[str], schema: type) -> list[str]:
 
 
 def _as_hydra(word: str) -> str:
-    """Return a word in Hydra's form.
+    """Return an argument in the form that Hydra reads:
 
-    `r` becomes a list, a model or benchmark becomes a choice in its group, a model's price is added
-    to the table, and a URL is quoted because it has characters that Hydra interprets.
+    - `r` becomes a list.
+    - A model or benchmark becomes a choice in its group.
+    - A model's price is added to the table of prices.
+    - A URL is quoted, because it has characters that Hydra interprets.
     """
     word = _PRICE.sub(r"++\1", word)
     word = _R_LIST.sub(r"\1=[\2]", word)
@@ -262,7 +266,7 @@ def compose_command(name: str, words: Sequence[str], schema: type) -> DictConfig
     Parameters
     ----------
     name : str
-        The command.
+        The name of the command, such as sweep.
     words : Sequence[str]
         The arguments after the command.
     schema : type
@@ -294,7 +298,7 @@ def configured(audit: str, words: Sequence[str]) -> Any:
     Parameters
     ----------
     audit : str
-        The audit.
+        The name of the audit, such as memory.
     words : Sequence[str]
         The arguments after its command.
 
@@ -328,11 +332,11 @@ def _check_composed() -> None:
 
 
 def _check_models(config_name: str, overrides: Sequence[str]) -> None:
-    """Raise ConfigError if two models have one name, or a rate is set for an unknown model.
+    """Raise ConfigError if two models have one name, or an unknown model has a price or throughput.
 
-    The composed configuration holds only one model of each name, so Hydra's list of defaults is
-    read. Reading it takes a quarter of the time of composing. It is skipped if the arguments name
-    one model and no price.
+    The composed configuration holds only one model of each name, so this function reads Hydra's
+    list of defaults. Reading the list takes a quarter of the time of composing, and is skipped if
+    the arguments name one model and no price.
     """
     if not _may_name_two(overrides):
         return
@@ -357,9 +361,9 @@ def _check_models(config_name: str, overrides: Sequence[str]) -> None:
 
 
 def _may_name_two(overrides: Sequence[str]) -> bool:
-    """Return True if the arguments may name a model twice, or set a rate for an unknown model.
+    """Return True if the arguments may name a model twice, or set a price of an unknown model.
 
-    A configuration file of the user may also name a model twice or set such a rate.
+    A configuration file of the user may contain the same mistakes.
     """
     models = 0
     for word in overrides:
@@ -373,9 +377,10 @@ def _may_name_two(overrides: Sequence[str]) -> bool:
 
 
 def _check_rates(packages: set[str], overrides: Sequence[str]) -> None:
-    """Raise ConfigError if an argument sets a rate or a price of an unknown model.
+    """Raise ConfigError if an argument sets a throughput or price of an unknown model.
 
-    No code would read such a rate. A table in a file may have rates of further models.
+    No code would read such a value. Only a table in a file may have values of models that are not
+    in the run.
     """
     options = GlobalHydra.instance().config_loader().get_group_options("model")
     known = {*options, *(package.removeprefix("model.") for package in packages)}
@@ -396,12 +401,12 @@ def _parsed(word: str) -> Override | None:
     try:
         return OverridesParser.create().parse_overrides([word])[0]
     except HydraException:
-        # This function ignores the mistake. Hydra reports it later, with a better message.
+        # The arguments contain a mistake, which Hydra reports later with a better message.
         return None
 
 
 def _check_key(override: Override, overrides: Sequence[Override], schema: type) -> None:
-    """Raise ConfigError if an override has no name of an option, or a key that does not exist.
+    """Raise ConfigError if an override has an unknown key, or no name for a group such as model.
 
     For an unknown key Hydra's message would advise a plus, which adds a key that no code reads.
     """
@@ -421,7 +426,7 @@ def _check_key(override: Override, overrides: Sequence[Override], schema: type) 
 
 
 def _spelling(override: Override) -> str:
-    """Return what to type in place of an override that means several jobs to Hydra."""
+    """Return the argument to type in place of an override that Hydra would read as several jobs."""
     key, value = override.key_or_group, override.get_value_string()
     if override.package in _GROUPS:  # The argument worker=a,b became +model@worker=a,b.
         key = override.package

@@ -37,7 +37,7 @@ class CallCounts:
     Attributes
     ----------
     planned : PlannedCalls
-        All calls and tokens, and their cost.
+        All calls, with their tokens and their cost.
     questions : int
         Number of questions.
     arms : Mapping[str, int]
@@ -61,7 +61,7 @@ def dry_run(resolved: ResolvedRun) -> list[CallCounts]:
     Parameters
     ----------
     resolved : ResolvedRun
-        The run.
+        The run, with pinned benchmarks, prompts and models.
 
     Returns
     -------
@@ -120,8 +120,8 @@ def _requests(
 ) -> Iterator[tuple[str | None, GenerationRequest]]:
     """Yield (arm, call) for every call. The arm is None for calls before the answer.
 
-    A reply before the answer is assumed to be as long as the question, or as its limit if that is
-    shorter.
+    A reply before the answer is assumed to be as long as the question, but not longer than its
+    limit.
     """
     for question in questions:
         text = question.text + " ".join(question.options)
@@ -144,9 +144,9 @@ def _requests(
 
 
 def announced(resolved: ResolvedRun) -> list[str]:
-    """Return a line with calls and cost for each model and benchmark of a run of endpoints.
+    """Return a line with calls and cost for each model and benchmark of a run.
 
-    The list is empty if no model is an endpoint.
+    Only models of endpoints count: the list is empty if the run has no endpoint.
     """
     engines = set()
     for name, model in resolved.config.model.items():
@@ -166,7 +166,7 @@ def shortfall(resolved: ResolvedRun, needed: int | None, fewer: str = "") -> str
     Parameters
     ----------
     resolved : ResolvedRun
-        The run.
+        The run, with pinned benchmarks, prompts and models.
     needed : int or None
         Number of questions that a verdict needs. None if no number is enough.
     fewer : str
@@ -196,12 +196,12 @@ def reach(
 ) -> list[str]:
     """Return the command and the cost of a run that is large enough for a verdict.
 
-    If the benchmark is too small, return a note that says so.
+    If the benchmark has too few questions for a verdict, return a note that states this.
 
     Parameters
     ----------
     resolved : ResolvedRun
-        The run.
+        The run, with pinned benchmarks, prompts and models.
     counts : sequence of CallCounts
         The calls of the run.
     needed : int or None
@@ -228,7 +228,7 @@ def reach(
 
 
 def planned_facts(counts: CallCounts) -> dict[str, Any]:
-    """Return the planned calls as a dict."""
+    """Return the planned calls, tokens and cost as a dict."""
     return asdict(counts.planned)
 
 
@@ -239,11 +239,11 @@ class Planned:
     Attributes
     ----------
     resolved : ResolvedRun
-        The run.
+        The run, with pinned benchmarks, prompts and models.
     describe : Callable
         Returns the lines of the plan for people.
     facts : Callable
-        Returns the facts about one model and benchmark for programs.
+        Returns the facts about one model and benchmark as a dict, for programs.
     """
 
     resolved: ResolvedRun
@@ -256,8 +256,8 @@ class Planned:
         Parameters
         ----------
         engines : mapping
-            Maps a model to a line about the memory of its engine, and whether this fits on the
-            GPUs.
+            Maps each model to a line, which states the memory of its engine, and whether the engine
+            fits on the GPUs.
 
         Returns
         -------
@@ -288,7 +288,8 @@ class Planned:
     def counts(self) -> list[CallCounts]:
         """Return the calls of each model.
 
-        Raises EngineError if a model cannot run, because the sum would look complete.
+        Raises EngineError if a model cannot run, because a sum without this model would look
+        complete.
         """
         failed = self.resolved.failed
         if failed:
@@ -302,7 +303,7 @@ def planned_answers(resolved: ResolvedRun, needed: int | None) -> Planned:
     Parameters
     ----------
     resolved : ResolvedRun
-        The run.
+        The run, with pinned benchmarks, prompts and models.
     needed : int or None
         Number of questions that a verdict needs. None if no number is enough.
 

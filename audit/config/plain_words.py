@@ -20,7 +20,7 @@ from audit.core.errors import ConfigError, UsageError, unknown_name
 # These are the beginnings of Hydra's options.
 _HYDRAS = r"help|hydra|cfg|resolve|package|run\b|multirun|config|info|shell|experimental|version"
 _OPTION = re.compile(rf"(?:^|(?<= ))--(?!{_HYDRAS})([\w.]+)[ =]([^-\s]\S*)")
-# -c and the other excluded options are Hydra's.
+# The pattern excludes -c and other short options, because they are options of Hydra.
 _SHORT = re.compile(
     r"(?:^|(?<= ))-(?!(?:[chimp]|sc|c[pnd])[ =])([a-z]\w*)[ =]([^-\s=][^\s=]*)(?= |$)"
 )
@@ -38,7 +38,7 @@ def check_words(words: Sequence[str], command: str) -> list[str]:
     Parameters
     ----------
     words : Sequence[str]
-        The arguments.
+        The arguments as a person typed them.
     command : str
         The command, such as sweep. Messages name it.
 
@@ -107,7 +107,8 @@ def with_config_dir(words: Sequence[str]) -> list[str]:
 
 
 def folders_of(searchpath: str) -> list[Path]:
-    """Return the folders in a value of hydra.searchpath, without those of packages (pkg://)."""
+    """Return the folders in a value of hydra.searchpath. Entries of packages (pkg://) are left
+    out."""
     folders = []
     for place in searchpath.strip("'\"[]").split(","):
         path = place.strip(" '\"").removeprefix("file://")
@@ -117,7 +118,10 @@ def folders_of(searchpath: str) -> list[Path]:
 
 
 def _check_searchpath(value: str) -> None:
-    """Raise ConfigError if a folder does not exist. Hydra would only print a warning."""
+    """Raise ConfigError if a folder of hydra.searchpath does not exist.
+
+    Hydra would only print a warning.
+    """
     for folder in folders_of(value):
         if not folder.is_dir():
             raise ConfigError(
@@ -162,9 +166,9 @@ def words(
     options : Mapping
         The values by key. A value may be a mapping of keys below it.
     text : Callable
-        Writes one value as text. The default does not quote.
+        Function that writes a value as text. The default function adds no quotes.
     above : str
-        The dotted path of the keys, with a dot at its end.
+        The dotted path above the keys, such as "benchmark.".
 
     Yields
     ------
@@ -211,7 +215,7 @@ def plain_message(error: Exception, words: Sequence[str], schema: type) -> str:
     Parameters
     ----------
     error : Exception
-        The error.
+        The error that Hydra or OmegaConf raised.
     words : Sequence[str]
         The arguments of the command.
     schema : type
@@ -254,7 +258,7 @@ def _missing(error: MissingConfigException) -> str:
 
 
 def _word_problem(error: Exception, words: Sequence[str], schema: type) -> str:
-    """Return the problem of the word that an error is about."""
+    """Return the problem of the argument that caused an error."""
     cause = error if isinstance(error, OmegaConfBaseException) else error.__cause__
     key = str(getattr(cause, "full_key", "") or "")
     typed = next((word for word in words if key and word.lstrip("+").startswith(f"{key}=")), "")
@@ -274,7 +278,7 @@ def _word_problem(error: Exception, words: Sequence[str], schema: type) -> str:
 
 
 def _references(words: Sequence[str]) -> list[str]:
-    """Return the references of a command that are models of this run."""
+    """Return the references of a command that run as models of the same job."""
     (*_, value) = ["", *(word for word in words if word.startswith("references="))]
     names = [name.partition("@")[0] for name in re.findall(r"[^\[\],'\" ]+", value)[1:]]
     served = [re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_-") for name in names]
@@ -282,7 +286,7 @@ def _references(words: Sequence[str]) -> list[str]:
 
 
 def _file_problem(schema: type, key: str, reason: str) -> str:
-    """Return the problem of a key in a file."""
+    """Return the problem if a key in a configuration file caused the error."""
     try:
         check_keys(nested(key, None) if key else {}, schema)
     except ConfigError as unknown:
@@ -294,14 +298,14 @@ def _file_problem(schema: type, key: str, reason: str) -> str:
 
 
 def nested(key: str, value: Any) -> dict[str, Any]:
-    """Return {"a": {"b": value}} for the key a.b."""
+    """Return nested dicts for a dotted key: {"a": {"b": value}} for a.b."""
     for part in reversed(key.split(".")):
         value = {part: value}
     return dict(value)
 
 
 def _kind(schema: Any, key: str, value: str) -> str:
-    """Return the kind of value that a key has, or "" if the schema does not state it."""
+    """Return the expected kind of a key's value; "" if the schema does not state this kind."""
     if key.endswith(".choices_column"):
         return f"one column. For several: '{key.removesuffix('s_column')}_columns={value}'"
     if key.endswith(".endpoints"):

@@ -16,7 +16,8 @@ from audit.core.errors import ConfigError
 from audit.core.records import ANSWER_ROLE
 from audit.engines.config import ModelConfig
 
-# The columns of other roles begin with the role, such as <role>_prompt_tokens.
+# These are the columns of the answering model. Columns of other roles begin with the role's name,
+# such as <role>_prompt_tokens.
 _ANSWERS = ("prompt_tokens", "completion_tokens")
 CHARS_PER_TOKEN = 4.0  # This is the average of English text. Tokenizers differ by a fifth.
 
@@ -34,7 +35,7 @@ class CostConfig:
     currency : str
         The currency of all prices.
     measured : str or None
-        The directory of an earlier run, whose pace is used.
+        The directory of an earlier run, whose pace (tokens per second) is used.
     throughput, prices : dict
         Rates by model, each with the keys prompt and generated. A throughput is the number of
         tokens per second of one replica. A price is for a million tokens.
@@ -51,7 +52,8 @@ class CostConfig:
 
 @dataclass(frozen=True)
 class Tokens:
-    """Hold the number of tokens that one model reads, and the largest number that it writes."""
+    """Hold the number of tokens that one model reads, and the largest number of tokens that it
+    writes."""
 
     prompt: int
     generated: int
@@ -64,8 +66,8 @@ class PlannedCost:
     Attributes
     ----------
     hours, gpu_hours : float or None
-        The hours that the run takes, and its GPU-hours (over all its GPUs). None if the pace is
-        unknown.
+        The duration of the run in hours, and the sum of the hours of all its GPUs. None if the pace
+        is unknown.
     money : float or None
         The price. None if a price is unknown.
     currency : str
@@ -121,9 +123,9 @@ class PlannedCalls:
 
 
 def in_one_line(every: Sequence[tuple[PlannedCalls, float]]) -> str:
-    """Return calls, tokens, hours and money of several plans in one line.
+    """Return a line with the total calls, tokens, hours and money of several plans.
 
-    The counts of each plan are multiplied by the plan's share of the questions.
+    Each plan has a share of the questions, by which its counts are multiplied.
     """
 
     def total(name: str) -> float | None:
@@ -163,7 +165,7 @@ def money_spent(
     cost : CostConfig
         The prices. Cached tokens have the full price.
     used : mapping
-        The tokens, as `shards.complete.run_cost` returns them.
+        The tokens by model, as `shards.complete.run_cost` returns them.
     answering : mapping of str to ModelConfig
         The model that answers, by name of the audited model.
 
@@ -184,7 +186,7 @@ def money_spent(
 
 
 def check_priced(cost: CostConfig, model: ModelConfig) -> None:
-    """Raise ConfigError if cost.max is set and the price of a model is unknown."""
+    """Raise ConfigError if cost.max is set, but the price of a model is unknown."""
     if cost.max is not None and model.name not in cost.prices and model.engine != "scripted":
         raise ConfigError(
             f"cost.max is {cost.max:g}, and the prices of {model.name} are unknown. "
@@ -194,7 +196,7 @@ def check_priced(cost: CostConfig, model: ModelConfig) -> None:
 
 
 def check_cost(cost: CostConfig) -> None:
-    """Raise ConfigError if an amount, a rate or a price is invalid."""
+    """Raise ConfigError if a limit of money, a throughput or a price is invalid."""
     if cost.max is not None and cost.max <= 0:
         raise ConfigError(
             f"Invalid cost.max: {cost.max:g}. Expected an amount above 0, such as cost.max=5."
@@ -216,7 +218,7 @@ def check_cost(cost: CostConfig) -> None:
 def _rates(cost: CostConfig, table: str, name: str) -> tuple[float, float]:
     """Return the rates (prompt, generated) of a model.
 
-    Raises ConfigError if the table does not hold a number for each.
+    Raises ConfigError if the table lacks one of the two numbers.
     """
     given, key = getattr(cost, table)[name], f"cost.{table}.{name}"
     numbers = isinstance(given, Mapping) and all(isinstance(v, int | float) for v in given.values())
@@ -238,8 +240,8 @@ def planned_cost(
     cost : CostConfig
         The prices and the paces.
     tokens, models : mapping
-        Maps the name of each called model to its tokens, and to its configuration. The models run
-        one after another.
+        Two mappings from the name of each called model: to its tokens, and to its configuration.
+        The models run one after another.
 
     Returns
     -------
@@ -294,11 +296,11 @@ def price(
     Parameters
     ----------
     cost : CostConfig
-        The prices.
+        Prices and throughputs of the models.
     name : str
         The name of the model.
     model : ModelConfig
-        Its configuration.
+        The configuration of the model.
     tokens : Tokens
         The tokens of the calls.
     seconds : float or None
@@ -330,7 +332,7 @@ def spent(
     Parameters
     ----------
     cost : CostConfig
-        The prices.
+        Prices and throughputs of the models.
     models : mapping
         The model that prepares and the model that answers, by name of the audited model.
     name : str

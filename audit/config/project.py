@@ -19,7 +19,8 @@ from audit.shards.redact import REMOVED, redact
 PROJECT = "audit.yaml"
 _MAX_BYTES = 1 << 16
 # These are the keys of the file by subject. If a command sets a key, the file's keys of the same
-# subject are ignored. The details of an endpoint are still read.
+# subject are ignored. The details of an endpoint belong to no subject: if a command sets model_id,
+# the file's endpoint is still read.
 _SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "model": ("model", "endpoint"),
     "questions": ("data", "benchmark"),
@@ -51,7 +52,7 @@ def read_project(folder: Path) -> dict[str, str | list[str]]:
     Parameters
     ----------
     folder : Path
-        The folder.
+        The folder in which the file is searched.
 
     Returns
     -------
@@ -61,8 +62,8 @@ def read_project(folder: Path) -> dict[str, str | list[str]]:
     Raises
     ------
     ConfigError
-        If the file is not a YAML mapping of at most 64 KiB, or if a key or a value is invalid. A
-        server's key in place of a variable's name is invalid, for example.
+        If the file is not a YAML mapping of at most 64 KiB, or if a key or a value is invalid. For
+        example, api_key_env must be the name of a variable, not a server's key.
     """
     path = folder / PROJECT
     try:
@@ -123,7 +124,10 @@ def check_project(values: Any, place: str = PROJECT) -> dict[str, str | list[str
 
 
 def _checked(key: str, value: Any, place: str) -> str | list[str]:
-    """Return the value of a key. Raises ConfigError if it is invalid or holds a secret."""
+    """Return the checked value of a key.
+
+    Raises ConfigError if the value is invalid or holds a secret.
+    """
     texts = value if isinstance(value, list) and key in _LISTS else [value]
     for text in texts:
         if not isinstance(text, str) or not text.isprintable() or "${" in text:
@@ -170,7 +174,7 @@ def with_project(
     words : sequence of str
         The arguments of the command.
     command : str
-        The audit, `variants` for building a library, `suite` or `registry`.
+        The command: an audit, `variants` (when it builds a library), `suite` or `registry`.
     folder : Path or None
         The folder of the file. None means the current folder.
 
@@ -200,7 +204,7 @@ def project_words(
     words : sequence of str
         The arguments of the command.
     command : str
-        The command, as in `with_project`.
+        The command: an audit, `variants`, `suite` or `registry`.
     folder : Path or None
         The folder of the file. None means the current folder.
 
@@ -229,7 +233,7 @@ def project_words(
 
 
 def _adds(key: str, given: set[str], command: str) -> bool:
-    """Return True if a command reads a key, and its arguments do not set the same subject."""
+    """Return True if a command reads a key of the file, and no argument sets the same subject."""
     if command not in _READ_BY.get(key, (command,)):
         return False
     if command in _READ_REGISTRY_ONLY and key != "registry":

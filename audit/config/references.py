@@ -1,9 +1,14 @@
 """Find the reference models of an audit, in the same job or in earlier runs (`references=[...]`).
 
-RUN_DIR means the references of that run, and MODEL@RUN_DIR means a model that the run judged.
-set:NAME means some models of a reference set. A reference set is the directory of an imported run
-without judged models, with `set.json` beside its manifest. It is in the folder that the variable
-AUDIT_REFERENCES names, or in the user's cache.
+A reference that is not a model of this job has one of these forms:
+
+- RUN_DIR: the references of that run;
+- MODEL@RUN_DIR: a model that the run judged;
+- set:NAME: some models of a reference set.
+
+A reference set is the directory of an imported run without judged models, with `set.json` beside
+its manifest. Sets are in the folder that the variable AUDIT_REFERENCES names, or in the user's
+cache.
 """
 
 from __future__ import annotations
@@ -38,7 +43,7 @@ DEFAULT_COUNT = 8  # Calibrations simulate at most this number of references.
 
 @dataclass(frozen=True)
 class SetModel:
-    """Describe one model of a set.
+    """Describe one model of a reference set.
 
     Attributes
     ----------
@@ -89,7 +94,7 @@ class ReferenceSet:
 
 
 def sets_folder() -> Path:
-    """Return the folder of sets: AUDIT_REFERENCES, or a folder in the user's cache."""
+    """Return the folder of reference sets: AUDIT_REFERENCES, or a folder in the user's cache."""
     folder = os.environ.get("AUDIT_REFERENCES")
     if folder:
         return Path(folder)
@@ -103,7 +108,7 @@ def known_sets() -> list[str]:
 
 
 def load_set(name: str) -> ReferenceSet:
-    """Return a set by name. The shards of the set are checked against their hashes.
+    """Load a reference set by name, and check its shards against their hashes.
 
     Parameters
     ----------
@@ -154,7 +159,7 @@ def version_of(manifest: Manifest) -> str:
 
 
 def save_about(reference_set: ReferenceSet) -> None:
-    """Write the description of a set into its directory."""
+    """Write the description of a reference set into the set's directory."""
     about = asdict(reference_set)
     path = about.pop("path")
     text = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
@@ -186,8 +191,8 @@ def choose(
     Returns
     -------
     tuple of str
-        The names, sorted by accuracy. Two of them have the same family only if no model of another
-        family has a similar rank.
+        The names, sorted by accuracy. Two chosen models have the same family only if no model of
+        another family has a similar rank.
 
     Raises
     ------
@@ -226,9 +231,13 @@ def choose(
 
 
 def _spread(left: Sequence[SetModel], count: int) -> tuple[str, ...]:
-    """Return names of models, evenly by rank, of different families if similar ranks allow it."""
+    """Return the names of models whose ranks are evenly spread.
+
+    Among models of similar rank, a model of a new family is preferred.
+    """
     step = (len(left) - 1) / (count - 1)
-    chosen = [0, len(left) - 1]  # The weakest and the best bracket all others.
+    # The accuracies of all other models lie between those of the weakest and the best model.
+    chosen = [0, len(left) - 1]
     for k in range(1, count - 1):
         families = {left[i].family for i in chosen} - {None}
         free = set(range(len(left))) - set(chosen)
@@ -269,7 +278,7 @@ class ReferenceRun:
     path, models : Path, tuple of str
         The directory, and the names of the models.
     origins : mapping of str to Origin
-        The known origins of the models.
+        Release date and family of each model for which they are known.
     """
 
     path: Path
@@ -301,10 +310,10 @@ def with_references(config: ReferencedConfig) -> dict[str, ModelConfig]:
 
 
 def nearest_run(reference: str) -> str:
-    """Return the problem of a reference that is a path without a run; "" if it is a name.
+    """Return a message about a reference that is a path without a run; "" if it is a name.
 
-    A name with a slash may be the ID of a model. It counts as a path if it begins like one, or if a
-    run with a similar name exists.
+    A reference with a slash may be the ID of a model. It counts as a path if it begins with ".",
+    "/" or "~", or if a run with a similar path exists.
     """
     from audit.shards.manifest import MANIFEST
 
@@ -323,7 +332,7 @@ def judged(config: ReferencedConfig) -> list[str]:
 def reference_runs(config: ReferencedConfig) -> list[ReferenceRun]:
     """Return the references that are earlier runs, with absolute paths.
 
-    Raises ConfigError if a run has no such model.
+    Raises ConfigError if a run does not have the named model.
     """
     names_of: dict[Path, list[str]] = {}
     sets = []
@@ -339,7 +348,7 @@ def reference_runs(config: ReferencedConfig) -> list[ReferenceRun]:
 
 
 def _chosen(config: ReferencedConfig, name: str) -> ReferenceRun:
-    """Return models of a reference set, chosen before the tested model answers anything.
+    """Choose models of a reference set, before the tested model has answered any question.
 
     Raises ConfigError if the family of a tested model is not known.
     """
@@ -370,9 +379,9 @@ def recorded_references(
     manifest : Manifest
         The manifest of the run.
     benchmark : str
-        The audited benchmark.
+        The name of the audited benchmark.
     same : sequence of str
-        The options that must agree, as in `check_runs`.
+        Names of the options whose values must be equal in all runs, as in `check_runs`.
 
     Returns
     -------
@@ -386,7 +395,7 @@ def recorded_references(
     """
     analysis, facts = manifest.analysis, manifest.benchmark
     runs = []
-    # The manifest of an import has neither of these lists.
+    # The manifest of an imported run has neither of these lists.
     kept = zip(analysis["references"], analysis.get("reference_models", ()), strict=True)
     for path, models in kept:
         runs.append(_serving(Path(path), models))
@@ -417,7 +426,7 @@ def check_runs(
     Parameters
     ----------
     runs : sequence of ReferenceRun
-        The reference runs.
+        Earlier runs whose models serve as references.
     audit : str
         The audit of this run.
     models : mapping of str to mapping
@@ -429,13 +438,13 @@ def check_runs(
     config : mapping
         The configuration of this run.
     same : sequence of str
-        The options that change the prompts. They must agree.
+        Names of the options that change the prompts. Their values must be equal in all runs.
 
     Raises
     ------
     ConfigError
-        If a run is unfinished, or has another audit, other items or other options. Also if a model
-        occurs twice, by name or by weights, or if a reference is a judged model.
+        If a run is unfinished, or has another audit, other items or other options. Also if two
+        models have the same name or weights, or if a reference is a judged model.
     """
     checked = [(run, _checked(run, audit, benchmarks)) for run in runs]
     tested: dict[str, Facts] = {}
@@ -459,7 +468,7 @@ def check_runs(
 
 
 def _check_distinct(served: Sequence[tuple[str, Facts, str]]) -> None:
-    """Raise ConfigError if a reference (name, facts, run) occurs twice, by name or by weights."""
+    """Raise ConfigError if two references (name, facts, run) have the same name or weights."""
     name, times = Counter(name for name, _, _ in served).most_common(1)[0] if served else ("", 0)
     if times > 1:
         raise ConfigError(
@@ -494,7 +503,7 @@ def is_imported(manifest: Manifest) -> bool:
 
 
 def _deciding(value: Any) -> Any:
-    """Return a value of the configuration without the facts that only describe the items."""
+    """Return a value of the configuration without the entries that only describe the items."""
     if not isinstance(value, Mapping):
         return value
     return {key: item for key, item in value.items() if key not in ("date", "written_by")}
@@ -506,7 +515,7 @@ def check_items(runs: Sequence[ReferenceRun], questions: Iterable[Item]) -> None
     Parameters
     ----------
     runs : sequence of ReferenceRun
-        The reference runs.
+        Earlier runs whose models serve as references.
     questions : iterable of Item
         The items of this run.
 
@@ -542,14 +551,14 @@ def check_items(runs: Sequence[ReferenceRun], questions: Iterable[Item]) -> None
 
 
 def _item_contents(questions: Iterable[Item]) -> dict[ItemKey, tuple[Any, ...]]:
-    """Map each item to its contents that must be equal in two runs."""
+    """Map each item to the part of its content that must be equal in two runs."""
     return {(q.benchmark, q.id): (q.text, q.options, q.gold, q.target) for q in questions}
 
 
 def joined_items(
     path: Path, ours: Sequence[tuple[ItemKey, str, Sequence[str]]]
 ) -> dict[ItemKey, ItemKey]:
-    """Join the items of an imported run with those of this run.
+    """Join the items of an imported run with the items of this run.
 
     Items are joined by text and options. Items without a text are joined by benchmark and id.
 
@@ -644,8 +653,8 @@ def _checked(run: ReferenceRun, audit: str, benchmarks: Mapping[str, str | None]
 def _check_not_tested(name: str, facts: Facts, where: str, tested: Mapping[str, Facts]) -> None:
     """Raise ConfigError if a reference is a tested model.
 
-    Models are compared by their weights. The scripted engine has none, so its models are compared
-    by name.
+    Models are compared by their weights. Models of the scripted engine have no weights, so they are
+    compared by name.
     """
     revision = facts.get("revision")
     weighed = revision is not None and facts.get("engine") != "scripted"
@@ -665,7 +674,7 @@ def _check_not_tested(name: str, facts: Facts, where: str, tested: Mapping[str, 
 
 
 def _serving(path: Path, names: Sequence[str]) -> ReferenceRun:
-    """Return the named models of a run; the name "" stands for all its references."""
+    """Return the named models of a run; the name "" stands for all references of the run."""
     manifest = _manifest(path)
     references = list(manifest.models)
     for name in manifest.analysis.get("judged", manifest.models):
@@ -690,7 +699,10 @@ def _serving(path: Path, names: Sequence[str]) -> ReferenceRun:
 
 
 def _run_of(reference: str) -> tuple[Path, str] | None:
-    """Return (run directory, model or "") for RUN_DIR or MODEL@RUN_DIR; None for any other text."""
+    """Split RUN_DIR or MODEL@RUN_DIR into (run directory, model); model is "" if it is not named.
+
+    Return None for any other text.
+    """
     from audit.shards.manifest import MANIFEST
 
     if (Path(reference) / MANIFEST).is_file():

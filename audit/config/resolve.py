@@ -66,9 +66,9 @@ class ResolvedRun:
     Attributes
     ----------
     audit : Audit
-        The audit.
+        The audit, with its functions and arms.
     config : RunConfig
-        The options.
+        The options of the run.
     design : Design
         The parts of every question.
     samples : list of BenchmarkSample
@@ -86,14 +86,15 @@ class ResolvedRun:
     identity : str
         The fingerprint of the run.
     path : Path
-        The run directory.
+        The directory to which the run is written.
     state_of : Callable or None
         Returns `Work.state` for a run directory. State that changes rows must be in the configuration
         too.
     on_open : Callable or None
         Writes files of the audit into the run directory before the run starts.
     analysis : Mapping
-        Facts for the manifest that a verdict needs besides shards and configuration.
+        Facts that the verdict needs in addition to shards and configuration. The manifest stores
+        them.
     adapter : str
         The adapter of the answers.
     """
@@ -120,7 +121,7 @@ class ResolvedRun:
         Parameters
         ----------
         name : str
-            The audited model.
+            The name of the audited model.
         place : Path, optional
             Directory with the model's files, if this is not the run directory.
 
@@ -147,7 +148,7 @@ class ResolvedRun:
 
     @property
     def models(self) -> dict[str, dict[str, Any]]:
-        """Map each model to its `facts`."""
+        """Map each model to the facts about it that the manifest stores."""
         return {name: self.facts(name) for name in self.config.model}
 
     @property
@@ -169,15 +170,20 @@ class ResolvedRun:
 
 
 def revision_of(model: ModelConfig, weights: Weights | None) -> str | None:
-    """Return the revision of a model: its weights, its endpoint's ids with the version that its
-    operator claims, or its engine.
+    """Return a text that identifies the version of a model.
+
+    The text depends on the engine:
+
+    - for loaded weights, the revision of the weights;
+    - for an endpoint, the ids of its models, and the version that its operator claims;
+    - for any other engine, such as the scripted one, the name of the engine.
 
     Parameters
     ----------
     model : ModelConfig
-        The model.
+        The configuration of the model.
     weights : Weights or None
-        Its resolved weights.
+        The resolved weights of the model; None without weights.
 
     Returns
     -------
@@ -202,14 +208,14 @@ def resolve_run(
 ) -> ResolvedRun:
     """Resolve a run, with every check that is possible before an engine loads.
 
-    The function writes no file.
+    No file is written.
 
     Parameters
     ----------
     audit : Audit
-        The audit.
+        The audit, with its functions and arms.
     config : RunConfig
-        The options.
+        The options of the run.
     samples : sequence of BenchmarkSample, optional
         The questions, if they are not drawn from the configured benchmark.
     only : mapping, optional
@@ -242,7 +248,7 @@ def resolve_run(
     )
     if config.run_dir:
         path = working_copy(config.run_dir) if is_url(config.run_dir) else Path(config.run_dir)
-    else:  # The name does not change, so that the repeated command resumes the run.
+    else:  # The name of the directory stays the same, so that the repeated command resumes the run.
         path = OUTPUTS / f"{default_prefix(audit.name, config)}{identity[:10]}"
     return ResolvedRun(
         audit, config, design, samples, protocols, answering, weights, failed, plain, identity, path
@@ -257,7 +263,7 @@ def default_prefix(audit: str, config: RunConfig) -> str:
     audit : str
         The name of the audit.
     config : RunConfig
-        The options.
+        The options of the run.
 
     Returns
     -------
@@ -274,7 +280,7 @@ def sized(config: Config, needed: int | None, available: int) -> Config:
     Parameters
     ----------
     config : RunConfig
-        The options.
+        The options of the run.
     needed : int or None
         Number of questions that a plan needs. None if no number is enough.
     available : int
@@ -293,7 +299,7 @@ def sized(config: Config, needed: int | None, available: int) -> Config:
 def _open_samples(
     config: RunConfig, only: Mapping[str, frozenset[str]] | None
 ) -> list[BenchmarkSample]:
-    """Return the sample of the benchmark, and that of the control benchmark if one is set.
+    """Return the samples of the benchmark and, if it is set, of the control benchmark.
 
     All questions of a control benchmark are used if it has fewer than n.
     """
@@ -332,8 +338,11 @@ def _open_samples(
 def _resolve_weights(
     config: RunConfig, answering: dict[str, ModelConfig]
 ) -> tuple[dict[str, Weights | None], dict[str, str]]:
-    """Return the weights of each model by name, and the reason for each model without resolved
-    weights."""
+    """Return two mappings by model name.
+
+    The first has the weights. The second has the reason why the weights of a model could not be
+    found.
+    """
     weights: dict[str, Weights | None] = {}
     failed: dict[str, str] = {}
     for name, model in config.model.items():

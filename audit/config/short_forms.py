@@ -47,9 +47,10 @@ from audit.engines.weights import hub_text
 HF, _ENDPOINT = "hf:", "openai_compatible"
 # Map audits to their default benchmarks; docs/understand/decisions.md has the reasons.
 PUBLIC = {"sweep": "mmlu", "memory": "mmlu"}
-_CONTEXT = 16384  # tokens; the prompts of every audit fit into half of this context
-# The bytes of an 80 GB GPU that weights may use. A fifth of the usable memory is left for the KV
-# cache.
+# size of the context in tokens; the prompts of every audit fit into half of it
+_CONTEXT = 16384
+# Number of bytes that weights may use on a GPU of 80 GB. A fifth of the usable memory is left for
+# the KV cache.
 _WEIGHT_BYTES = 0.8 * 0.9 * 80e9
 # This chat template is used for base models.
 _PLAIN = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
@@ -72,7 +73,7 @@ def expand(words: Sequence[str], audit: str) -> tuple[list[str], list[str]]:
     words : list[str]
         The arguments that Hydra composes.
     notes : list[str]
-        Lines that tell a person what was chosen.
+        Lines for people that state which models and settings were chosen.
 
     Raises
     ------
@@ -110,8 +111,10 @@ def expand(words: Sequence[str], audit: str) -> tuple[list[str], list[str]]:
 
 
 def _expanded(word: str, given: Mapping[str, str], notes: list[str]) -> list[str]:
-    """Return the arguments that one short form stands for. `given` maps the key of each argument to
-    its value."""
+    """Return the arguments that one short form stands for.
+
+    `given` maps the key of each argument of the command to its value.
+    """
     key, _, value = word.partition("=")
     if key == "endpoint":
         return [_endpoint(given, notes)]
@@ -164,9 +167,9 @@ def _names(words: Sequence[str], keys: tuple[str, ...]) -> list[str]:
 
 
 def _changed(words: Sequence[str]) -> list[str]:
-    """Return the arguments without model.NAME.KEY=VALUE of derived references and judges.
+    """Merge model.NAME.KEY=VALUE into the derived configuration of the reference or judge NAME.
 
-    The values are merged into the configuration of the model.
+    Return the other arguments, which Hydra composes.
     """
     names = {*_names(words, ("references=", "judge="))} - {*_names(words, ("model=",))}
     fields = [str(field) for field in OmegaConf.structured(ModelConfig)]
@@ -190,9 +193,10 @@ def _changed(words: Sequence[str]) -> list[str]:
 
 @contextmanager
 def one_call() -> Iterator[None]:
-    """Forget the models that were described within the context when the context ends.
+    """Return a context that forgets, at its end, the models that were described within it.
 
-    The context is one call of the Python API. A later call must not find the models of this call.
+    The context is one call of the Python API. A later call must not find the models of an earlier
+    call.
     """
     token = _DESCRIBED.set({})
     try:
@@ -264,7 +268,7 @@ _NAME_A_MODEL = ("model", "endpoint", "edits", "score")
 def need_model(words: Sequence[str]) -> None:
     """Raise ConfigError if the arguments name no model.
 
-    A word that needs no model, or an option of Hydra, is accepted too.
+    No model is needed with an option of Hydra, or with an argument such as edits=show.
     """
     keys = {word.partition("=")[0] for word in words}
     if keys.isdisjoint(_NAME_A_MODEL) and not any(word.startswith("-") for word in words):
@@ -296,7 +300,7 @@ def _endpoint(given: Mapping[str, str], notes: list[str]) -> str:
 
 
 def _served_references(value: str, given: Mapping[str, str], notes: list[str]) -> str:
-    """Return the references, with the name of its configuration for each model of an endpoint.
+    """Return the references. The name of its configuration replaces each model of an endpoint.
 
     ID@URL is a model of the endpoint at URL. If endpoint= is set, every other name that is not a
     known model, path or set is the ID of a model of the same server.
@@ -310,7 +314,10 @@ def _served_references(value: str, given: Mapping[str, str], notes: list[str]) -
 
 
 def _served(name: str, given: Mapping[str, str], notes: list[str], role: str = "reference") -> str:
-    """Return the name of the configuration of a reference or judge."""
+    """Return the name of the configuration for a reference or judge.
+
+    If a server serves the model, its configuration is derived and stored first.
+    """
     model_id, at, url = name.partition("@")
     if at and "://" in url:
         # The key in api_key_env is sent only to the server of endpoint=, never to another server.
@@ -321,7 +328,7 @@ def _served(name: str, given: Mapping[str, str], notes: list[str], role: str = "
         return name
     else:
         model_id, url, key_env = name, given["endpoint"], given.get("api_key_env")
-    from audit.config.references import nearest_run  # Other short forms do not need this module.
+    from audit.config.references import nearest_run  # Only this short form needs this module.
 
     missing = nearest_run(name)
     if missing:
@@ -344,7 +351,8 @@ def _served(name: str, given: Mapping[str, str], notes: list[str], role: str = "
 
 
 def _is_known(reference: str) -> bool:
-    """Return True for a configuration, a set, a model of the hub, or an existing path."""
+    """Return True if a name is a configuration, a reference set, a model of the hub, or an existing
+    path."""
     if reference in (*known_models(), *described_models()) or reference.startswith((HF, "set:")):
         return True
     return any(Path(path).exists() for path in (reference, reference.partition("@")[2]) if path)
@@ -358,7 +366,8 @@ def _origin(url: str) -> tuple[str, str]:
 def _serve(
     model_id: str, url: str, key_env: str | None, notes: list[str], role: str = "model"
 ) -> str:
-    """Store the configuration of a model of an endpoint, and return its name."""
+    """Store the configuration of a model that an endpoint serves, and return the configuration's
+    name."""
     node, name = load_group("model", _ENDPOINT), safe_name(model_id)
     endpoint = node["endpoints"][0] | {"url": url, "model": model_id}
     if key_env:
@@ -383,7 +392,7 @@ def _of_hub(word: str, notes: list[str]) -> str:
     version = path, revision or None
     config = _hub_json(*version, "config.json")
     tokenizer = None if config is None else _hub_json(*version, "tokenizer_config.json")
-    # An unreadable tokenizer counts as one with a chat template.
+    # If the tokenizer cannot be read, the model is assumed to have a chat template.
     chats = tokenizer is None or bool(tokenizer.get("chat_template"))
     node = derived(*version, config, chats or hub_text(*version, "chat_template.jinja") is not None)
     name = safe_name(f"{path}@{revision}") if revision else name
@@ -418,7 +427,7 @@ def derived(
     revision : str or None
         Its revision.
     config : Mapping or None
-        Its config.json. None if the file cannot be read.
+        The model's config.json. None if the file cannot be read.
     chats : bool
         True if the model has a chat template. Otherwise the likelihoods of the options are read.
 
@@ -454,7 +463,7 @@ def weight_bytes(
     config : Mapping
         The model's config.json.
     quantization : Mapping or None
-        Its quantization. Without it a parameter has two bytes.
+        Settings of the model's quantization. Without quantization a parameter has two bytes.
 
     Returns
     -------
@@ -485,7 +494,7 @@ def _store(name: str, node: Mapping[str, Any]) -> None:
 
 
 def _is_real(words: Sequence[str]) -> bool:
-    """Return True if a named model is neither embedded nor scripted."""
+    """Return True if a model is named that is neither the included one nor the scripted engine."""
     for name in _names(words, ("model=",)):
         model = load_model_config(name) if name in known_models() else ModelConfig()
         if model.engine != "scripted" and not model.path.startswith("package:"):
@@ -528,7 +537,10 @@ def with_twin(words: Sequence[str]) -> list[str]:
 
 
 def _split(words: Sequence[str], date: str) -> list[str]:
-    """Return arguments for the items up to a date as benchmark, and the later items as control."""
+    """Return the arguments that split a benchmark at a date.
+
+    The items up to the date become the benchmark, and the later items the control benchmark.
+    """
     if any(word.startswith(("control_benchmark", "control_data")) for word in words):
         raise ConfigError(
             f"{AFTER}{date} defines the control benchmark. Expected no control_benchmark=."
@@ -568,7 +580,7 @@ def _released(words: Sequence[str]) -> str:
 
 
 def _value(words: Sequence[str], key: str) -> str | None:
-    """Return the last value of a key, or None."""
+    """Return the last value of a key among the arguments; None if no argument sets the key."""
     for word in reversed(words):
         name, _, value = word.partition("=")
         if name == key:

@@ -11,7 +11,7 @@ def register_alias(folder: Path, url: str) -> None:
     Parameters
     ----------
     folder : Path
-        The working copy.
+        The local folder of the working copy.
     url : str
         The URL that is shown instead of the folder's path.
     """
@@ -19,7 +19,7 @@ def register_alias(folder: Path, url: str) -> None:
 
 
 def named(text: object) -> str:
-    """Return a text in which URLs replace the paths of working copies."""
+    """Return a text in which the URL of each working copy replaces the path of the copy."""
     shown = str(text)
     for folder, url in _urls.items():
         shown = shown.replace(str(folder), url)

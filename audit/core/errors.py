@@ -11,14 +11,17 @@ from typing import Any
 class AuditError(Exception):
     """Be the base of every error that the program raises on purpose.
 
-    stopped: the reason why the program stopped a model. The manifest stores this reason.
+    Attributes
+    ----------
+    stopped : str
+        The reason why the program stopped a model, which the manifest stores.
     """
 
     stopped: Mapping[str, Any] | None = None
 
 
 class ConfigError(AuditError):
-    """Report a configuration that cannot be run, before an engine is loaded."""
+    """Report a configuration that cannot be run. The error comes before an engine is loaded."""
 
 
 class UsageError(ConfigError):
@@ -26,7 +29,7 @@ class UsageError(ConfigError):
 
 
 class BenchmarkError(AuditError):
-    """Report an unusable file or row of a benchmark, by file and line."""
+    """Report an unusable file or row of a benchmark. The message names file and line."""
 
 
 class EngineError(AuditError):
@@ -82,7 +85,7 @@ class SignatureError(AuditError):
 
 
 class RegistryError(AuditError):
-    """Report that the registry of audits does not answer, or its records contradict the clock."""
+    """Report that the registry of audits does not answer, or has entries later than the clock."""
 
 
 def check_seed(seed: int) -> None:
@@ -92,7 +95,7 @@ def check_seed(seed: int) -> None:
 
 
 def check_counts(least: int = 1, **counts: int) -> None:
-    """Raise ConfigError for the first count below the least.
+    """Raise ConfigError for the first count that is less than `least`.
 
     Parameters
     ----------
@@ -123,7 +126,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:
     name : str
         The unknown name.
     known : iterable of str
-        The valid names.
+        All valid names, which the message lists.
 
     Returns
     -------
@@ -137,12 +140,12 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:
 
 
 def check_known(kind: str, name: str, known: Collection[str]) -> None:
-    """Check that a name is known.
+    """Raise ConfigError if a name is not among the known names.
 
     Parameters
     ----------
     kind, name, known
-        As in `unknown_name`.
+        The kind of name, the name, and all valid names.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""Define the exit codes of commands, and the end of a command that is interrupted.
+"""Define the exit codes of commands, end interrupted commands, and clean text for output.
 
-Names, replies and other text from outside are cleaned here before they reach a terminal, a log or a
+Names, replies and other text from outside are cleaned before they reach a terminal, a log or a
 page.
 """
 
@@ -33,7 +33,8 @@ def one_line(text: object) -> str:
     Returns
     -------
     str
-        The line, without control characters, line breaks and changes of direction.
+        The line. Blanks replace line breaks, and U+FFFD replaces control characters and characters
+        that change the direction of the text.
 
     Examples
     --------
@@ -46,18 +47,17 @@ def one_line(text: object) -> str:
 
 QUIET: ContextVar[bool] = ContextVar(
     "QUIET", default=False
-)  # True with `--quiet`, which prints only results and errors
+)  # True with `--quiet`: only results and errors are printed
 
 
 def tell(text: object) -> None:
-    """Print a note on stderr, so that it is separate from the results on stdout. With `--quiet`
-    nothing is printed."""
+    """Print a note on stderr. Results go to stdout, and `--quiet` suppresses notes."""
     if not QUIET.get():
         print(lines(text), file=sys.stderr, flush=True)
 
 
 def say(text: object, file: TextIO | None = None) -> None:
-    """Print a text as one line."""
+    """Print a text as one line, cleaned by `one_line`."""
     print(one_line(text), file=file)
 
 
@@ -67,7 +67,7 @@ def lines(text: object) -> str:
     Returns
     -------
     str
-        The lines.
+        The cleaned text.
 
     Examples
     --------
@@ -78,12 +78,14 @@ def lines(text: object) -> str:
 
 
 def printable(text: str) -> str:
-    """Remove control characters, and characters that change the text's direction, from a page.
+    """Replace the control characters of a page with U+FFFD, except line breaks.
+
+    Characters that change the direction of the text are replaced too.
 
     Returns
     -------
     str
-        The text, with its line breaks.
+        The cleaned page.
 
     Examples
     --------
@@ -95,7 +97,8 @@ def printable(text: str) -> str:
 
 Given = ParamSpec("Given")
 
-OK, FAILED, USAGE = 0, 1, 2  # Gates have further codes: `audit.judging.ladder.Decision.exit_code`.
+# The gate has further exit codes: `audit.judging.ladder.Decision.exit_code`.
+OK, FAILED, USAGE = 0, 1, 2
 INTERRUPTED = 130  # 128 + SIGINT, as in shells
 TERMINATED = 143  # 128 + SIGTERM
 BROKEN_PIPE = 141  # 128 + SIGPIPE, for example after `| head`
@@ -103,20 +106,21 @@ BROKEN_PIPE = 141  # 128 + SIGPIPE, for example after `| head`
 EXTRAS = {
     **dict.fromkeys(("sqlalchemy", "alembic", "apprise"), "registry"),
     **dict.fromkeys(("starlette", "uvicorn"), "review"),
-    **dict.fromkeys(("vllm", "torch", "transformers"), "cpu"),  # The extra gpu installs them too.
+    # The extra gpu installs these packages too.
+    **dict.fromkeys(("vllm", "torch", "transformers"), "cpu"),
 }
 
 
 class Terminated(KeyboardInterrupt):
     """Interrupt a command after SIGTERM, the signal of batch systems and containers.
 
-    The command ends as after Ctrl-C, but with another exit code.
+    The command ends in the same way as after Ctrl-C, but with another exit code.
     """
 
 
 def heed_sigterm() -> None:
-    """Make SIGTERM raise Terminated. Call this again after a library, such as Ray, set a
-    handler."""
+    """Make SIGTERM raise Terminated. Call this function again after a library, such as Ray, has set
+    a handler of its own."""
 
     def terminated(number: int, frame: FrameType | None) -> NoReturn:
         raise Terminated
@@ -132,9 +136,9 @@ def refused(error: object, shown: Callable[[object], str] = one_line) -> int:
     Parameters
     ----------
     error : object
-        The error.
+        The error; its text is printed.
     shown : callable
-        Cleans the text.
+        Function that removes control characters from the text.
 
     Returns
     -------
@@ -153,7 +157,7 @@ def plainly(
     Parameters
     ----------
     main : callable
-        The command.
+        Function that runs the command.
     shown : callable
         Cleans the text of an error.
 
@@ -183,14 +187,14 @@ def run_command(main: Callable[[], int | None]) -> NoReturn:
 
     Notes
     -----
-    Ctrl-C and SIGTERM end the command with a sentence, which may be the text of the
-    KeyboardInterrupt. A closed pipe ends it silently. Hydra jobs use this function too, since Hydra
-    prints a traceback for every exception.
+    After Ctrl-C or SIGTERM the command prints one sentence and ends; the KeyboardInterrupt may
+    contain this sentence. A closed pipe ends the command without a message. Hydra jobs use this
+    function too, since Hydra prints a traceback for every exception.
     """
     heed_sigterm()
     try:
         code = main()
-        sys.stdout.flush()  # Here a broken pipe can still be caught.
+        sys.stdout.flush()  # If the output is flushed here, a broken pipe can still be caught.
     except KeyboardInterrupt as stop:
         print(f"\n{str(stop) or 'Interrupted.'}", file=sys.stderr, flush=True)
         _end(TERMINATED if isinstance(stop, Terminated) else INTERRUPTED)

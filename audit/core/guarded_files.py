@@ -1,8 +1,8 @@
-"""Read files of other programs and people: only regular files of a limited size, and no links.
+"""Read files of other programs and people, but only regular files of a limited size.
 
-Reading a pipe would block, and a device never ends. A sparse file can be larger than memory. A link
-can lead to a file that only this user may read. All checks use the open file, so nobody can replace
-the file between the check and the reading.
+Reading a pipe would block, and a device never ends. A sparse file can be larger than memory. A
+link, which is refused too, can lead to a file that only this user may read. All checks use the open
+file, so nobody can replace the file between the check and the reading.
 """
 
 import errno
@@ -18,7 +18,7 @@ from typing import Any
 
 MAX_BYTES = 64 << 20
 MAX_DEPTH = 100  # deepest nesting of lists and objects in a JSON document
-# For each 16 bytes of its size limit, a document may have one list or object. An empty Python list
+# A document may have one list or object for each 16 bytes of its size limit. An empty Python list
 # takes 4 times as many bytes of memory.
 _BYTES_A_VALUE = 16
 
@@ -34,7 +34,7 @@ class RefusedFileError(OSError):
 
 
 def nearest(path: Path | str) -> str:
-    """Return " Did you mean PATH?" for the existing path with the nearest name.
+    """Return " Did you mean PATH?" with the existing path whose name is most similar.
 
     Parameters
     ----------
@@ -44,14 +44,17 @@ def nearest(path: Path | str) -> str:
     Returns
     -------
     str
-        The question, after a blank. "" if no name is near.
+        The question, with a blank before it; "" if no existing name is similar.
     """
     found = nearest_path(Path(path).expanduser())
     return f" Did you mean {found}?" if found is not None else ""
 
 
 def nearest_path(path: Path) -> Path | None:
-    """Return the existing path with the nearest name; None if no name is near, or `path` exists."""
+    """Return the existing path with the most similar name.
+
+    Return None if no name is similar, or if `path` itself exists.
+    """
     return None if path.exists() else _nearest(path)
 
 
@@ -78,7 +81,7 @@ def open_file(path: Path, *, follow: bool = False) -> Iterator[BufferedReader]:
     Parameters
     ----------
     path : Path
-        The file.
+        File to read.
     follow : bool
         True if `path` may be a link, which is allowed for files that the user names.
 
@@ -93,7 +96,7 @@ def open_file(path: Path, *, follow: bool = False) -> Iterator[BufferedReader]:
         If the file does not exist or is not a regular file, or if it is a link and `follow` is
         False.
     """
-    # This is the only name of a file that this process holds open.
+    # A file that this process holds open has only this name, which is a link.
     follow = follow or str(path).startswith("/proc/self/fd/")
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     try:
@@ -119,7 +122,7 @@ def open_file(path: Path, *, follow: bool = False) -> Iterator[BufferedReader]:
 def check_regular(path: Path, *, follow: bool = False) -> None:
     """Raise OSError if `open_file` would refuse this file.
 
-    This serves libraries that open files by name.
+    This check is for libraries that open files by name.
     """
     with open_file(path, follow=follow):
         pass
@@ -131,11 +134,11 @@ def read_bytes(path: Path, limit: int = MAX_BYTES, *, follow: bool = False) -> b
     Parameters
     ----------
     path : Path
-        The file.
+        File to read.
     limit : int
         Largest size of the file in bytes.
     follow : bool
-        As in `open_file`.
+        True if `path` may be a link.
 
     Raises
     ------
@@ -156,12 +159,12 @@ def read_text(path: Path, limit: int = MAX_BYTES, *, follow: bool = False) -> st
     Parameters
     ----------
     path, limit, follow
-        As in `read_bytes`.
+        The file, its largest size in bytes, and whether `path` may be a link.
 
     Raises
     ------
     OSError
-        As in `read_bytes`.
+        If the file cannot be read, or is larger than `limit`.
     UnicodeDecodeError
         If the file is not UTF-8.
     """
@@ -174,12 +177,12 @@ def read_json(path: Path, limit: int = MAX_BYTES, *, follow: bool = False) -> An
     Parameters
     ----------
     path, limit, follow
-        As in `read_bytes`.
+        The file, its largest size in bytes, and whether `path` may be a link.
 
     Raises
     ------
     OSError
-        As in `read_bytes`.
+        If the file cannot be read, or is larger than `limit`.
     ValueError
         As in `parse_json`.
     """
@@ -192,9 +195,9 @@ def parse_json(data: bytes, limit: int = MAX_BYTES) -> Any:
     Parameters
     ----------
     data : bytes
-        The document.
+        The document as bytes.
     limit : int
-        Largest size of a document in bytes. It also limits the number of lists and objects.
+        Largest size of a document in bytes. The limit also bounds the number of lists and objects.
 
     Raises
     ------
@@ -218,7 +221,7 @@ def parse_json(data: bytes, limit: int = MAX_BYTES) -> Any:
 def check_depth(value: Any) -> None:
     """Raise ValueError if lists and objects are nested more than MAX_DEPTH deep.
 
-    A recursive function would end in a RecursionError.
+    The function is not recursive, since recursion would end in a RecursionError.
     """
     level = [value]
     for _ in range(MAX_DEPTH):

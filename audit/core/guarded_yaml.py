@@ -1,7 +1,7 @@
-"""Read YAML of other programs and people, in time that grows linearly with its length.
+"""Read YAML of other programs and people, in time that is linear in the length of the document.
 
 Aliases are refused, since they can multiply the size of a document. Long numbers are refused, since
-they take time that grows with the square of their length. A repeated key is refused as
+the time to read a number grows with the square of its length. A repeated key is refused as
 ambiguous."""
 
 from collections import Counter
@@ -12,7 +12,7 @@ import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 _MAX_NODES = 50_000
-_MAX_NUMBER = 64  # most characters of a number or a date
+_MAX_NUMBER = 64  # largest number of characters of a number or a date
 _TEXT = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:binary", "tag:yaml.org,2002:null")
 
 
@@ -47,7 +47,7 @@ def parse_yaml(text: str) -> Any:
     Parameters
     ----------
     text : str
-        The document.
+        The document, as YAML or JSON.
 
     Returns
     -------

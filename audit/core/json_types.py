@@ -9,12 +9,12 @@ from typing import Any
 
 
 def attributes(instance: object, *names: str) -> dict[str, Any]:
-    """Return the named attributes of an object.
+    """Return some attributes of an object as a dict.
 
     Returns
     -------
     dict
-        {name: value}.
+        The values, by name of the attribute.
     """
     return {name: getattr(instance, name) for name in names}
 
@@ -33,7 +33,7 @@ def plain(value: Any, digits: int | None = None) -> Any:
     Returns
     -------
     object
-        JSON types only.
+        The value, made of JSON types only.
 
     Raises
     ------

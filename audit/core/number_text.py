@@ -7,7 +7,7 @@ DASH = "–"  # shown in place of a number that could not be computed
 
 
 def points(share: float) -> str:
-    """Return a share (0-1) in percentage points.
+    """Return a difference of shares (0-1) as text, in percentage points.
 
     >>> points(0.051)
     '5.1 points'
@@ -17,7 +17,7 @@ def points(share: float) -> str:
 
 
 def signed_points(share: float | None) -> str:
-    """Return a share (-1 to 1) in percentage points with its sign.
+    """Return a difference of shares (-1 to 1) as text, in percentage points with its sign.
 
     >>> signed_points(0.042)
     '+4.2 points'
@@ -34,7 +34,7 @@ def with_interval(estimate: float | None, low: float | None, high: float | None)
     Parameters
     ----------
     estimate, low, high : float or None
-        Shares, 0-1.
+        Shares or differences of shares, between -1 and 1.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def with_interval(estimate: float | None, low: float | None, high: float | None)
 
 
 def drop_points(value: float | None) -> str:
-    """Return a drop (a share) in percentage points, without a sign.
+    """Return a drop of an accuracy in percentage points, without a sign.
 
     >>> drop_points(0.057), drop_points(-0.042)
     ('5.7 points', 'none (4.2 points up)')
@@ -71,7 +71,7 @@ def interval(low: float, high: float) -> str:
     Parameters
     ----------
     low, high : float
-        Shares, 0-1.
+        Shares or differences of shares, between -1 and 1.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def percent(share: float | None, *, whole: bool = True) -> str:
     share : float or None
         A share between 0 and 1.
     whole : bool
-        True leaves out a decimal of 0. Columns of numbers keep this decimal.
+        True writes 98.0 % as 98 %. False keeps the decimal, for columns of numbers.
 
     Returns
     -------
@@ -113,7 +113,7 @@ def percent(share: float | None, *, whole: bool = True) -> str:
 
 
 def pvalue(p: float | None) -> str:
-    """Return a p-value as text.
+    """Return a p-value as text, with "p" before the number.
 
     Returns
     -------
@@ -130,12 +130,12 @@ def pvalue(p: float | None) -> str:
 
 
 def scaled(x: float, low: float, high: float) -> str:
-    """Return a number with as many decimals as the width of its interval justifies.
+    """Return a number with decimals that depend on the width of its interval.
 
     Parameters
     ----------
     x, low, high : float
-        A number and its interval, in any unit.
+        The number and the limits of its interval, in any unit.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def scaled(x: float, low: float, high: float) -> str:
 
 
 def bare_pvalue(p: float | None) -> str:
-    """Return a p-value for a column of p-values.
+    """Return a p-value as text without "p", for a column of p-values.
 
     Returns
     -------
@@ -176,7 +176,7 @@ def listed(names: Iterable[object]) -> str:
     Returns
     -------
     str
-        The names in one phrase; "" for no names.
+        The names as one phrase; "" if there are no names.
 
     Examples
     --------

@@ -17,7 +17,7 @@ from audit.core.errors import BenchmarkError, ConfigError, check_known
 from audit.core.records import Item, Protocol, Reading
 
 SHARED: dict[str, tuple[str, ...]] = {
-    "option": ("letter", "text"),  # the line of one option
+    "option": ("letter", "text"),  # the template for the line of one option
     "question": ("stem", "options"),
     "direct_letter": ("letters", "question"),
     "direct_option_text": ("question",),
@@ -54,7 +54,8 @@ def load_protocol(
     of_audit : mapping
         The audit's templates in addition to `SHARED`, with their placeholders.
     reading : Reading, optional
-        A free-form reading (`OF_READING`).
+        How free-form answers are read. The protocol must then have the templates of this reading
+        (`OF_READING`).
 
     Returns
     -------
@@ -99,7 +100,7 @@ def load_protocol(
 
 
 def check_reading(protocol: Protocol, reading: Reading) -> None:
-    """Raise ConfigError if answers are letters, but the protocol does not show the options."""
+    """Raise ConfigError if the model must answer with a letter but does not see the options."""
     if reading in (Reading.LETTER, Reading.LETTER_LOGPROB) and not shows_options(protocol):
         raise ConfigError(
             f"Protocol {protocol.name!r} does not show the options. Expected reading=option_text."
@@ -107,12 +108,16 @@ def check_reading(protocol: Protocol, reading: Reading) -> None:
 
 
 def shows_options(protocol: Protocol) -> bool:
-    """Return whether the model sees the options. With a cloze it does not see them."""
+    """Return whether the model sees the options. In a cloze (a text to complete) it sees no
+    options."""
     return "options" in _fields(protocol.templates["question"])
 
 
 def templates_sha256(templates: Mapping[str, str]) -> str:
-    """Return the sha256 (hex) of all templates, as JSON with sorted keys, ASCII and no spaces."""
+    """Return the sha256 (hex) of all templates.
+
+    The templates are hashed as ASCII JSON with sorted keys and without spaces.
+    """
     canonical = json.dumps(
         dict(templates), sort_keys=True, ensure_ascii=True, separators=(",", ":")
     )
@@ -122,7 +127,7 @@ def templates_sha256(templates: Mapping[str, str]) -> str:
 def _wanted(
     of_audit: Mapping[str, tuple[str, ...]], of_others: tuple[str, ...]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the placeholders of the templates, without those of other readings."""
+    """Map each template that the reading needs to its placeholders."""
     wanted = dict(SHARED)
     for name, placeholders in {"direct_code": ("question",), **of_audit}.items():
         if not name.endswith(of_others):
@@ -136,9 +141,9 @@ def fill(template: str, values: Mapping[str, str]) -> str:
     Parameters
     ----------
     template : str
-        Text with placeholders.
+        Text with placeholders, such as "{question}".
     values : mapping
-        Text by placeholder.
+        Maps each placeholder to the text that replaces it.
 
     Returns
     -------
@@ -200,7 +205,7 @@ def letters_of(n_options: int) -> tuple[str, ...]:
     Parameters
     ----------
     n_options : int
-        2 to 26.
+        Number of options, from 2 to 26.
 
     Returns
     -------
@@ -220,7 +225,7 @@ def letters_of(n_options: int) -> tuple[str, ...]:
 
 
 def lettered(options: Iterable[str]) -> list[str]:
-    """Return a line for each option.
+    """Return a line for each option, which begins with the option's letter.
 
     Examples
     --------
@@ -236,9 +241,9 @@ def question_text(protocol: Protocol, item: Item) -> str:
     Parameters
     ----------
     protocol : Protocol
-        The templates.
+        The prompt templates, which lay out the question.
     item : Item
-        The question.
+        The question, with options in the order shown.
 
     Returns
     -------
@@ -261,9 +266,9 @@ def direct_prompt(protocol: Protocol, item: Item, reading: Reading) -> str:
     Parameters
     ----------
     protocol : Protocol
-        The templates.
+        The prompt templates, which lay out the question.
     item : Item
-        The question.
+        The question, with options in the order shown.
     reading : Reading
         How the answer is read.
 
@@ -284,7 +289,7 @@ def answering_prompt(
     Parameters
     ----------
     protocol : Protocol
-        The templates.
+        The prompt templates, which lay out the question.
     who : str
         Prefix of the template, such as "direct" or "worker".
     slot : str
@@ -312,10 +317,10 @@ def answering_prompt(
 
 
 def seed_of(key: list[str | int | None]) -> int:
-    """Return a seed in 0..2**31-1, the range of engines: the first 31 bits of a sha256 over the
-    key.
+    """Return a seed for a key: the first 31 bits of a sha256 over the key.
 
-    JSON keeps the fields of the list separate: ("ab", "c") and ("a", "bc") are different keys.
+    Engines accept seeds from 0 to 2**31-1. The key is hashed as a JSON list, so ("ab", "c") and
+    ("a", "bc") have different hashes.
     """
     digest = hashlib.sha256(json.dumps(key, separators=(",", ":")).encode("ascii")).digest()
     return int.from_bytes(digest[:4], "big") >> 1
@@ -330,8 +335,9 @@ _END_TOKEN = re.compile(r"<\|(?:end|return|start|call|im_end|eot_id|endoftext)\|
 
 
 class Visible(NamedTuple):
-    """Hold a reply without thinking. `closed` is False if the text ended while the model was
-    thinking.
+    """Hold a reply without the model's thinking.
+
+    `closed` is False if the reply ended before the model's thinking did.
     """
 
     text: str
@@ -339,8 +345,10 @@ class Visible(NamedTuple):
 
 
 def strip_thinking(text: str) -> Visible:
-    """Remove a model's thinking from its reply: `<think>..</think>` and the like, and the channels
-    of harmony.
+    """Remove a model's thinking from its reply.
+
+    Thinking is text in tags such as `<think>..</think>`, or in the channels of OpenAI's harmony
+    format.
 
     Parameters
     ----------
@@ -367,7 +375,8 @@ def strip_thinking(text: str) -> Visible:
     Visible(text='', closed=False)
     """
     if "<" not in text and "[" not in text and not text.startswith("analysis"):
-        return Visible(text.strip(), True)  # Most messages contain no mark of thinking.
+        # Most replies contain no tag of thinking, so this shortcut saves time.
+        return Visible(text.strip(), True)
     text, closed = _strip_channels(text)
     kept: list[str] = []
     start, thinking = 0, False

@@ -1,5 +1,6 @@
-"""Define the records that the stages exchange. Dicts are used only where Arrow files are read or
-written (`audit.shards`).
+"""Define the records that the stages of a run exchange.
+
+Dicts are used only where Arrow files are read or written (`audit.shards`).
 
 The stages are: Item -> Presentation -> GenerationRequest --engine--> Generation --scoring--> Answer
 -> one row of a shard. No record depends on an audit: an arm is a name, and a level is a number.
@@ -14,9 +15,10 @@ from enum import StrEnum
 from itertools import chain
 from typing import Any
 
-ANSWER_ROLE = "worker"  # The role of the model that answers.
+ANSWER_ROLE = "worker"  # The role of the model that gives the answer to the question.
 
-# The field of exported tasks that holds the item's id. Imported results are matched by it.
+# The field of exported tasks that holds the item's id. Imported results are matched to items by
+# this field.
 ITEM_ID = "audit_id"
 # In these arms, level 0 shows an item as it was published.
 AS_PUBLISHED = (
@@ -32,7 +34,8 @@ class Reading(StrEnum):
     """Name the ways to read an answer from a reply."""
 
     LETTER = "letter"  # The option letter is read from the generated text.
-    # The logprobs of the letters as next token are compared, whatever their rank.
+    # The logprobs of the option letters as the next token are compared, whatever their rank among
+    # all tokens.
     LETTER_LOGPROB = "letter_logprob"
     OPTION_TEXT = "option_text"  # The log-likelihoods of the options' texts are compared.
     # A number is read from the generated text, for items with a target and no options.
@@ -56,7 +59,14 @@ class FinishReason(StrEnum):
 class Code:
     """Hold the tests of a programming problem, whose prompt is the question's text.
 
-    tests: a program that defines `check(candidate)`. solution: right code to append to the prompt.
+    Parameters
+    ----------
+    entry_point : str
+        Name of the function that a reply must define.
+    tests : str
+        A program that defines `check(candidate)`.
+    solution : str
+        Right code to append to the prompt.
     """
 
     entry_point: str
@@ -66,7 +76,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Be the base of a benchmark's additional fields, which its scorer and edits use.
+    """Be the base class of additional fields, which a benchmark's scorer and edits use.
 
     An example is `benchmarks.items.BbqFacts`.
     """
@@ -81,7 +91,7 @@ class Item:
     id : str
         The id, unique within `benchmark`.
     benchmark : str
-        The benchmark's name.
+        The name of the benchmark, such as mmlu.
     stem : str
         A question, statement or request; empty for a pair of sentences. `text` is the stem after
         its context.
@@ -90,10 +100,11 @@ class Item:
     gold : int
         Index of the right option. NO_OPTION if `target` or `code` is the answer.
     group : str
-        The cluster that resampling keeps together, such as a passage or subject; the item's id if
-        there is no cluster.
+        The cluster of the item, such as its passage or subject; the item's id if there is no
+        cluster. A cluster bootstrap draws whole clusters.
     order : tuple of int
-        The published position of each shown option. If empty, the order is the published one.
+        The published position of each shown option. If empty, the options are shown in published
+        order.
     target : float or None
         The right number (GSM8K).
     code : Code or None
@@ -121,14 +132,15 @@ class Item:
 
     @property
     def text(self) -> str:
-        """Return the question without the options, or the shared words of a pair of sentences."""
+        """Return the question without the options; for a pair of sentences, the words that they
+        share."""
         if not self.stem and self.facts is not None:
             return shared_words(*self.published)
         return f"{self.context} {self.stem}" if self.context else self.stem
 
     @property
     def shown(self) -> tuple[int, ...]:
-        """Return the published position of each option, in the order shown."""
+        """Return the published positions of the options, in the order in which they are shown."""
         return self.order or tuple(range(len(self.options)))
 
     @property
@@ -140,21 +152,22 @@ class Item:
     def key(self) -> int:
         """Return the published position of `gold`, which does not depend on the order shown.
 
-        A negative `gold` (no option is right, or every option but one) is returned unchanged.
+        A negative `gold` is returned unchanged. It means that no option is right, or that all
+        options except one are right.
         """
         return self.shown[self.gold] if self.gold >= 0 else self.gold
 
     def keyed(self, key: int, **changes: Any) -> Item:
-        """Return the item with another key and further changes."""
+        """Return a copy of the item with another key (right option) and other changed fields."""
         return replace(self, gold=self.shown.index(key) if key >= 0 else key, **changes)
 
     def reworded(self, text: str) -> Item:
-        """Return the item with another text in place of context and stem."""
+        """Return a copy of the item whose text (context and stem) is replaced."""
         return replace(self, stem=text, context="")
 
 
 def shared_words(first: str, second: str) -> str:
-    """Return the words that two sentences share, with ___ where they differ."""
+    """Return the words that two sentences have in common, with ___ in place of other words."""
     a, b = first.split(), second.split()
     words: list[str] = []
     for tag, start, end, _, _ in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
@@ -189,13 +202,14 @@ class CellRows:
     Parameters
     ----------
     model, benchmark : str
-        The cell.
+        Names of the model and of the benchmark.
     found : int
         The number of rows in the shards.
     expected : int or None
         The number of rows that the run requests; None without a manifest.
     reasked : int
-        The number of rows whose question was asked again, by likelihood.
+        The number of rows that a second call answered by likelihoods, since the first reply had no
+        answer.
     """
 
     model: str
@@ -206,7 +220,7 @@ class CellRows:
 
     @property
     def complete(self) -> bool:
-        """Return whether no row is known to be missing."""
+        """Return True if the number of rows is as expected, or if no number is expected."""
         return self.expected is None or self.found == self.expected
 
     @property
@@ -220,7 +234,8 @@ class CellRows:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Hold the levels of an arm and replicate that are computed, stored and repeated together."""
+    """Hold the levels that are computed, stored and repeated together. They have one arm and
+    replicate."""
 
     arm: str
     levels: tuple[int, ...]
@@ -235,8 +250,13 @@ class Part:
 class Design:
     """Hold the parts of every question. All questions and models have the same design.
 
-    kind: a text that enters the seed of every request. It separates two designs of an audit that
-    have equal names of settings.
+    Parameters
+    ----------
+    parts : tuple of Part
+        The parts into which the settings of a question are divided.
+    kind : str
+        A text that enters the seed of every request. Two designs of an audit with equal settings
+        therefore have different seeds if their kinds differ.
     """
 
     parts: tuple[Part, ...]
@@ -256,12 +276,12 @@ class Presentation:
     prompt : str
         The text to send.
     options : tuple of str
-        The options as presented, since an edit may change them. Without options the answer is a
-        number, or the reply itself (`Reading`).
+        The options as presented, since an edit may change the options. If empty, the answer is a
+        number or the reply itself (`Reading`).
     gold : int
-        The key as presented.
+        Position of the right option among the options as presented.
     extras : mapping
-        Values of the columns that only this audit has.
+        Values of columns that rows of other audits do not have.
     error : str or None
         If this is set, nothing is sent and the row is an error.
     scoring : Ask or None
@@ -289,7 +309,10 @@ class Presentation:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Hold one request without a seed. The fields are those of `GenerationRequest`."""
+    """Hold one request that has no seed yet.
+
+    Its fields have the same meaning as the fields of `GenerationRequest`.
+    """
 
     prompt: str
     continuations: tuple[str, ...] = ()
@@ -304,7 +327,7 @@ class GenerationRequest:
     Parameters
     ----------
     prompt : str
-        The user message.
+        The text of the user message.
     affinity : str
         Requests with equal affinity have the same beginning, so the same replica should answer
         them.
@@ -345,7 +368,7 @@ class GenerationRequest:
 
     @property
     def messages(self) -> list[Any]:
-        """Return the request as a chat."""
+        """Return the request as a list of chat messages."""
         system = [{"role": "system", "content": self.system}] if self.system else []
         return [*system, {"role": "user", "content": self.prompt}]
 
@@ -361,8 +384,9 @@ class TokenLogprobs:
     ranks : tuple of int
         The rank of each token in the vocabulary; 1 is the likeliest.
     z : tuple of float
-        The logprob minus the mean logprob of all possible tokens, divided by their standard
-        deviation (Min-K%++, Zhang et al. 2025). Rank and z are as exact as the engine's list of
+        The standardized logprob of each token: the logprob minus the mean, divided by the standard
+        deviation. Mean and standard deviation are those of the logprobs of all possible tokens
+        (Min-K%++, Zhang et al. 2025). Rank and z are only as exact as the engine's list of
         likeliest tokens allows.
     pieces : tuple of int
         The index of the piece in which each token ends.
@@ -376,13 +400,15 @@ class TokenLogprobs:
 
 @dataclass(frozen=True)
 class Generation:
-    """Hold what an engine returned. If `error` is set, the other fields have no meaning.
+    """Hold the result that an engine returned for one request.
+
+    If `error` is set, the other fields have no meaning.
 
     Parameters
     ----------
     option_logprobs : tuple of float or None
-        The total logprob (nats) of each continuation, letter or piece. None if an endpoint does not
-        return it, or a piece has no token.
+        The total logprob (nats) of each continuation, letter or piece. None if the endpoint returns
+        no logprobs, or if a piece has no token.
     option_tokens : tuple of int
         The number of tokens of each continuation, letter or piece.
     request_sha256 : str
@@ -390,7 +416,7 @@ class Generation:
     backend : str
         The endpoint's `system_fingerprint`; empty without one.
     tokens : TokenLogprobs or None
-        Logprobs of a given text.
+        Logprobs of the tokens of a given text; None if the request has no pieces.
     """
 
     text: str = ""
@@ -419,13 +445,13 @@ class Answer:
     Parameters
     ----------
     index : int or None
-        The chosen option.
+        Position of the chosen option, from 0; None if no option was read.
     form : str
         How the answer was read. Options have "strict", "lenient" or "logprob". Numbers have
         "marked", "declared" or "last". Code has its outcome ("passed", "AssertionError",
         "cpu_limit"). "text" means that the reply itself counts, and "none" that nothing was read.
     number : float or None
-        The number.
+        The number in the answer; None if no number was read.
     """
 
     index: int | None

@@ -19,10 +19,10 @@ WEIGHED = ("vllm", "masked_lm")  # these engines load weights themselves
 LIKELIHOODS = ("vllm", "scripted")  # these engines return the likelihood of any option
 EXECUTORS = ("mp", "ray")
 
-# A separate setting exists for each of these vLLM arguments. The text names the setting to use
-# (`{m}` is model.<name>). An argument in `engine_args` would bypass the checks of the setting. For
-# example, GPUs are reserved for `tensor_parallel_size`, every row records `revision`, and an access
-# token would be written into the manifest.
+# Each of these vLLM arguments has its own setting in this program. The text names the setting to
+# use (`{m}` is model.<name>). An argument in `engine_args` would bypass the checks of the setting.
+# For example, GPUs are reserved for `tensor_parallel_size`, every row records `revision`, and an
+# access token would be written into the manifest.
 _GPUS = "{m}.tensor_parallel_size=<GPUs> within a node"
 _STAGES = "{m}.pipeline_parallel_size=<stages> and {m}.executor=ray, which may be on several nodes"
 _WEIGHTS = "{m}.path=<hub id or local folder>, whose tokenizer and configuration are used"
@@ -47,7 +47,7 @@ DECIDED_ENGINE_ARGS: dict[str, str] = {
 
 @dataclass
 class SamplingConfig:
-    """Define the sampling and the limits of one role's replies."""
+    """Define how replies are sampled, and how long they may be, for one role (kind of call)."""
 
     max_tokens: int = 512
     temperature: float = 0.0
@@ -56,16 +56,16 @@ class SamplingConfig:
 
 @dataclass
 class ScriptedConfig:
-    """Configure the scripted engine, whose answers are right with a fixed probability for each arm
-    (condition).
+    """Configure the scripted engine, which simulates a model.
 
-    The scripted engine is for tests and for measuring the program.
+    Its answers are right with a fixed probability for each arm (condition). The engine is for
+    tests, and for measurements of the program itself.
     """
 
     # This maps an arm (condition) to its accuracy. An arm that is not listed has accuracy 0.5.
     accuracy: dict[str, float] = field(default_factory=dict)
-    # This maps an arm to a change of its accuracy, which is added once for every level after the
-    # first.
+    # This maps an arm to a change of its accuracy. Every level after the first adds the change
+    # once.
     gain_per_level: dict[str, float] = field(default_factory=dict)
     # This maps a request's label to its reply: echo, noise, or the text of the reply.
     replies: dict[str, str] = field(default_factory=dict)
@@ -101,7 +101,8 @@ class ModelConfig:
     pipeline_parallel_size: int = (
         1  # number of pipeline stages, which may be on several nodes (executor=ray)
     )
-    executor: str = "mp"  # mp: the model's GPUs are on one node; ray: they may be spread over nodes
+    # mp: the model's GPUs are on one node; ray: its GPUs may be on several nodes
+    executor: str = "mp"
     # Share of one GPU for each replica; below 1, several small engines share a GPU.
     gpu_share: float = 1.0
     accelerator_type: str | None = None  # Ray's name of the GPU type, such as H100
@@ -125,7 +126,7 @@ class ModelConfig:
         default_factory=lambda: SamplingConfig(max_tokens=512, temperature=0.7, top_p=0.95)
     )
     worker: SamplingConfig = field(default_factory=lambda: SamplingConfig(max_tokens=16))
-    # This has the limits of replies that work out an answer step by step (reading=number).
+    # Limits of replies that work out an answer step by step (reading=number).
     solver: SamplingConfig = field(default_factory=SamplingConfig)
     engine_args: dict[str, Any] = field(default_factory=dict)
     # If true, Ray's exporter also exports vLLM's metrics, as ray_vllm_*.
@@ -137,7 +138,7 @@ class ModelConfig:
     retry: RetryConfig = field(default_factory=RetryConfig)
     circuit: CircuitConfig = field(default_factory=CircuitConfig)
     send_seed: bool = (
-        True  # false for endpoints that refuse a seed; the run is then not reproducible
+        True  # false for endpoints that refuse a seed; their answers are not reproducible
     )
     # These fields are merged into every request to an endpoint.
     extra_body: dict[str, Any] = field(default_factory=dict)
@@ -157,7 +158,7 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
     name : str
         The model's key in the configuration.
     model : ModelConfig
-        The model's settings.
+        Engine, weights and other settings of the model.
     reading : Reading
         How the model's answers are read.
 
@@ -172,7 +173,7 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
         ("executor", EXECUTORS),
     ):
         check_known(f"{key} of model {name}", getattr(model, key), known)
-    if model.name != name:  # rows, weights and the worker are found by this name
+    if model.name != name:  # rows, weights and the worker are looked up by this name
         raise ConfigError(
             f"Model {name} is named {model.name!r}. Expected model.{name}.name={name}."
         )

@@ -1,5 +1,7 @@
-"""Convert a GGUF to a folder that vLLM loads (bfloat16): `python -m audit.engines.convert_gguf
-SOURCE.gguf FOLDER`."""
+"""Convert a GGUF file to a folder that vLLM loads (bfloat16).
+
+Usage: `python -m audit.engines.convert_gguf SOURCE.gguf FOLDER`.
+"""
 
 import shutil
 import sys
@@ -10,8 +12,10 @@ from audit.engines.weights import SEAL, WEIGHT_FILES, folder_sha256
 
 
 def convert(source: Path, target: Path) -> None:
-    """Write config, weights and tokenizer into a folder next to `target`, then rename this folder
-    to `target`. A half-written folder is therefore never loaded.
+    """Convert the GGUF file to the folder `target`.
+
+    The files are written into another folder, which is then renamed to `target`. A half-written
+    folder is therefore never loaded.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig

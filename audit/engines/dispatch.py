@@ -29,16 +29,14 @@ from audit.engines.openai_config import CircuitConfig
 from audit.engines.pace import Pace
 
 AFFINITY_SLACK_PICKS = 8.0
-# When an endpoint is free, this many waiting requests are searched for one whose affinity has its
-# home there. The bound limits the work of one decision.
+# When an endpoint is free, at most this many waiting requests are searched for a request whose home
+# is this endpoint. The bound limits the work of one decision.
 AFFINITY_WINDOW = 64
 
 
 @dataclass(eq=False)
 class Slot:
-    """Hold what the dispatcher knows about one endpoint. All times are readings of the dispatcher's
-    clock.
-    """
+    """Hold the state of one endpoint. All times are readings of the dispatcher's clock."""
 
     name: str
     weight: float
@@ -74,8 +72,9 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Hold a request's right to call an endpoint. `probe` is true if the request tests an endpoint
-    that is out of service.
+    """Hold a request's right to call an endpoint.
+
+    `probe` is true if the request tests whether an endpoint that is out of service answers again.
     """
 
     slot: Slot
@@ -92,8 +91,9 @@ class _Waiter:
 
 @dataclass
 class Dispatcher:
-    """Give leases to requests. After each `acquire` the caller calls exactly one of `answered`,
-    `failed` and `abandoned`.
+    """Give leases, which allow requests to call an endpoint.
+
+    After each `acquire` the caller calls exactly one of `answered`, `failed` and `abandoned`.
     """
 
     slots: Sequence[Slot]
@@ -107,7 +107,7 @@ class Dispatcher:
         Parameters
         ----------
         affinity : str
-            Requests with one affinity prefer one endpoint.
+            A text that related requests have in common. Such requests prefer the same endpoint.
         avoid : Slot or None
             An endpoint that is not used while another endpoint is in service.
         tokens : int
@@ -138,15 +138,15 @@ class Dispatcher:
         Parameters
         ----------
         lease : Lease
-            The request's lease.
+            The lease that `acquire` returned for the request.
         pause_s : float
-            Send nothing to the endpoint for this time.
+            Time in seconds during which nothing is sent to the endpoint.
 
         Returns
         -------
         bool
-            True if the reply put the endpoint back into service. A late reply to an older request
-            can do this, too.
+            True if the reply put the endpoint back into service. A late reply to an older
+            request can do this, too.
         """
         slot = lease.slot
         came_back = not slot.in_service
@@ -160,9 +160,9 @@ class Dispatcher:
         Parameters
         ----------
         lease : Lease
-            The request's lease.
+            The lease that `acquire` returned for the request.
         pause_s : float
-            Send nothing to the endpoint for this time.
+            Time in seconds during which nothing is sent to the endpoint.
 
         Returns
         -------
@@ -179,29 +179,28 @@ class Dispatcher:
         return went_out
 
     def abandoned(self, lease: Lease) -> None:
-        """Release a lease whose call was cancelled. If the call was a probe, another probe may be
-        sent at once.
+        """Release a lease whose call was cancelled.
+
+        If the call was a probe, another probe may be sent at once.
         """
         if lease.probe and lease.slot.probing:
             lease.slot.probe_at, lease.slot.probing = self.clock(), False
         self._free(lease)
 
     def other_in_service(self, slot: Slot) -> bool:
-        """Return whether an endpoint other than the given one is in service, so that it could soon
-        take a retry.
-        """
+        """Return whether another endpoint is in service, so that it could take a retry."""
         now = self.clock()
         return any(s is not slot and s.in_service and s.paused_until <= now for s in self.slots)
 
     def fail_waiters(self, make_error: Callable[[], Exception]) -> None:
-        """Raise an error in every waiting `acquire`."""
+        """End every waiting `acquire` with an error."""
         while self._waiters:
             future = self._waiters.popleft().future
             if not future.done():
                 future.set_exception(make_error())
 
     def close(self) -> None:
-        """Stop the timer."""
+        """Stop the timer, which gives leases when an endpoint becomes ready."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -215,8 +214,8 @@ class Dispatcher:
         """Give leases until no waiting request can be served. Then set a timer for the time when
         the next endpoint becomes ready.
         """
-        # The clock is read only once. With two readings, an endpoint that becomes ready between
-        # them is missed.
+        # The clock is read only once. If it were read twice, an endpoint that becomes ready between
+        # the two readings would be missed.
         now = self.clock()
         while self._waiters:
             if self._waiters[0].future.done():  # the request was cancelled while it waited
@@ -270,8 +269,8 @@ class Dispatcher:
         """Choose the home endpoint of the first waiting request, unless the home is too far ahead
         of its share.
 
-        Otherwise choose the endpoint that is most behind its share. If the home of some waiting
-        request is this endpoint, choose that waiting request.
+        Otherwise choose the endpoint that is most behind its share of the requests. Of the waiting
+        requests, choose one whose home is this endpoint, if there is one.
         """
         chosen = self._home(waiter)
         if chosen not in options or chosen.credit <= -AFFINITY_SLACK_PICKS:
@@ -292,9 +291,9 @@ class Dispatcher:
         )
 
     def _home(self, waiter: _Waiter) -> Slot:
-        """Return the endpoint in service that this affinity hashes to.
+        """Return the home of an affinity: an endpoint in service, chosen by hashing.
 
-        If an endpoint goes out of service, only the affinities that hashed to it get another home.
+        If an endpoint goes out of service, only the affinities whose home it was get another home.
         """
         alive = [s for s in self.slots if s.in_service] or self.slots
         return min(alive, key=lambda s: _rendezvous_cost(s.name, waiter.affinity, s.weight))

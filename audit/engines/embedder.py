@@ -1,8 +1,8 @@
-"""Embed sentences with one of two implementations (transformers on CPUs, vLLM's pooling on GPUs).
+"""Compute embeddings of sentences, with transformers on CPUs or with vLLM's pooling on GPUs.
 
-An embedding is the mean of the last hidden states over a text's own tokens (padding is masked),
-scaled to length 1 (Reimers and Gurevych 2019, section 3). A text that is longer than the model's
-limit gets an error instead of an embedding, and is never cut.
+An embedding is the mean of the last hidden states over the tokens of a text, scaled to length 1
+(Reimers and Gurevych 2019, section 3). Padding tokens are left out of the mean. A text that is
+longer than the model's limit is never cut: it gets an error instead of an embedding.
 """
 
 import json
@@ -47,7 +47,7 @@ def cosine_distance(a: Embedding, b: Embedding) -> float | None:
     Parameters
     ----------
     a, b : Embedding
-        The embeddings.
+        Embeddings of two texts by the same model.
 
     Returns
     -------
@@ -60,7 +60,11 @@ def cosine_distance(a: Embedding, b: Embedding) -> float | None:
 
 
 class Embedder:
-    """Embed texts. `name` and `revision` identify the model in the files that are made with it."""
+    """Compute embeddings of texts with one model.
+
+    `name` and `revision` identify this model in the files that contain results of the
+    embeddings.
+    """
 
     def __init__(self, folder: ModelFolder) -> None:
         # Checked before transformers is imported, since the import takes seconds.
@@ -74,7 +78,7 @@ class Embedder:
         self._tokenizer = AutoTokenizer.from_pretrained(folder.path)
 
     def embed(self, texts: Sequence[str]) -> list[Embedding]:
-        """Embed texts, and return one `Embedding` for each text.
+        """Compute the embedding of each text.
 
         Parameters
         ----------
@@ -115,7 +119,7 @@ class Embedder:
 
 
 class TransformersEmbedder(Embedder):
-    """Embed with transformers in float32 on the CPU."""
+    """Compute embeddings with transformers in float32 on the CPU."""
 
     def __init__(self, folder: ModelFolder) -> None:
         super().__init__(folder)
@@ -135,7 +139,7 @@ class TransformersEmbedder(Embedder):
 
 
 class Pooling:
-    """Embed with vLLM's pooling runner on GPUs.
+    """Start and close vLLM's pooling runner on GPUs.
 
     vLLM is not used on CPUs: on a busy CPU vLLM takes minutes to load, while transformers takes
     seconds.
@@ -155,11 +159,12 @@ class Pooling:
         folder : ModelFolder
             The model's files.
         label : str
-            The name of the setting that chooses the adapter, for messages.
+            The prefix of the setting `adapter` in messages: the setting is `label`.adapter.
         engine_args : mapping
             Arguments of vLLM's LLM.
         pool : str or None
-            The method of pooling; None uses the method that the model's files name.
+            How vLLM reduces the hidden states of a text's tokens to one vector, such as MEAN. None
+            uses the method that the model's files name.
 
         Raises
         ------
@@ -174,22 +179,22 @@ class Pooling:
                 f"{label} adapter vllm needs vLLM. Use {label}.adapter=transformers."
             ) from error
         # An encoder has no KV cache, so vLLM only checks that this share of the GPU's memory is
-        # free. If another program uses the GPU, the default share (.92) and half of the default are
-        # not free, and vLLM would not start.
+        # free. If another program uses the GPU, neither the default share (.92) nor half of it may
+        # be free, and vLLM would then not start.
         arguments = {"dtype": "float32", "gpu_memory_utilization": 0.1, **engine_args}
         if pool is not None:
             arguments["pooler_config"] = PoolerConfig(seq_pooling_type=pool)
         self._llm = LLM(str(folder.path), runner="pooling", **arguments)
 
     def close(self) -> None:
-        """End the engine's processes. Otherwise these processes keep their memory until this
+        """End the engine's processes. Without this call they keep their memory until the current
         process ends.
         """
         self._llm.llm_engine.engine_core.shutdown()
 
 
 class VllmEmbedder(Pooling, Embedder):
-    """Embed with vLLM on a GPU."""
+    """Compute embeddings with vLLM on a GPU."""
 
     def __init__(self, folder: ModelFolder, **engine_args: Any) -> None:
         super().__init__(folder)

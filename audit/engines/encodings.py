@@ -1,5 +1,6 @@
-"""Decode the parts of a text that may contain an encoded API key, including a key that was encoded
-more than once.
+"""Decode the parts of a text that may contain an encoded API key.
+
+A decoded part may be decoded again, so a key that was encoded more than once is found too.
 """
 
 import base64
@@ -10,21 +11,23 @@ from collections.abc import Callable, Iterator
 from urllib.parse import unquote
 
 _SHORTEST = 11  # number of base64 characters, without "=", of a key of eight characters
-# A run is a stretch of text that consists only of escapes and of characters that encodings use.
+# A run is a part of a text that consists only of escapes and of characters that encodings use.
 _ESCAPE = r"%[0-9A-Fa-f]{2}|\\{1,8}(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[0-7]{3})|&(?:#x?[0-9A-Fa-f]{1,6}|[A-Za-z]{2,8});"
 _ESCAPES = re.compile(rf"(?:{_ESCAPE}|[A-Za-z0-9+/=._~:@!$*-])+")
 _ONE_ESCAPE = re.compile(_ESCAPE)
 _BACKSLASHED = re.compile(r"\\{1,8}(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|([0-7]{3}))")
 _LINE_END = r"[ \t]*(?:[\r\n]|\\r|\\n|%0[AaDd])+[ \t]*"  # e-mail programs break base64 into lines
 _BASE64 = re.compile(rf"[A-Za-z0-9+/_-]{{{_SHORTEST},}}(?:{_LINE_END}[A-Za-z0-9+/_-]+)*", re.ASCII)
-# A word, which is not base64: base64 of readable text has more capital letters.
+# Pattern of a plain word. A plain word is not decoded, since base64 of readable text has more
+# capital letters than a word.
 _WORD = re.compile(r"[A-Z]?[a-z]+[A-Z]?")
 _BASE32 = re.compile(r"[A-Z2-7]{13,}")
 
 
 def _row(number: str, apart: str) -> str:
-    """Return the pattern of eight or more numbers. `apart` is the regex quantifier of the signs
-    between two numbers.
+    """Return a regex that matches eight or more numbers with other characters between them.
+
+    `apart` is the regex quantifier for the characters between two numbers.
     """
     return f"(?:{number}[^A-Za-z0-9]{apart}){{7,}}{number}"
 
@@ -41,7 +44,7 @@ _STANDARD = str.maketrans("-_", "+/")
 _NUMBER_PREFIX = re.compile(r"u00|0?x")
 _READABLE = re.compile(
     r"[\x20-\x7e]{6,}"
-)  # a part that is neither a key nor an encoded key rarely decodes to readable text
+)  # other parts than encoded keys rarely decode to readable text
 
 Part = tuple[int, int, str]  # start and end in the text, and the decoded text of this part
 
@@ -57,9 +60,10 @@ def decoded_parts(text: str) -> Iterator[Part]:
     Yields
     ------
     tuple of (int, int, str)
-        Start and end of a part, and a text that it decodes to: from base64, base32, numbers (hex,
-        octal, decimal, bits), or escapes of URLs, JSON and HTML. A part may be yielded with several
-        texts, since its first character may not be where the encoding begins.
+        Start and end of a part, and a text that the part decodes to. The encodings are base64,
+        base32, numbers (hex, octal, decimal, bits), and the escapes of URLs, JSON and HTML. The
+        same part may be yielded with several decoded texts, because the encoding may begin after
+        the first character of the part.
     """
     for part in _candidates(text):
         if _READABLE.search(part[2]):
@@ -88,7 +92,7 @@ def _decoded(
 
 
 def _unescaped(run: str) -> str:
-    """Return a run in which each kind of escape (URL, backslash, HTML) is decoded once."""
+    """Decode the escapes of URLs, backslashes and HTML in a run once, and return the text."""
     return html.unescape(_BACKSLASHED.sub(_character, unquote(run)))
 
 
@@ -98,8 +102,10 @@ def _character(escape: re.Match[str]) -> str:
 
 
 def _from_base64(run: str) -> Iterator[str]:
-    """Yield the texts that a run decodes to if the encoding begins at its first, second, third or
-    fourth character.
+    """Decode a run of base64 characters, and yield the texts.
+
+    The encoding may begin at the first, second, third or fourth character of the run, so each of
+    these starts is tried.
     """
     if _WORD.fullmatch(run):
         return
@@ -114,8 +120,10 @@ def _from_base32(run: str) -> Iterator[str]:
 
 
 def _bytes_of(decode: Callable[[str], bytes], letters: str, group: int) -> Iterator[str]:
-    """Yield the decoded letters, once with the incomplete last group of letters and once without
-    this group.
+    """Decode letters, and yield the resulting text.
+
+    `group` is the number of letters that the encoding decodes together. If the incomplete last
+    group cannot be decoded, it is left out.
     """
     whole = len(letters) // group * group
     for cut in (letters[whole:], ""):

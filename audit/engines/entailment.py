@@ -18,7 +18,7 @@ BATCH_PAIRS = 32
 
 
 class Entailment:
-    """Return the probability (0-1) that the first text of each pair entails the second."""
+    """Compute the probability (0-1) that one text entails another text, for pairs of texts."""
 
     def __init__(self, folder: ModelFolder) -> None:
         from transformers import AutoConfig, AutoTokenizer
@@ -40,13 +40,13 @@ class Entailment:
         Parameters
         ----------
         pairs : sequence of (str, str)
-            Premise and hypothesis.
+            Pairs of a premise and a hypothesis.
 
         Returns
         -------
         list of float or None
-            The probabilities, in the order of the pairs. The value is None for a pair that is
-            longer than the model's limit, since pairs are never cut.
+            The probability that the premise entails the hypothesis, for each pair in order. It is
+            None if a pair is longer than the model's limit, since pairs are never cut.
         """
         probabilities: list[float | None] = [None] * len(pairs)
         tokens = [self._tokenizer(*pair, truncation=False) for pair in pairs]
@@ -70,7 +70,9 @@ class Entailment:
 
 
 class TransformersEntailment(Entailment):
-    """Run a sequence classifier with a label "entailment" on the CPU."""
+    """Run an NLI classifier with transformers on the CPU. One of its labels must be
+    "entailment".
+    """
 
     def __init__(self, folder: ModelFolder) -> None:
         from transformers import AutoModelForSequenceClassification
@@ -87,7 +89,7 @@ class TransformersEntailment(Entailment):
 
 
 class VllmEntailment(Pooling, Entailment):
-    """Run a sequence classifier with vLLM on a GPU."""
+    """Run an NLI classifier with vLLM on a GPU."""
 
     def __init__(self, folder: ModelFolder, **engine_args: Any) -> None:
         super().__init__(folder)
@@ -97,8 +99,8 @@ class VllmEntailment(Pooling, Entailment):
         from vllm import PoolingParams
 
         prompts = [{"prompt_token_ids": pair["input_ids"]} for pair in batch]
-        # Logits are read instead of vLLM's probabilities: a cross-encoder's configuration may skip
-        # softmax.
+        # Logits are requested instead of probabilities. vLLM's probabilities may be wrong, because
+        # a cross-encoder's configuration may turn softmax off.
         params = []
         for pair in batch:
             params.append(PoolingParams(use_activation=False, extra_kwargs=_second_text(pair)))
@@ -136,9 +138,10 @@ def load_entailment(
 
 
 def _second_text(tokens: Mapping[str, list[int]]) -> dict[str, int] | None:
-    """Return the position at which the second text begins, for models with token types (BERT); None for other models.
+    """Return the position at which the second text begins; None for models without token types.
 
-    vLLM receives token types as the position of the first 1.
+    A model with token types, such as BERT, marks each token of the first text with 0 and each token
+    of the second text with 1. vLLM takes only the position of the first 1.
     """
     types = tokens.get("token_type_ids") or []
     return {"compressed_token_type_ids": types.index(1)} if 1 in types else None

@@ -9,7 +9,7 @@ _ANSWER_S = 20.0
 
 
 def gpu_memory_here() -> list[int]:
-    """Return the memory of each NVIDIA GPU in bytes; an empty list if there is no such GPU."""
+    """Return the memory in bytes of each NVIDIA GPU of this machine; [] without an NVIDIA GPU."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return []

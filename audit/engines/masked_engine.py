@@ -1,8 +1,8 @@
 """Compare two sentences by a masked language model, such as BERT, with transformers.
 
-The engine serves only requests with two continuations and no prompt. The `option_logprobs` of a
-reply are, for each sentence, the pseudo-log-likelihood of the tokens that the two sentences share
-(`audit.scoring.pll`).
+The engine serves only requests with two continuations and no prompt. The continuations are the two
+sentences. `option_logprobs` of a reply has one value for each sentence: the pseudo-log-likelihood
+of the tokens that both sentences contain (`audit.scoring.pll`).
 """
 
 import asyncio
@@ -27,8 +27,10 @@ vocabulary)."""
 
 
 class MaskedEngine:
-    """Load the weights in float32 on the CPU, or on the GPU that the actor was given, and score
-    pairs."""
+    """Score pairs of sentences with a masked language model in float32.
+
+    The weights are loaded on the GPU of the Ray actor, or on the CPU if the actor has no GPU.
+    """
 
     precision = "float32"
 
@@ -94,7 +96,7 @@ class MaskedEngine:
         return replies
 
     def stats(self) -> dict[str, float]:
-        """Return the number of requests."""
+        """Return the engine's counters: the number of finished requests."""
         return {"requests": float(self._requests)}
 
     async def close(self) -> None:
@@ -134,11 +136,11 @@ def pair_scores(
     Parameters
     ----------
     first, second : list of int
-        Token ids with special tokens.
+        Token ids of the two sentences, with special tokens.
     mask : int
         The mask token's id.
     log_probs : LogProbs
-        The model.
+        Returns the model's log-probabilities of tokens.
 
     Returns
     -------

@@ -1,9 +1,10 @@
 """Estimate the memory that an engine needs for its weights and for the keys and values (KV cache)
 of one sequence.
 
-Every figure is a lower bound, since activations, CUDA graphs and the caches of hybrid layers need
-additional memory. A model whose lower bound exceeds the memory cannot load. A figure that a
-config.json does not state is unknown (None), and is never a reason to refuse a model.
+Every estimate is a lower bound, since activations, CUDA graphs and the caches of hybrid layers need
+additional memory. A model whose lower bound exceeds the memory cannot be loaded. If a config.json
+lacks a number, the estimate is unknown (None). An unknown estimate is never a reason to refuse a
+model.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ _BYTES = {  # bytes of one number, for each data type
 }
 _HYBRID = ("mamba", "ssm", "hybrid", "attn_layer", "layers_block_type", "recurrent", "block_types")
 _ONLINE = ("quantization", "quantization_config", "load_format", "cpu_offload_gb", "hf_overrides")
-_LARGEST = 2**40  # a larger count in a config.json is an error
+_LARGEST = 2**40  # a larger number in a config.json is taken for an error
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,12 @@ class Need:
     weights : int or None
         The size of the weights, summed over all GPUs of the engine.
     sequence : int or None
-        The size of the KV cache of one sequence of the largest length, summed over all GPUs of the
+        The size of the KV cache of one sequence of the maximum length, summed over all GPUs of the
         engine.
     each_gpu : int or None
-        The size of weights and KV cache together on each single GPU.
+        The size of the weights plus the KV cache on each single GPU.
     tokens : int or None
-        The number of tokens of a sequence of the largest length.
+        The maximum number of tokens of a sequence.
     """
 
     weights: int | None = None
@@ -100,8 +101,8 @@ def loaded_bytes(model: ModelConfig, files: ModelFiles) -> int | None:
     Returns
     -------
     int or None
-        The size; None if the file sizes or the stored precision are unknown, or if `engine_args`
-        quantize or offload the weights during loading.
+        The size. It is None if the file sizes or the stored precision are unknown. It is also None
+        if `engine_args` quantize or offload the weights during loading.
 
     Notes
     -----
@@ -156,8 +157,8 @@ def sequence_tokens(model: ModelConfig, text: Mapping[str, Any]) -> int | None:
 class TokenBytes:
     """Hold the size of one token's keys and values in one layer, in bytes.
 
-    `heads` is the number of heads, which are divided among tensor-parallel GPUs. It is 1 for a
-    latent cache, since every GPU holds a full copy of a latent cache.
+    `heads` is the number of KV heads, which are divided among tensor-parallel GPUs. For multi-head
+    latent attention, `heads` is 1, since every GPU holds the whole latent vector.
     """
 
     heads: int
@@ -165,7 +166,7 @@ class TokenBytes:
 
     @property
     def all_heads(self) -> float:
-        """Return the bytes of all heads."""
+        """Return the bytes of one token's keys and values in one layer, summed over all heads."""
         return self.heads * self.each_head
 
     def on_one_of(self, gpus: int) -> float:
@@ -191,9 +192,9 @@ def token_bytes(text: Mapping[str, Any], number_bytes: float) -> TokenBytes | No
     Returns
     -------
     TokenBytes or None
-        The bytes of keys and values of each KV head (grouped-query attention), or of the latent
-        vector of multi-head latent attention (DeepSeek). None if the config.json does not state
-        them.
+        The bytes of the keys and values of each KV head (grouped-query attention), or the bytes of
+        the latent vector (multi-head latent attention, as in DeepSeek). None if the config.json
+        does not state these sizes.
     """
     try:
         if text.get("kv_lora_rank"):
@@ -228,8 +229,8 @@ def attention_layers(text: Mapping[str, Any]) -> int | None:
     Returns
     -------
     int or None
-        The number of layers; in a hybrid model, the number of layers with full attention. None if
-        unknown.
+        The number of layers. In a hybrid model, only layers with full attention are counted. None
+        if unknown.
     """
     try:
         layers = _count(text, "num_hidden_layers")
@@ -256,7 +257,10 @@ def _window(text: Mapping[str, Any]) -> int | None:
 
 
 def _cache_bytes(model: ModelConfig, text: Mapping[str, Any]) -> float:
-    """Return the bytes of one number in the KV cache, by the model's dtype or `kv_cache_dtype`."""
+    """Return the number of bytes that one number in the KV cache takes.
+
+    The format of the cache is vLLM's `kv_cache_dtype`, or else the model's dtype.
+    """
     named = str(model.engine_args.get("kv_cache_dtype", "auto"))
     if named == "auto":
         return 4.0 if model.dtype in ("float32", "float") else 2.0

@@ -1,7 +1,7 @@
 """Read a model's size from its config.json, weight files and index. No weights are loaded.
 
-For a model of the hub, the cached copy is read. If no cached copy exists, the small files and the
-file sizes are requested from the hub.
+The files of a hub model are read from the local cache. If the cache lacks the model, the small
+files and the file sizes are requested from the hub.
 """
 
 import json
@@ -19,7 +19,7 @@ _CONFIG, _INDEX, _SINGLE_FILE = "config.json", "model.safetensors.index.json", "
 
 
 def files_of(model: ModelConfig, weights: Weights | None) -> ModelFiles:
-    """Return the known facts about a model's files.
+    """Return a model's config.json and the size of its weight files.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ def files_of(model: ModelConfig, weights: Weights | None) -> ModelFiles:
     Returns
     -------
     ModelFiles
-        The facts. A fact that cannot be read is None; the reason is reported when the model is
-        loaded.
+        The config.json and the size. A value is None if it cannot be read. The reason is then
+        reported when the model is loaded.
     """
     if weights is None or model.engine != "vllm":
         return ModelFiles()
@@ -60,7 +60,10 @@ def _cached_folder(path: str, revision: str) -> Path | None:
 
 
 def _in_folder(folder: Path) -> ModelFiles:
-    """Read a folder's files. Links are followed, since every file in the hub's cache is a link."""
+    """Return the config.json and the size of the weight files in a folder.
+
+    Links are followed, since every file in the hub's cache is a link.
+    """
     config, index = _read(folder / _CONFIG), _read(folder / _INDEX)
     named = (index or {}).get("weight_map")
     try:
@@ -68,12 +71,12 @@ def _in_folder(folder: Path) -> ModelFiles:
             files = []
             for name in sorted(set(map(str, named.values()))):
                 files.append(folder / Path(str(name)).name)
-        else:  # Mistral's folders hold the same weights a second time, as consolidated.safetensors
+        else:  # Mistral's folders contain the weights twice, also as consolidated.safetensors
             files = []
             for path in folder.glob("*.safetensors"):
                 if not path.name.startswith("consolidated"):
                     files.append(path)
-        # After an interrupted download, files are missing.
+        # An interrupted download leaves an index that lists missing files.
         complete = all(path.is_file() for path in files)
         stored = sum(path.stat().st_size for path in files) if complete else 0
     except OSError:

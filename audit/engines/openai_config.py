@@ -26,8 +26,10 @@ _EXAMPLE_URL = "http://127.0.0.1:8000/v1"
 
 @dataclass
 class EndpointConfig:
-    """Configure one endpoint: an OpenAI-compatible one, or one that answers the JSON {prompt,
-    task_id} with {response}.
+    """Configure one endpoint.
+
+    The endpoint is OpenAI-compatible, or it answers the JSON object {prompt, task_id} with
+    {response}.
 
     Parameters
     ----------
@@ -37,26 +39,27 @@ class EndpointConfig:
     model : str
         The model's id at the endpoint.
     weight : float
-        The endpoint's relative share of the requests, among the endpoints that can take another
-        request.
+        The endpoint's relative share of the requests. Only endpoints that can take another request
+        share the requests.
     concurrency : int
-        The largest number of unanswered requests at a time.
+        The largest number of requests that may wait for their replies at the same time.
     api_key_env : str
         The NAME of the environment variable with the key. For a server without keys the variable
         need not be set.
     timeout_s : float
         Time limit of one attempt in seconds, including the time to connect.
     max_tokens_field : str
-        "max_completion_tokens" for endpoints that refuse max_tokens.
+        The name of the field that limits the tokens of a reply: "max_completion_tokens" for
+        endpoints that refuse max_tokens.
     send_temperature : bool
-        False for endpoints that refuse temperature and top_p.
+        Whether requests state temperature and top_p. False for endpoints that refuse these fields.
     top_logprobs : int
         The number of top log-probabilities to request, up to 20. Some endpoints allow fewer.
     reply_model : str
         The model's name in replies, if it differs from `model`.
     rpm, tpm : float or None
-        The requests and tokens per minute that the endpoint allows. None uses the limits that
-        replies state in `x-ratelimit-limit-*`, or no limit.
+        The largest numbers of requests and of tokens per minute. None uses the limits that replies
+        state in `x-ratelimit-limit-*`. Without such limits, the rate is not limited.
     """
 
     url: str = _EXAMPLE_URL
@@ -82,10 +85,13 @@ class EndpointConfig:
 class RetryConfig:
     """Configure how failures are retried.
 
-    The delay before retry k (1, 2, ...) is min(max_delay_s, base_delay_s * 2**(k-1)), minus a
-    random share of this delay of up to `jitter` (0-1). `max_attempts` limits the attempts of a
-    request that fails while other requests are answered. After `outage_s` without an answer from
-    any endpoint the run stops.
+    The delay before retry k (1, 2, ...) is
+
+        min(max_delay_s, base_delay_s * 2**(k-1)) * (1 - u),
+
+    where u is a random number between 0 and `jitter` (0-1). `max_attempts` limits the attempts of a
+    request that fails while other requests are answered. The run stops if no endpoint has answered
+    for `outage_s` seconds.
     """
 
     max_attempts: int = 6
@@ -97,8 +103,10 @@ class RetryConfig:
 
 @dataclass
 class CircuitConfig:
-    """Configure when an endpoint is taken out of service. After `failures` failures in a row the
-    endpoint receives only one test request every `cooldown_s` seconds.
+    """Configure when an endpoint is taken out of service.
+
+    After `failures` failures in a row, the endpoint receives only one test request every
+    `cooldown_s` seconds.
     """
 
     failures: int = 5
@@ -121,17 +129,17 @@ def check_endpoints(
     retry : RetryConfig
         The settings of retries after failures.
     circuit : CircuitConfig
-        When an endpoint is taken out of service.
+        The number of failures after which an endpoint is taken out of service.
     extra_body : mapping
         Fields that are merged into every request.
     reading : Reading
-        How the model's answers are read.
+        How the model's answers are read, such as from a letter in the reply.
 
     Raises
     ------
     ConfigError
-        If a setting is invalid, if the endpoints cannot serve this reading, or if a setting would
-        put a secret into a file.
+        If a setting is invalid, or if it would put a secret into a file. The error is also raised
+        if the endpoints cannot return what `reading` needs, such as log-probabilities.
     """
     if not endpoints:
         raise ConfigError(
@@ -159,7 +167,10 @@ def check_endpoints(
 
 
 def safe_url(url: str) -> str:
-    """Return a url without userinfo, query and fragment, so that it may be shown and logged."""
+    """Return a URL without userinfo, query and fragment, which may contain secrets.
+
+    The returned URL may be shown and logged.
+    """
     try:
         parts = urlsplit(url)
         port = f":{parts.port}" if parts.port else ""
@@ -170,8 +181,9 @@ def safe_url(url: str) -> str:
 
 
 def endpoint_id(endpoint: EndpointConfig) -> str:
-    """Return `host:port#model`, which is stored as engine_id in the rows that the endpoint
-    answered.
+    """Return the endpoint's id, `host:port#model`.
+
+    The id is stored as engine_id in every row that the endpoint answered.
     """
     parts = urlsplit(endpoint.url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -262,8 +274,7 @@ def check_number(
     positive: bool = False,
     whole: bool = False,
 ) -> None:
-    """Check a number in the settings. Raises ConfigError unless the number is finite and in a
-    range.
+    """Raise ConfigError unless a number in the settings is finite and in a range.
 
     Parameters
     ----------

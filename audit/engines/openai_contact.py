@@ -1,9 +1,9 @@
-"""Check endpoints with only the standard library, and describe why an endpoint cannot serve a
+"""Check endpoints with only the standard library, and describe why an endpoint cannot serve its
 model.
 
-The client of the `openai` engine takes two CPU seconds to import. A single GET /models needs no
-such client, and recognises the common cases: no server answers, the key is wrong, or the model is
-listed.
+The client of the `openai` engine takes two CPU seconds to import. A single request, GET /models,
+does not need this client. Its reply distinguishes the common cases: no server answers, the key is
+wrong, or the model is listed.
 """
 
 import http.client
@@ -24,8 +24,8 @@ from audit.engines.openai_wire import listed_models
 from audit.engines.redact import Redactor
 from audit.engines.retry import Failure, Kind, classify_status
 
-# This text is sent as the key if the configured environment variable is not set. Without a key the
-# client would use OPENAI_API_KEY.
+# This text is sent as the key if the environment variable `api_key_env` is not set. Without any key
+# the client would send the value of OPENAI_API_KEY.
 NO_KEY = "no-key-set"
 FINAL = frozenset({Kind.AUTH, Kind.QUOTA, Kind.ROW})
 LIST_WITHIN_S = 10.0  # time limit for the first byte of the list of models
@@ -69,7 +69,7 @@ def refusal(findings: Sequence[Finding]) -> AuditError | None:
     Returns
     -------
     AuditError or None
-        The error; None if at least one endpoint serves the model, and no endpoint has a fault that
+        The error. None if at least one endpoint serves the model, and no endpoint has a fault that
         would last.
     """
     failed = [(one, one.failure) for one in findings if one.failure is not None]
@@ -88,12 +88,14 @@ def refusal(findings: Sequence[Finding]) -> AuditError | None:
 
 
 class FirstContact:
-    """Request one endpoint's list of models, in a thread that starts at once.
+    """Request the list of models of one endpoint.
+
+    The request is sent in a thread, which starts when the object is made.
 
     Parameters
     ----------
     config : EndpointConfig
-        The endpoint.
+        Settings of the endpoint, such as its URL.
     within_s : float
         Time limit for the first byte of the list.
     """
@@ -105,7 +107,7 @@ class FirstContact:
         self._deadline = time.monotonic() + self._within_s
         self._replied = False
         self._finding: Finding | None = None
-        # The thread is a daemon, since a server that sends a byte now and then must not keep the
+        # The thread is a daemon. Otherwise a server that sends a byte now and then could keep the
         # process alive.
         self._thread = Thread(target=self._contact, daemon=True)
         self._thread.start()
@@ -116,8 +118,8 @@ class FirstContact:
         Returns
         -------
         Finding or None
-            The result; None if the reply does not show whether the endpoint serves the model. Then
-            the full client must check the endpoint.
+            The result. None if the reply does not show whether the endpoint serves the model; the
+            full client must then check the endpoint.
         """
         self._thread.join(max(0.0, self._deadline - time.monotonic()))
         if self._thread.is_alive() and not self._replied:
@@ -135,7 +137,8 @@ class FirstContact:
         except (ConnectionRefusedError, socket.gaierror) as error:
             message = Redactor([self._key]).message(f"connection failed: {error}")
             self._finding = self._failed(Failure(Kind.UNAVAILABLE, message))
-        # Problems with certificates, and unusual replies or addresses, are left to the full client.
+        # The full client decides about problems with certificates and about unusual replies or
+        # addresses.
         except (OSError, http.client.HTTPException, ValueError):
             self._finding = None
 
@@ -186,7 +189,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def _direct(url: str) -> bool:
-    """Return whether the URL would be reached without a proxy."""
+    """Return whether requests to the URL use no proxy."""
     parts = urlsplit(url)
     proxies = urllib.request.getproxies()
     proxied = parts.scheme in proxies or "all" in proxies

@@ -1,5 +1,7 @@
-"""Call one OpenAI-compatible endpoint. The module has the HTTP client, a single attempt at a
-request, and the health check.
+"""Call one OpenAI-compatible endpoint.
+
+The module contains the HTTP client, the function that attempts a request once, and the health
+check.
 """
 
 import asyncio
@@ -33,8 +35,10 @@ from audit.engines.retry import Failure, Kind
 
 
 class ReplyRefusedError(Exception):
-    """Refuse a reply that is longer than the limit, or compressed although no compression was
-    requested.
+    """Report that a reply was refused.
+
+    A reply is refused if it is longer than the limit, or if it is compressed although no
+    compression was requested.
     """
 
 
@@ -70,8 +74,10 @@ async def _bound(response: httpx2.Response) -> None:
 
 
 def _text(body: bytes) -> str:
-    """Return a body's text. Raises ReplyRefusedError if the body is not UTF-8, since the library
-    would replace some of its characters.
+    """Return the text of a reply's body.
+
+    Raises ReplyRefusedError if the body is not UTF-8, since the library would replace the invalid
+    characters.
     """
     try:
         return body.decode("utf-8")
@@ -85,15 +91,14 @@ def bounded_client(concurrency: int) -> openai.DefaultAsyncHttpxClient:
     Parameters
     ----------
     concurrency : int
-        The number of connections to keep open. By default the library closes all connections except
-        100 after each call.
+        The number of idle connections to keep open. By default the library keeps only 100.
 
     Returns
     -------
     AsyncHttpxClient
-        The client. It follows no redirects, since they would send the benchmark's text to another
-        host. It limits the size of replies, and keeps no cookies, since a server could add cookies
-        with each reply.
+        The client. It follows no redirects, since a redirect would send the benchmark's text to
+        another host. It limits the size of replies. It stores no cookies, since a server could add
+        cookies with each reply.
     """
     return openai.DefaultAsyncHttpxClient(
         follow_redirects=False,
@@ -105,21 +110,23 @@ def bounded_client(concurrency: int) -> openai.DefaultAsyncHttpxClient:
 
 
 _CONNECT_TIMEOUT_S = 10.0
-# These are the causes of a failure to connect. A connection error with any other cause means that
-# an open connection broke.
+# This maps the client's exceptions to kinds of failures. A connection error with any other cause
+# means that an open connection broke.
 _CAUSES = {
     **dict.fromkeys(("ConnectError", "ConnectTimeout", "ProxyError"), Kind.UNAVAILABLE),
     **dict.fromkeys(("ReadTimeout", "WriteTimeout"), Kind.TIMEOUT),
 }
-# If GET /models has one of these statuses, chat completions may still work. For example, 403 may
-# come from a key that is limited to some paths.
+# If GET /models fails with one of these HTTP statuses, chat completions may still work. For
+# example, status 403 may mean that the key is valid only for some paths.
 _NO_LISTING = frozenset({400, 403, 404, 405, 501})
 HELLO = Request("Hello", affinity="health-check", label="health-check", seed=0, max_tokens=1)
 
 
 class Endpoint:
-    """Hold one endpoint's HTTP client with its key, which is never shown. `slot` is the endpoint's
-    state in the dispatcher.
+    """Call one endpoint with an HTTP client.
+
+    The client holds the key, which is never shown. `slot` is the endpoint's state in the
+    dispatcher.
     """
 
     def __init__(
@@ -149,7 +156,7 @@ class Endpoint:
 
     @property
     def shown(self) -> str:
-        """Return the url without secrets, and the model, for messages."""
+        """Return the URL without secrets, followed by the model's name, for messages."""
         return shown(self.config)
 
     async def attempt(self, request: Request) -> Generation | Failure:
@@ -158,12 +165,12 @@ class Endpoint:
         Parameters
         ----------
         request : Request
-            The request.
+            The prompt to send, with its token limit and sampling settings.
 
         Returns
         -------
         Generation or Failure
-            The reply, or the failure. The method raises no exception.
+            The reply, or the reason why the call failed. The method raises no exception.
         """
         reply = await self._call(request)
         if isinstance(reply, Failure):
@@ -185,7 +192,7 @@ class Endpoint:
         Returns
         -------
         Failure or None
-            None if GET /models lists the model, or if one token could be generated.
+            The failure; None if GET /models lists the model, or if one token could be generated.
         """
         models: list[str] = []
         if not self.config.infers:
@@ -196,8 +203,8 @@ class Endpoint:
                 return listed
         if self.config.model in models and not letters:
             return None
-        # The endpoint has no /models, or /models does not list this name. Therefore the check
-        # requests one token.
+        # The endpoint has no /models, or /models does not list the model's name. Therefore the
+        # check asks the model for one token.
         reply = await self.attempt(replace(HELLO, letters=("A", "B")) if letters else HELLO)
         if isinstance(reply, Generation):
             return None
@@ -222,11 +229,12 @@ class Endpoint:
         return Finding(self.config, self._key_is_set, failure)
 
     async def _call(self, request: Request | None) -> str | Failure:
-        """Call GET /models if `request` is None, otherwise chat completions. Return the body if the
-        status is 200.
+        """Return the body of a reply with status 200, or the failure.
 
-        Failures are returned and not raised, because the client's exceptions contain the request's
-        headers and so the key.
+        The call is GET /models if `request` is None, and chat completions otherwise.
+
+        Failures are returned and not raised. The client's exceptions contain the request's headers,
+        and therefore the key.
         """
         try:
             async with asyncio.timeout(self.config.timeout_s):
@@ -256,8 +264,8 @@ class Endpoint:
                 return self._no_reply()
             message = f"connection failed: {type(error.__cause__).__name__}"
             if kind is Kind.UNAVAILABLE:
-                # The message contains only the operating system's text. The client's messages about
-                # a broken reply would quote the server.
+                # The message quotes only the operating system. The client's own message about a
+                # broken reply would quote the server.
                 message += f": {error.__cause__}"
             return Failure(kind, self._redactor.message(message))
         except ReplyRefusedError as error:
@@ -286,7 +294,7 @@ async def check_patiently(
     Parameters
     ----------
     endpoint : Endpoint
-        The endpoint.
+        The endpoint to check.
     retry : RetryConfig
         The settings of retries after failures.
     rng : random.Random
@@ -304,7 +312,7 @@ async def check_patiently(
             return failure
         endpoint.last_failure = failure.message
         if failure.kind is Kind.UNAVAILABLE and not failure.status and attempt >= _CONNECT_ATTEMPTS:
-            return failure  # no server listens at this address, so waiting is useless
+            return failure  # no server listens at this address, so a retry is useless
         if attempt < retry.max_attempts:
             await asyncio.sleep(policy.backoff_seconds(retry, attempt, rng, failure.retry_after_s))
     return failure
@@ -316,9 +324,9 @@ async def probed(endpoint: Endpoint, within_s: float, letters: bool) -> Failure 
     Parameters
     ----------
     endpoint : Endpoint
-        The endpoint.
+        The endpoint to check.
     within_s : float
-        The time limit.
+        Time limit of the whole check, in seconds.
     letters : bool
         Whether to check that the endpoint returns log-probabilities of letters.
 

@@ -1,9 +1,9 @@
 """Serve requests by OpenAI-compatible endpoints, as one implementation of the engine port.
 
 Each request waits for an endpoint (`dispatch`), calls it, and reads the body (`openai_wire`). After
-a failure, `retry` decides whether the row is an error, another attempt is made, or the run ends. An
-outage is never stored as error rows. The run then stops with EngineError, and the same command
-resumes the run.
+a failure, `retry` decides whether the row is stored as an error, another attempt is made, or the
+run ends. During an outage no rows are stored as errors. Instead the run stops with EngineError, and
+the same command resumes the run.
 """
 
 import asyncio
@@ -39,14 +39,15 @@ from audit.engines.retry import ALIVE, BAD_REPLY, ROW_SUSPECT, Failure, Kind, ba
 
 logger = logging.getLogger(__name__)
 
-# Largest number of server versions that are counted separately, in case every reply names a new
-# version.
+# Largest number of server versions that are counted separately. The limit is needed if every reply
+# names a new version.
 _BACKENDS = 20
 
 
 class OpenAIEngine:
-    """Call a set of endpoints that serve the same model. `rng` is used only for the delays between
-    retries.
+    """Call a set of endpoints that serve the same model.
+
+    `rng` is the random number generator for the delays between retries.
     """
 
     precision = ""
@@ -62,7 +63,8 @@ class OpenAIEngine:
         self._log_filter = RedactingFilter(Redactor(()))
         self._last_answer = -float("inf")
         self._fatal: str | None = (
-            # The error of an endpoint that refused the key; once it is set, no request is sent.
+            # The error of an endpoint that refused its key. Once this error is set, no request is
+            # sent.
             None
         )
         self._counts: Counter[str] = Counter(generations=0, error_rows=0, retries=0)
@@ -96,15 +98,15 @@ class OpenAIEngine:
         Parameters
         ----------
         within_s : float
-            The time limit.
+            Time limit of each check, in seconds.
         letters : bool
             Whether log-probabilities of letters are needed.
 
         Raises
         ------
         EndpointAuthError, EngineLoadError
-            In the same cases as `start`, except for failures that may pass by themselves (a slow or
-            busy server).
+            In the same cases as `start`. A failure that may pass by itself, such as a slow or busy
+            server, raises no error.
         """
         self._connect()
         try:
@@ -157,16 +159,19 @@ class OpenAIEngine:
         Returns
         -------
         dict
-            Maps `requests` to the number of finished requests (answers and error rows), and
-            `retries` to the number of retries. For each version of a server, `backend:ENDPOINT
-            SYSTEM_FINGERPRINT` is mapped to the number of calls that this version answered.
+            Maps the name of each counter to its value:
+
+            - `requests`: the number of finished requests (answers and error rows).
+            - `retries`: the number of retries.
+            - `backend:ENDPOINT SYSTEM_FINGERPRINT`, for each server version: the number of calls
+              that this version answered.
         """
         requests = self._counts["generations"] + self._counts["error_rows"]
         return {name: float(n) for name, n in {**self._counts, "requests": requests}.items()}
 
     def trouble(self) -> str:
-        """Describe the last failure of each endpoint. If no endpoint failed, describe how long
-        requests wait.
+        """Describe the last failure of each endpoint, or how long requests wait if no endpoint
+        failed.
         """
         if any(endpoint.last_failure for endpoint in self._endpoints):
             return last_failures(self._endpoints)
@@ -210,8 +215,9 @@ class OpenAIEngine:
         self._counts = Counter(generations=0, error_rows=0, retries=0)
 
     def _leave_out(self, failures: Sequence[Failure | None]) -> None:
-        """Take every endpoint whose check failed out of service. Raises the errors that `start`
-        lists.
+        """Take every endpoint whose check failed out of service.
+
+        Raises EndpointAuthError or EngineLoadError in the cases that `start` lists.
         """
         pairs = list(zip(self._endpoints, failures, strict=True))
         error = refusal([endpoint.finding(failure) for endpoint, failure in pairs])
@@ -258,8 +264,8 @@ class OpenAIEngine:
                     )
             quiet_s = self._clock() - max(self._last_answer, started)
             other = self._dispatcher.other_in_service(lease.slot)
-            # A single slow failure is not an outage while another endpoint that is in service has
-            # not been tried.
+            # One failure that took long is not an outage yet if another endpoint in service has not
+            # been tried.
             all_tried = not other or failures >= len(self._endpoints)
             if quiet_s > self._config.retry.outage_s and all_tried:
                 self._dispatcher.fail_waiters(self._outage)
@@ -273,7 +279,11 @@ class OpenAIEngine:
     async def _ask(
         self, request: Request, avoid: Slot | None = None
     ) -> tuple[Lease, Endpoint, Generation | Failure]:
-        """Make one attempt. The caller records the result, which releases the lease."""
+        """Make one attempt at a request, at the next free endpoint.
+
+        The caller must record the result with the dispatcher. This releases the lease (the
+        endpoint's place for the request).
+        """
         if self._fatal is not None:
             raise EndpointAuthError(self._fatal)
         tokens = tokens_of(request.system + request.prompt, request.max_tokens)
@@ -293,15 +303,16 @@ class OpenAIEngine:
     async def _others_are_answered(self, kind: Kind, started: float, failed_before: float) -> bool:
         """Return whether other requests are answered while this request keeps failing.
 
-        A server under maintenance replies to every request at once with an error page. After such a
-        reply, only answers that came after this request's last failure are counted.
+        A server under maintenance may reply to every request with an error page. After an error
+        page, only answers that came after this request's last failure are counted.
         """
         if kind not in BAD_REPLY:
             return self._last_answer > started
         if self._last_answer > failed_before:
             return True
-        # The last row of a run has no other request to compare with. A health check then shows
-        # whether the row or the endpoint is at fault. A refusal counts as an answer.
+        # While the last row of a run is asked, there is no other request. A health check then shows
+        # whether the row or the endpoint is at fault. A refusal of the health check counts as an
+        # answer.
         lease, endpoint, result = await self._ask(HELLO)
         if isinstance(result, Generation):
             self._note_alive(lease, endpoint)
@@ -316,8 +327,9 @@ class OpenAIEngine:
     def _note_failure(
         self, lease: Lease, endpoint: Endpoint, failure: Failure, delay_s: float
     ) -> None:
-        """Record a failure with the dispatcher. Raises an error for the kinds of failures that end
-        the run.
+        """Record a failure with the dispatcher.
+
+        Raises an error if a failure of this kind ends the run.
         """
         endpoint.last_failure = failure.message
         logger.debug("endpoint %s: %s: %s", endpoint.id, failure.kind, failure.message)

@@ -1,6 +1,6 @@
 """Translate requests into the JSON bodies of chat completions, and parse the bodies of replies.
 
-The client library's parser is not used, since it accepts any text, such as a page of HTML.
+The parser of the client library is not used, since it accepts any text, even an HTML page.
 """
 
 import math
@@ -19,9 +19,9 @@ from audit.engines.retry import Failure, Kind, classify_code, error_code_and_mes
 from audit.shards.keys import clean_text
 
 REPLY_LIMIT_BYTES = 16 * 2**20
-# Finish reasons as endpoints and gateways spell them. A reply with any other reason is not an
-# answer: some reasons name a fault of the engine (DeepSeek's insufficient_system_resource, Zhipu's
-# network_error), and new reasons appear without notice.
+# These are the finish reasons of answers, as endpoints and gateways spell them. A reply with any
+# other finish reason is not an answer. Some of the other reasons name a fault of the engine, such
+# as DeepSeek's insufficient_system_resource, and new reasons appear without notice.
 _COMPLETE_REASONS = frozenset(
     {
         "stop",
@@ -62,23 +62,24 @@ _WITHHELD_REASONS = frozenset(
 # stays fast.
 _TEXT_CHARS = 2**19
 _BACKEND_CHARS, _BACKEND_CHARS_READ = 64, 4096
-# No request has more tokens. The bound keeps sums of token counts within 64 bits.
+# Largest token count that is accepted from a reply. The limit keeps sums of token counts within 64
+# bits.
 _MAX_COUNT = 2**31
 _ROUNDING = 1e-3  # tolerance in nats: the logarithm of a probability may exceed 0 only by rounding
 _SNAPSHOT = r"[-@:]\d{3,}(-\d+)*"
 _WORD_MARKS = (
-    # Blanks, and the characters that BPE and SentencePiece tokens use for a blank.
+    # Whitespace, and the characters that stand for a space in BPE and SentencePiece tokens.
     " \t\n\r\u0120\u2581"
 )
 
 
 def chat_body(request: Request, model: ModelConfig, endpoint: EndpointConfig) -> dict[str, Any]:
-    """Return the fields of a chat request's JSON body except `model` and `messages`.
+    """Return the JSON body of a chat request, without the fields `model` and `messages`.
 
     Parameters
     ----------
     request : Request
-        The request.
+        The request to translate into JSON fields.
     model : ModelConfig
         Settings of the model.
     endpoint : EndpointConfig
@@ -109,7 +110,7 @@ def read_chat(
     Parameters
     ----------
     text : str
-        The body.
+        Text of the reply's body.
     request : Request
         The request that the body answers.
     engine_id : str
@@ -126,9 +127,10 @@ def read_chat(
 
     Notes
     -----
-    The logprobs of letters are read from the first token's `top_logprobs` (20 at most). The value
-    is None for a letter that is not among these tokens. Unlike engine vllm, an endpoint does not
-    return tokens of every rank. This is the top-k truncation that li2026 calls failure F3c.
+    The logprobs of letters are read from the first token's `top_logprobs` (20 at most). A letter
+    that is not among these tokens gets None. This is the top-k truncation that li2026 calls failure
+    F3c. The engine vllm does not have this limitation, since it returns the logprob of a token
+    whatever its rank.
     """
     body = _body(text, redactor)
     if isinstance(body, Failure):
@@ -183,9 +185,7 @@ def _backend(fingerprint: Any, redactor: Redactor) -> str:
 
 
 def _reply(choice: Mapping[str, Any], redactor: Redactor) -> tuple[str, FinishReason] | Failure:
-    """Return the text of a choice with its finish reason, or the reason why the choice is not an
-    answer.
-    """
+    """Return the text and the finish reason of a choice, or a failure if the choice is no answer."""
     message = choice.get("message")
     if not isinstance(message, dict):
         return _malformed("the first choice has no message", redactor)
@@ -251,15 +251,17 @@ def letter_logprobs(
     choice : mapping
         The first choice of a body.
     letters : sequence of str
-        The letters.
+        Letters of the options, such as A, B, C, D.
 
     Returns
     -------
     tuple or None
-        The log-probability of each letter; None for a letter that is not among the returned tokens.
-        The probabilities of a letter's token variants ("B", " B") are added up. The whole result is
-        None if the choice has no logprobs, or if a letter's value is not the logarithm of a
-        probability. If only that value were dropped, another letter would count as the answer.
+        The log-probability of each letter, or None for a letter that is not among the returned
+        tokens. The probabilities of a letter's token variants ("B", " B") are added up.
+
+        The whole result is None if the choice has no logprobs, or if the value of any letter is not
+        the logarithm of a probability. If only the invalid value were left out, a wrong letter
+        could count as the answer.
     """
     first = _first(_object(choice, "logprobs").get("content"))
     if first is None or not isinstance(first.get("top_logprobs"), list):
@@ -294,8 +296,9 @@ def same_model(requested: str, replied: str) -> bool:
     Returns
     -------
     bool
-        True if the names are equal, or if the reply names a dated snapshot of the requested model
-        ("gpt-4o-2024-08-06" of "gpt-4o"). The publisher and "-latest" are ignored.
+        True if the names are equal, or if the reply names a dated snapshot of the requested model.
+        For example, "gpt-4o-2024-08-06" is a snapshot of "gpt-4o". The publisher's name and
+        "-latest" are ignored.
     """
     ours, theirs = _model_name(requested), _model_name(replied)
     return theirs == ours or re.fullmatch(re.escape(ours) + _SNAPSHOT, theirs) is not None
@@ -312,7 +315,7 @@ def listed_models(text: str) -> list[str]:
     Parameters
     ----------
     text : str
-        The body.
+        Text of the reply's body.
 
     Returns
     -------
@@ -330,8 +333,9 @@ def listed_models(text: str) -> list[str]:
 
 
 def _content(message: Mapping[str, Any]) -> str | None:
-    """Return the reply's text without the reasoning; "" if the reply was cut off during the
-    reasoning.
+    """Return the text of a reply without its reasoning part.
+
+    The text is "" if the reply was cut off during the reasoning.
     """
     content = message.get("content")
     if content is None:
@@ -351,7 +355,7 @@ def _error_in_body(holder: Mapping[str, Any]) -> Failure:
 
 
 def _shape(text: str) -> str:
-    """Describe the structure of a body without quoting it."""
+    """Describe the kind and length of a reply's body without quoting the body."""
     if not text:
         return "nothing"
     kinds = {"<": "a page", "{": "an object", "[": "a list"}
@@ -370,8 +374,8 @@ def _too_long(content: str, redactor: Redactor) -> Failure:
 def _body(text: str, redactor: Redactor) -> dict[str, Any] | Failure:
     """Return the JSON object in a body, or a Failure.
 
-    A gateway may report another server's error with status 200. Therefore a body that contains an
-    error also gives a Failure.
+    A gateway may report an error of another server with status 200. Therefore the function also
+    returns a Failure for a body that contains an error.
     """
     try:
         body = parse_json(text.encode(errors="surrogatepass"), REPLY_LIMIT_BYTES)
@@ -401,7 +405,7 @@ def _logprob(value: Any) -> float | None:
         number = float(value)
     except OverflowError:  # JSON integers have no limit, so float() may overflow.
         return None
-    # The comparison is also false for NaN, so NaN gives None.
+    # For NaN this comparison is false, so the function returns None.
     return min(number, 0.0) if number <= _ROUNDING else None
 
 

@@ -1,9 +1,9 @@
-"""Compute when the limits of requests and tokens per minute allow the next request.
+"""Compute when the limits of requests per minute and tokens per minute allow the next request.
 
-This module does no I/O, and the caller supplies the time. Requests are spread evenly over time. So
-the limit also holds in any shorter period that a server may measure. A request first counts with
-the largest number of tokens that it may use. When the reply states the number of used tokens, the
-count is corrected.
+This module does no I/O, and the caller supplies the time. Requests are spread evenly over time.
+Therefore the limit also holds if a server measures shorter periods than a minute. A request is
+first counted with the largest number of tokens that it may use. When the reply states how many
+tokens were used, this count is corrected.
 """
 
 import math
@@ -15,7 +15,7 @@ _MINUTE_S = 60.0
 # Requests are not tokenised, so tokens are estimated: English text has about four characters per
 # token.
 _CHARS_PER_TOKEN = 4
-# This is the longest wait in seconds. The period of a server's limit may be a day, but a request is
+# This is the longest wait in seconds. Even if a server's limit covers a whole day, a request is
 # tried again after a minute.
 _WAIT_MOST_S = 60.0
 _DURATION = re.compile(
@@ -30,7 +30,8 @@ class Pace:
     Parameters
     ----------
     most_rpm, most_tpm : float or None
-        The configured limits. A server may state a smaller limit, and later a larger limit again.
+        The configured limits. If a server states a smaller limit, the smaller limit is used until
+        the server states another limit.
     requests_at, tokens_at : float
         The earliest times at which the limits of requests and of tokens allow another request.
     """
@@ -44,7 +45,7 @@ class Pace:
         self.rpm, self.tpm = self.most_rpm, self.most_tpm
 
     def at(self) -> float:
-        """Return the earliest time at which a request may be sent."""
+        """Return the earliest time at which the next request may be sent."""
         return max(self.requests_at, self.tokens_at)
 
     def sent(self, now: float, tokens: int) -> None:
@@ -53,9 +54,9 @@ class Pace:
         Parameters
         ----------
         now : float
-            The current time.
+            The current time, in seconds.
         tokens : int
-            The tokens that the request may use.
+            The largest number of tokens that the request may use.
         """
         if self.rpm is not None:
             self.requests_at = max(self.requests_at, now) + _MINUTE_S / self.rpm
@@ -74,15 +75,16 @@ class Pace:
             self.tokens_at += min(_MINUTE_S * (tokens - estimate) / self.tpm, _WAIT_MOST_S)
 
     def learn(self, headers: Mapping[str, str], now: float) -> None:
-        """Set the limits that a reply states in `x-ratelimit-*`. A smaller configured limit is
-        kept.
+        """Use the limits that a reply states in `x-ratelimit-*`.
+
+        A configured limit that is smaller than the stated limit stays in use.
 
         Parameters
         ----------
         headers : mapping
             The reply's headers.
         now : float
-            The current time.
+            The current time, in seconds.
         """
         self.rpm = _smaller(self.rpm, self.most_rpm, _number(headers, "x-ratelimit-limit-requests"))
         self.tpm = _smaller(self.tpm, self.most_tpm, _number(headers, "x-ratelimit-limit-tokens"))
@@ -112,7 +114,7 @@ def tokens_of(prompt: str, max_tokens: int) -> int:
     Returns
     -------
     int
-        An estimate for the prompt, plus `max_tokens`.
+        The estimated tokens of the prompt, plus `max_tokens`.
     """
     return len(prompt) // _CHARS_PER_TOKEN + max_tokens
 
@@ -146,8 +148,10 @@ def _number(headers: Mapping[str, str], name: str) -> float | None:
 
 
 def _smaller(now: float | None, configured: float | None, stated: float | None) -> float | None:
-    """Return the limit that holds after a server stated one: the smaller of the stated and the
-    configured limit. A stated limit below 1 per minute is taken for an error and ignored.
+    """Return the limit to use after a server stated a limit.
+
+    This is the smaller of the stated limit and the configured limit. If the stated limit is missing
+    or below 1 per minute, it is ignored and the current limit `now` stays in use.
     """
     if stated is None or stated < 1:
         return now

@@ -9,12 +9,13 @@ import numpy as np
 
 from audit.core.records import Generation, GenerationRequest, TokenLogprobs
 
-# Prefix of the counters that count calls, one counter for each version of a server (backend).
+# Names of counters begin with this prefix if they count the calls that one version of a server
+# (backend) answered.
 BACKEND = "backend:"
 
 
 class Engine(Protocol):
-    """Serve every kind of request by one loaded model, or by one set of endpoints."""
+    """Serve requests with one loaded model, or with one set of endpoints."""
 
     engine_id: str
     precision: str  # precision of the computation, such as "float32"; "" if no weights are loaded
@@ -30,7 +31,7 @@ class Engine(Protocol):
         Parameters
         ----------
         requests : sequence of GenerationRequest
-            The requests.
+            Requests for replies, or for likelihoods of given texts.
         priority : int
             An engine with a queue serves requests with a smaller priority first.
 
@@ -45,12 +46,14 @@ class Engine(Protocol):
         EngineError
             If the engine cannot serve any request.
         EngineDiedError
-            If the engine died, so that only a new process can serve.
+            If the engine died. Then only a new process can serve the requests.
         """
 
     def stats(self) -> dict[str, float]:
-        """Return the engine's counters since its start, by name. Every engine counts its finished
-        `requests`.
+        """Return the engine's counters as a mapping from names to values.
+
+        The counters begin at 0 when the engine starts. Every engine has the counter `requests`,
+        which counts finished requests.
         """
 
     async def close(self) -> None:
@@ -68,7 +71,7 @@ def drifts(backends: Mapping[str, int]) -> list[str]:
     Returns
     -------
     list of str
-        A sentence for each endpoint with several versions.
+        A sentence for each endpoint that answered with several versions.
     """
     by_endpoint: dict[str, list[str]] = {}
     for key, calls in backends.items():
@@ -112,15 +115,15 @@ def request_sha256(
             request.letters,
             *filter(None, (request.system,)),
         ]
-        # The hash of a text to score must differ from the hash of a message with the same words.
+        # A text to score must have another hash than a chat message with the same words.
         text = json.dumps(
             [*given, "given text"] if request.pieces else given, separators=(",", ":")
         )
         return "text:" + hashlib.sha256(text.encode()).hexdigest()
     digest = hashlib.sha256()
     for ids in (prompt_ids, *options_ids):
-        # The lengths are hashed too. Otherwise two different splits of a text into pieces could
-        # have the same hash.
+        # The lengths of the pieces are hashed too. Otherwise two ways to split a text into pieces
+        # could have the same hash.
         digest.update(len(ids).to_bytes(8, "little"))
         digest.update(np.asarray(ids, dtype="<u4").tobytes())
     return "tokens:" + digest.hexdigest()
@@ -132,15 +135,15 @@ def of_pieces(tokens: TokenLogprobs, n_pieces: int) -> dict[str, Any]:
     Parameters
     ----------
     tokens : TokenLogprobs
-        The text's tokens.
+        The logprobs of the text's tokens.
     n_pieces : int
-        The number of the text's pieces.
+        Number of pieces that the text was split into.
 
     Returns
     -------
     dict
-        The fields by name: the tokens, the total logprob of each piece, and the token count of each
-        piece.
+        Maps the name of each field to its value. The fields are the tokens, the total logprob of
+        each piece, and the token count of each piece.
     """
     where = np.asarray(tokens.pieces, dtype=np.int64)
     count = np.bincount(where, minlength=n_pieces)

@@ -1,4 +1,4 @@
-"""Choose the floating-point precision of a model on CPUs.
+"""Choose the floating-point precision of a model that runs on CPUs.
 
 A CPU without bfloat16 instructions emulates bfloat16, which takes about three times as long as
 float32.
@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Collection
 from pathlib import Path
 
-# For each type of machine, the processor flags that stand for bfloat16 multiplication.
+# This maps each type of machine to the processor flags that show instructions for bfloat16.
 _BFLOAT16 = {
     **dict.fromkeys(("x86_64", "amd64"), frozenset({"avx512_bf16", "amx_bf16"})),
     **dict.fromkeys(("aarch64", "arm64"), frozenset({"bf16", "feat_bf16"})),
@@ -35,7 +35,7 @@ def computes_in_bfloat16(machine: str, flags: Collection[str]) -> bool:
 
 
 def dtype_on_cpu(dtype: str, in_bfloat16: bool) -> str:
-    """Return the dtype of a model on CPUs.
+    """Return the dtype in which a model runs on CPUs.
 
     Parameters
     ----------
@@ -54,8 +54,10 @@ def dtype_on_cpu(dtype: str, in_bfloat16: bool) -> str:
 
 
 def flags_of(cpuinfo: str) -> frozenset[str]:
-    """Return the flags that all processors in /proc/cpuinfo have (`flags` on x86, `Features` on
-    Arm)."""
+    """Return the flags that every processor in the text of /proc/cpuinfo has.
+
+    The flags are in the line `flags` on x86, and in the line `Features` on Arm.
+    """
     per_processor = []
     for line in cpuinfo.splitlines():
         name, _, value = line.partition(":")

@@ -16,12 +16,12 @@ WITHIN_S = 2.0  # time limit for each check by the client; a slower endpoint may
 def probe(
     models: Sequence[ModelConfig], letters: Sequence[bool], list_within_s: float = LIST_WITHIN_S
 ) -> list[AuditError | None]:
-    """Check models with engine openai before a run.
+    """Check before a run whether endpoints can serve the models with engine openai.
 
     Parameters
     ----------
     models : sequence of ModelConfig
-        The models.
+        The models with engine openai.
     letters : sequence of bool
         For each model, whether it needs log-probabilities of letters.
     list_within_s : float
@@ -52,7 +52,7 @@ def probe(
 
 
 def _check(models: Sequence[ModelConfig], letters: Sequence[bool]) -> list[AuditError | None]:
-    """Check models with the same client that later asks the questions."""
+    """Check models with the full client, which is also used during the run."""
     from audit.engines.openai_engine import OpenAIEngine
 
     async def probe_all() -> list[BaseException | None]:
@@ -60,7 +60,8 @@ def _check(models: Sequence[ModelConfig], letters: Sequence[bool]) -> list[Audit
         probes = (engine.probe(WITHIN_S, letters=letter) for engine, letter in engines)
         return await asyncio.gather(*probes, return_exceptions=True)
 
-    # The caller's thread may already run an event loop, as in a notebook.
+    # The check runs in a new thread, since the caller's thread may already run an event loop, as in
+    # a notebook.
     with ThreadPoolExecutor(1) as thread:
         errors = thread.submit(asyncio.run, probe_all()).result()
     found: list[AuditError | None] = []

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from audit.shards.redact import redact
 
-# This script runs in the watcher process. Its arguments are the time in which the children may end
-# by themselves, and the pidfds of the parent and of its children. A pidfd always names the same
-# process, while a process number may be reused.
+# This script runs in the watcher process. Its first argument is the time in which the children may
+# end by themselves. The other arguments are the pidfds of the parent and of its children. A pidfd
+# always refers to the same process, while a process number may be reused.
 _WATCH = """
 import select, signal, sys, time
 parent, *children = map(int, sys.argv[2:])
@@ -35,8 +35,9 @@ _GRACE_S = 10.0
 
 
 def end_children_with_me(grace_s: float = _GRACE_S) -> None:
-    """Start a watcher process. It kills the children that this process has now, if they still run
-    `grace_s` seconds after this process ended.
+    """Start a watcher process, which ends the current children of this process.
+
+    The watcher kills each child that still runs `grace_s` seconds after this process ended.
     """
     children: list[int] = []
     for file in Path("/proc/self/task").glob("*/children"):
@@ -67,7 +68,7 @@ _POINTER = re.compile(
 
 
 def causes(logs: Iterable[Path]) -> list[str]:
-    """Return the last few lines of some logs that name an error.
+    """Return the last few lines that name an error in some logs.
 
     Parameters
     ----------
@@ -77,10 +78,10 @@ def causes(logs: Iterable[Path]) -> list[str]:
     Returns
     -------
     list of str
-        The lines, without duplicates and without secrets. A line that only refers to another error
-        is left out.
+        The lines, without duplicates and without secrets. Lines that only refer to another error
+        are left out.
     """
-    messages: dict[str, None] = {}  # A dict keeps the order of the lines.
+    messages: dict[str, None] = {}  # A dict removes duplicates and keeps the order of the lines.
     for path in logs:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
@@ -94,11 +95,12 @@ def causes(logs: Iterable[Path]) -> list[str]:
 
 
 def explain() -> str:
-    """Return the causes that the logs name, for the message about an engine that did not load; ""
-    if no log exists.
+    """Return a text with the errors in the logs, for the message about an engine that did not load.
+
+    The text is "" if there is no log.
     """
-    # In a Ray worker, stdout and stderr go to files. Child processes inherit stdout and stderr, so
-    # these files hold their logs too.
+    # Ray writes a worker's stdout and stderr to files. Child processes inherit stdout and stderr,
+    # so these files contain the logs of the children too.
     outputs = {Path(f"/proc/self/fd/{fd}").resolve() for fd in (1, 2)}
     logs = sorted(path for path in outputs if path.is_file())
     if not logs:

@@ -13,23 +13,24 @@ from audit.core.exits import one_line
 from audit.engines.encodings import decoded_parts
 from audit.shards.redact import REMOVED, without_secrets
 
-# Shorter "keys" (EMPTY, token) are placeholders for servers without keys. Removing such
-# placeholders from a generated text would change data. In messages and logs every key of at least 4
-# characters is removed, which is harmless.
+# From generated texts, only keys of at least 8 characters are removed. A shorter "key", such as
+# EMPTY or token, is a placeholder for a server without keys, and may occur as a word in a generated
+# text. From messages and logs, every key of at least 4 characters is removed, which is harmless.
 _MIN_KEY_CHARS_IN_GENERATIONS = 8
 _MIN_KEY_CHARS_IN_MESSAGES = 4
 _LOGGER_ROOTS = ("openai", "httpx", "httpx2", "httpcore", "httpcore2")
 _PARTS = (".connection", ".http11", ".http2", ".proxy", ".socks")
 _LOGGERS = tuple(core + part for core in ("httpcore", "httpcore2") for part in _PARTS)
 MESSAGE_CHARS = 400
-# The first number limits the characters that are shown, the second the characters that are
-# searched. Searching 16 MiB would block other calls.
+# The first number limits the characters of a server's message that are read for display. The second
+# number limits the characters that are searched for keys, since a search of 16 MiB would block
+# other calls.
 _READ_CHARS, _SEARCHED_CHARS = 4000, 1 << 16
-_MAX_KEY_CHARS = 16_000  # largest length of a key, also of one that was encoded twice
+_MAX_KEY_CHARS = 16_000  # largest length of a key, also of a key that was encoded twice
 _DEEPEST = 2  # largest number of encodings that are undone before a key is searched
 _MIN_KEY_CHARS_SPELT = (
-    # A shorter key may be a word, which may occur by chance in a text with blanks between its
-    # letters.
+    # Shorter keys are not searched with signs between their characters, since a short key may match
+    # a text by chance.
     16
 )
 # Pattern of the signs and escapes that may stand between two characters of a key.
@@ -40,20 +41,24 @@ _SIGNS = bytes(
 
 
 def _squeezed(text: str) -> bytes:
-    """Return the letters and digits of a text, in lower case."""
+    """Return the letters and digits of a text in lower case, without all other characters."""
     return text.encode(errors="surrogatepass").translate(None, _SIGNS).lower()
 
 
 class _Spellings:
-    """Remove keys in every spelling that a server may echo: in upper or lower case, reversed, or in
-    base64. Long keys are also removed if signs stand between their characters, or if their
-    characters are written as numbers. Keys of eight or more characters are also removed if they
-    were encoded up to three times, in the encodings that `decoded_parts` knows.
+    """Remove keys from a text, in every form in which a server may repeat a key.
+
+    - Every key: in upper or lower case, reversed, or in base64.
+    - Keys of eight or more characters: also encoded up to three times, by any encoding that
+      `decoded_parts` knows.
+    - Keys of 16 or more characters with a digit: also with signs between the characters, or with
+      the characters written as numbers.
     """
 
     def __init__(self, keys: Sequence[str]) -> None:
         patterns: list[str] = []
-        # If a text contains a key, its letters and digits (`_squeezed`) contain one of these.
+        # If a text contains a key, the letters and digits of the text (`_squeezed`) contain one of
+        # these forms.
         self._forms: set[bytes] = set()
         for key in sorted(set(keys), key=len, reverse=True):
             spelt = len(key) >= _MIN_KEY_CHARS_SPELT and any(map(str.isdigit, key))
@@ -82,8 +87,9 @@ class _Spellings:
         return any(form in squeezed for form in self._forms)
 
     def _without_encoded(self, text: str) -> str:
-        """Return a text without the parts that decode to a key. Both the text and the reversed text
-        are decoded.
+        """Remove the parts of a text that decode to a key, and return the text.
+
+        Both the text and the reversed text are decoded.
         """
         spans = list(self._encoded(text))
         for start, end in self._encoded(text[::-1]):
@@ -101,8 +107,9 @@ class _Spellings:
                 yield start, end
 
     def _hidden(self, text: str, depth: int) -> bool:
-        """Return whether a decoded text contains a key, directly or after decoding it up to `depth`
-        - 1 more times.
+        """Return whether a decoded text contains a key.
+
+        The text is searched as it is, and after each of up to `depth` - 1 further decodings.
         """
         if self._holds(text) and self._pattern.search(text):
             return True
@@ -113,8 +120,10 @@ class _Spellings:
 
 
 def _in_base64(key: str) -> Iterator[str]:
-    """Yield the possible base64 forms of a key. Characters that also depend on the text around the
-    key, such as "Bearer ", are left out.
+    """Yield the three forms that a key can have inside a base64 text.
+
+    The form depends on the position of the key. Base64 characters that also encode a part of the
+    text around the key, such as "Bearer ", are left out.
     """
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + key.encode()).decode()
@@ -133,8 +142,9 @@ def _spelt(key: str) -> str:
 
 
 class Redactor:
-    """Remove `secrets` from texts. In messages, text that merely looks like a secret is removed too
-    (`without_secrets`).
+    """Remove `secrets` from texts.
+
+    From messages, any text that looks like a secret is removed too (`without_secrets`).
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
@@ -148,7 +158,7 @@ class Redactor:
         self._in_generations = _Spellings(in_generations)
 
     def message(self, text: str) -> str:
-        """Redact a text for an error message.
+        """Remove secrets from a text for an error message.
 
         Parameters
         ----------
@@ -172,14 +182,14 @@ class Redactor:
         return without_secrets(self._in_messages.removed(text), ())
 
     def generation(self, text: str) -> str:
-        """Return a model's generated text without real keys. The rest of the text is data and stays
+        """Remove real keys from a model's generated text. All other text is data and stays
         unchanged.
         """
         return self._in_generations.removed(text)
 
 
 class RedactingFilter(logging.Filter):
-    """Rewrite log records that contain a secret.
+    """Remove secrets from log records.
 
     The filter is added to every logger, because a logger's filter does not see the records of its
     child loggers.
@@ -190,7 +200,9 @@ class RedactingFilter(logging.Filter):
         self._redactor = redactor
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Redact the record's message and traceback. Return True, so that the record is logged."""
+        """Remove secrets from a record's message and traceback. Return True, so that it is
+        logged.
+        """
         text = record.getMessage()
         clean = self._redactor.log(text)
         if clean != text:
@@ -208,7 +220,7 @@ class RedactingFilter(logging.Filter):
             logger.addFilter(self)
 
     def remove(self) -> None:
-        """Remove the filter from these loggers."""
+        """Remove the filter from the loggers of the HTTP libraries."""
         for logger in _http_loggers():
             logger.removeFilter(self)
 

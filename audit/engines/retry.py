@@ -1,8 +1,8 @@
 """Decide what a failed call means, and how long to wait before the next call.
 
-If the row (the request) is at fault, an error is stored for this row. A fault of the endpoint is
-never stored as a row's error. The call is then repeated, if possible at another endpoint, until it
-succeeds or the run stops. A stopped run can be resumed.
+If the request itself is at fault, an error is stored in the request's row. If the endpoint is at
+fault, no error is stored. The call is repeated, if possible at another endpoint, until it succeeds
+or the run stops. A stopped run can be resumed.
 """
 
 import email.utils
@@ -23,10 +23,12 @@ class Kind(StrEnum):
 
     AUTH = "auth"  # status 401, or 403 unless moderation flagged the prompt: the run stops
     QUOTA = "quota"  # status 402 or insufficient_quota: waiting does not help, so the run stops
-    # This request is refused (prompt too long, any other 4xx): stored as an error, not retried.
+    # The server refuses this request (prompt too long, or any other 4xx). The row gets an error,
+    # and the request is not retried.
     ROW = "row"
     RATE_LIMIT = "rate_limit"  # status 429: the endpoint is alive but busy
-    # The connection failed, or the status is 404, 502, 503 or 529. The request is never the cause.
+    # The connection failed, or the status is 404, 502, 503 or 529. The request is not the cause of
+    # such a failure.
     UNAVAILABLE = "unavailable"
     SERVER = "server"  # any other 5xx, or a broken connection: the request may be the cause
     TIMEOUT = "timeout"  # no reply in time: the request may be the cause
@@ -34,8 +36,8 @@ class Kind(StrEnum):
     OTHER_MODEL = "other_model"  # status 200, but the reply is from another model
 
 
-# The request may be the cause of these kinds of failures, so each such failure uses up one of its
-# attempts. Other kinds of failures never use up attempts.
+# The request may be the cause of failures of these kinds. Therefore each such failure counts
+# towards `max_attempts` of the request. Failures of all other kinds do not count.
 BAD_REPLY = frozenset({Kind.MALFORMED, Kind.OTHER_MODEL})
 ROW_SUSPECT = frozenset({Kind.SERVER, Kind.TIMEOUT, *BAD_REPLY})
 # A failure of one of these kinds shows that the endpoint is alive.
@@ -46,7 +48,7 @@ _TOO_LONG = re.compile(
     r"too many (input )?tokens|max_seq_len|reduce the length",
     re.IGNORECASE,
 )
-# Gateways use these words, with status 403, when they refuse to forward a prompt.
+# A gateway that refuses to forward a prompt uses these words in a reply with status 403.
 _FLAGGED = re.compile(
     r"flagged|moderation|content[ _-]?(policy|filter)|guardrail|prompt injection", re.IGNORECASE
 )
@@ -75,9 +77,9 @@ class Failure:
     Parameters
     ----------
     kind : Kind
-        The kind of failure.
+        The kind of failure, which decides whether the call is repeated.
     message : str
-        The cause, in this program's words, without any text from the server.
+        The cause in this program's words. It quotes no text from the server.
     retry_after_s : float or None
         The wait that the server requested.
     status : int
@@ -93,7 +95,7 @@ class Failure:
 def classify_status(
     status: int, code: str, message: str, retry_after_s: float | None = None
 ) -> Failure:
-    """Return the failure that an HTTP status means.
+    """Convert the HTTP status of an error reply to a failure.
 
     Parameters
     ----------
@@ -126,8 +128,7 @@ def classify_status(
     return Failure(kind, text, retry_after_s, status)
 
 
-# Only these terms are shown when they occur in a server's error text. Each of them is part of a
-# request.
+# A message may repeat only these terms from a server's error text. Each term is part of a request.
 _TOPICS = (
     *(
         "top_logprobs",
@@ -162,7 +163,7 @@ _TOPICS = (
     ),
 )
 _TOPIC = re.compile(rf"(?<![A-Za-z0-9])({'|'.join(_TOPICS)})(?![A-Za-z0-9])", re.IGNORECASE)
-# only this many characters of a message are read, since a message may have megabytes
+# number of characters of a message that are read, since a message may be megabytes long
 _READ_CHARS = 4000
 
 
@@ -178,12 +179,13 @@ def topics(code: str, message: str) -> str:
 
 
 def classify_code(code: str, message: str) -> Failure:
-    """Return the failure that an error inside a body with status 200 means.
+    """Convert an error in the body of a reply with status 200 to a failure.
 
     Parameters
     ----------
     code : str
-        The error's code: a word, or another server's HTTP status that a gateway reports.
+        The error's code. It is a word, or the HTTP status of another server, as reported by a
+        gateway.
     message : str
         The error's message in the body.
 
@@ -211,7 +213,7 @@ def _kind_of_status(status: int, code: str, message: str) -> Kind:
         return kind
     if 300 <= status < 400:
         return Kind.UNAVAILABLE
-    # Some servers report a too long prompt as an error of the server.
+    # Some servers report a prompt that is too long as an error of the server.
     return Kind.ROW if status < 500 or code == "context_length_exceeded" else Kind.SERVER
 
 
@@ -230,8 +232,8 @@ def retry_after_seconds(
     Returns
     -------
     float or None
-        The seconds, from `retry-after-ms` or `retry-after` (seconds or HTTP date). None if both are
-        absent or unusable.
+        The seconds, from the header `retry-after-ms` or `retry-after` (seconds or HTTP date). None
+        if neither header has a usable value.
     """
     for name, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         try:
@@ -250,14 +252,14 @@ def retry_after_seconds(
 def backoff_seconds(
     config: RetryConfig, failures: int, rng: random.Random, retry_after_s: float | None = None
 ) -> float:
-    """Return the seconds to wait after consecutive failures of one request.
+    """Return the number of seconds to wait before the next attempt at a request.
 
     Parameters
     ----------
     config : RetryConfig
         The settings of the delays.
     failures : int
-        The number of failures, >= 1.
+        The number of consecutive failures of the request, at least 1.
     rng : random.Random
         Source of the random part of the delay.
     retry_after_s : float or None
@@ -269,15 +271,14 @@ def backoff_seconds(
         The delay. It grows exponentially with jitter, and is at least the requested wait and at
         most `max_delay_s`.
     """
-    # The exponent is bounded, because 2.0**1024 overflows and a long outage may have that many
-    # failures.
+    # The exponent is bounded. A long outage may have 1024 failures, and 2.0**1024 overflows.
     ceiling = min(config.max_delay_s, config.base_delay_s * 2.0 ** min(failures - 1, 32))
     delay = ceiling * (1.0 - config.jitter * rng.random())
     return min(config.max_delay_s, max(delay, retry_after_s or 0.0))
 
 
 def error_code_and_message(body: Any) -> tuple[str, str]:
-    """Return (code, message) of an error body.
+    """Return the code and the message of an error reply's body.
 
     Parameters
     ----------

@@ -1,11 +1,14 @@
-"""Answer requests from a script, always in the same way, as one implementation of the engine port.
+"""Answer requests from a script, without a model. The replies are deterministic.
 
-This engine is for tests, for demonstrations, and for measuring the program's speed without a model.
-The label of a request decides its reply. `scripted.replies` names the labels whose reply is the
-question itself, the question with every third word dropped and a sentence added, or a fixed text.
-Every other reply is an answer to the question. The arm of a request is its label up to the slash.
-The answer is right with the probability that `scripted.accuracy` gives this arm. A hash of the
-question and the seed replaces a random draw.
+This implementation of the engine port is for tests, for demonstrations, and for measuring the
+program's speed. The label of a request decides its reply.
+
+- `scripted.replies` names the labels that do not get an answer. Their reply is the question itself,
+  a damaged question, or a fixed text. A damaged question lacks every third word and has an
+  additional sentence.
+- Every other reply is an answer to the question. The part of the label before the slash is the arm
+  (condition) of the request. `scripted.accuracy` maps each arm to the probability that an answer is
+  right. A hash of the question and the seed replaces a random draw.
 """
 
 import asyncio
@@ -31,8 +34,9 @@ _REFUSAL = "I would rather not say."
 
 
 class ScriptedEngine:
-    """Answer from `script`, which maps the ids of items to items. A request states its item's id as
-    `affinity`.
+    """Answer requests from `script`, which maps the ids of items to items.
+
+    The field `affinity` of a request is the id of its item.
     """
 
     def __init__(self, config: ModelConfig, engine_id: str, script: Mapping[str, Item]) -> None:
@@ -59,7 +63,7 @@ class ScriptedEngine:
         return [self._reply(request) for request in requests]
 
     def stats(self) -> dict[str, float]:
-        """Return the number of requests."""
+        """Return the engine's counters: the number of finished requests."""
         return {"requests": float(self._requests)}
 
     async def close(self) -> None:
@@ -82,8 +86,8 @@ class ScriptedEngine:
     def _given_text(self, request: Request) -> Generation:
         """Score a text with one token for each word.
 
-        A word's logprob depends on the word and on the word before it, so that the order of the
-        words matters.
+        The logprob of a word depends on this word and on the previous word. Therefore the order of
+        the words affects the score.
         """
         added = self._config.likelihood.get(request.label, 0.0)
         words: list[str] = []
@@ -116,8 +120,8 @@ class ScriptedEngine:
         question, seed, item = self._script[request.affinity], request.seed, request.affinity
         arm, _, level = request.label.partition("/")
         gold, n_options = question.gold, len(question.options)
-        # The number depends on the item alone, so an item is equally hard in every arm and outcomes
-        # are paired.
+        # The number depends only on the item, so an item is equally hard in every arm. The outcomes
+        # of two arms are therefore paired.
         u_item = _unit(item)
         u_draw = _unit(f"{item}|{seed}")
         p = self._config.accuracy.get(arm, 0.5)

@@ -1,11 +1,14 @@
-"""Serve requests by vLLM's AsyncLLM, as one implementation of the engine port. vllm is imported
-only when an engine starts.
+"""Serve requests with vLLM's AsyncLLM, as one implementation of the engine port.
 
-An option is scored by the logprobs of its tokens, which vLLM returns for next tokens
-(`logprob_token_ids`) or for tokens of the prompt (`prompt_logprobs`). Both return the logprob of a
-token whatever its rank, and both use the prefix cache. (To know only the top k tokens is failure
-F3c of li2026.) The log-likelihood of a given text also comes from `prompt_logprobs`, but without
-the prefix cache: with cached positions, the values depend on earlier requests (vllm #42019).
+vllm is imported only when an engine starts.
+
+An option is scored by the logprobs of its tokens. vLLM returns the logprobs of possible next tokens
+(`logprob_token_ids`), and the logprobs of the prompt's tokens (`prompt_logprobs`). Both arguments
+return the logprob of a token whatever its rank, and both use the prefix cache. (An engine that
+returns only the top k tokens has failure F3c of li2026.)
+
+The log-likelihood of a given text is also computed from `prompt_logprobs`, but without the prefix
+cache. With cached positions, the values would depend on earlier requests (vllm #42019).
 """
 
 from __future__ import annotations
@@ -31,14 +34,14 @@ from audit.engines.processes import end_children_with_me
 
 # Number of logprobs that are requested at each position; vLLM's limit is `max_logprobs`.
 _LIKELIEST = 20
-# This is the smallest standard deviation (in nats) to divide by. If the model is certain of a
-# token, the computed standard deviation is almost 0.
+# Smallest standard deviation (in nats) that a difference is divided by. If the model is certain of
+# a token, the computed standard deviation is almost 0.
 _SD_MIN = 1e-3
-_LEFT_MIN = 1e-9  # smallest probability that all tokens other than the likeliest ones get together
+_LEFT_MIN = 1e-9  # smallest total probability of all tokens that are not among the likeliest tokens
 
 
 def encode(tokenizer: Any, pieces: Sequence[str]) -> tuple[list[int], tuple[int, ...]]:
-    """Tokenise a text that is given as pieces, and assign each token to a piece.
+    """Tokenise a text that is given as a list of pieces, and assign each token to a piece.
 
     Parameters
     ----------
@@ -50,9 +53,9 @@ def encode(tokenizer: Any, pieces: Sequence[str]) -> tuple[list[int], tuple[int,
     Returns
     -------
     tuple of list of int and tuple of int
-        The token ids, and the index of the piece in which each token ends, for every token except
-        the first. The first token is a start token (BOS, or else EOS), so that the first token of
-        the text has a likelihood too.
+        The token ids (a start token, then the tokens of the text), and the index of the piece in
+        which each token of the text ends. The start token is BOS, or else EOS. It is needed so that
+        the first token of the text has a likelihood too.
 
     Raises
     ------
@@ -88,7 +91,7 @@ def text_logprobs(output: Any, pieces: tuple[int, ...], vocabulary: int) -> Toke
     Returns
     -------
     TokenLogprobs
-        The logprob, rank and z of each token.
+        The logprob, rank and z-score of each token.
 
     Raises
     ------
@@ -115,8 +118,10 @@ def text_logprobs(output: Any, pieces: tuple[int, ...], vocabulary: int) -> Toke
 
 
 def z_score(logprob: float, likeliest: Sequence[float], vocabulary: int) -> float:
-    """Return (logprob - mean) / sd. Mean and sd are those of the logprob of a token that is drawn
-    from the model's distribution.
+    """Return the z-score of a token's logprob: (logprob - mean) / sd.
+
+    Mean and sd describe the logprob of a random token, drawn from the model's distribution over the
+    vocabulary.
 
     Parameters
     ----------
@@ -135,10 +140,13 @@ def z_score(logprob: float, likeliest: Sequence[float], vocabulary: int) -> floa
     Notes
     -----
     Zhang et al. (2025), ICLR, compute mean and sd over the whole vocabulary. Here only the logprobs
-    of the likeliest tokens are known, so all other tokens get the same logprob. This logprob is
-    halfway between two values: the logprob of the least likely known token, and the logprob that
-    the other tokens would have if they were all equally likely. The resulting z-score correlates
-    .99 with the z-score of Zhang et al.
+    of the likeliest tokens are known, so all other tokens get one common logprob. The common
+    logprob is halfway between two values:
+
+    - the logprob of the least likely token in `likeliest`;
+    - the logprob that the other tokens would have if they were all equally likely.
+
+    The resulting z-score has a correlation of .99 with the z-score of Zhang et al.
     """
     top = np.asarray(likeliest, dtype=float)
     p = np.exp(top)
@@ -157,7 +165,7 @@ _ERROR_CHARS = 500
 
 
 class VllmEngine:
-    """Run one AsyncLLM on the GPUs or CPUs that this process may use.
+    """Serve requests with one AsyncLLM, on the GPUs or CPUs that this process may use.
 
     Parameters
     ----------
@@ -198,13 +206,14 @@ class VllmEngine:
         self._lora_request: Callable[..., Any] = dict
         self._ids = count()
         self._requests = 0
-        # Maps the folder of each LoRA adapter to vLLM's LoRARequest.
+        # This maps the folder of each LoRA adapter to vLLM's LoRARequest.
         self._adapters: dict[str, Any] = {}
         self._loading_adapter = asyncio.Lock()
 
     async def start(self) -> None:
-        """Load the model. Raises EngineLoadError if the model does not load or has no chat
-        template.
+        """Load the model.
+
+        Raises EngineLoadError if the model cannot be loaded or has no chat template.
         """
         from vllm import SamplingParams
         from vllm.engine.arg_utils import AsyncEngineArgs
@@ -258,7 +267,7 @@ class VllmEngine:
         return list(await asyncio.gather(*(self._reply(request, priority) for request in requests)))
 
     def stats(self) -> dict[str, float]:
-        """Return the number of requests."""
+        """Return the engine's counters: the number of finished requests."""
         return {"requests": float(self._requests)}
 
     async def close(self) -> None:
@@ -313,9 +322,9 @@ class VllmEngine:
         """Return a reply with the total logprob of each option.
 
         The first request consists of the prompt alone. It returns the logprob of every option's
-        first token, and fills the prefix cache for the requests about the other tokens. If an
-        option's tokens are the beginning of a longer option, they are scored with the longer
-        option.
+        first token. It also fills the prefix cache for the later requests, which score the other
+        tokens. If the tokens of one option are the beginning of a longer option, a single request
+        scores both options.
         """
         tokens = [
             tuple(self._tokenizer.encode(option, add_special_tokens=False)) for option in options
@@ -323,8 +332,8 @@ class VllmEngine:
         self._check_room(len(ids) + max(map(len, tokens)), 1)
         if not all(tokens):
             raise _RefusedRequest(f"an option has no tokens: {options!r}"[:_ERROR_CHARS])
-        # After sorting, an option that is the beginning of other options comes directly before
-        # these options.
+        # The options are sorted, so an option that is the beginning of longer options comes
+        # directly before the longer options.
         distinct = sorted(set(tokens))
         longest = []
         for a, b in zip(distinct, [*distinct[1:], ()], strict=True):
@@ -364,11 +373,12 @@ class VllmEngine:
     async def _rest(
         self, ids: list[int], option: tuple[int, ...], adapter: str, priority: int
     ) -> _Rest:
-        """Return the logprob of each token of an option except the first, by one request.
+        """Return the logprobs of an option's tokens after the first token, by one request.
 
-        The option's last token is scored as the next token, and the tokens before it are part of
-        the prompt. vLLM returns no logprobs for tokens that its prefix cache held. If the cache
-        held some of the option's tokens, the request is repeated without the cache.
+        The option's last token is scored as the next token. The tokens before it are appended to
+        the prompt and scored as prompt tokens. vLLM returns no logprobs for prompt tokens in its
+        prefix cache. If some of the option's tokens were in the cache, the request is repeated
+        without the cache.
         """
         if len(option) == 1:
             return _Rest((), 0, 0)
@@ -381,8 +391,8 @@ class VllmEngine:
         }
         cache = {}
         if len(option) > 2:
-            # vLLM returns arbitrary ids for cached positions, and decoding those "tokens" could
-            # fail.
+            # The ids are not decoded to text. vLLM returns arbitrary ids for cached positions, so
+            # decoding could fail.
             asks |= {"prompt_logprobs": 0, "flat_logprobs": True, "detokenize": False}
             cache = {"skip_reading_prefix_cache": False}
         output = await self._call(prompt, adapter, priority, **asks, **cache)
@@ -439,7 +449,7 @@ class VllmEngine:
                 raise EngineDiedError(
                     f"The vLLM engine {self.engine_id} died: {cause}"[:_ERROR_CHARS]
                 ) from error
-            # The request itself causes vLLM's client errors. The errors' classes are compared by
+            # An error of these classes is caused by the request itself. The classes are compared by
             # name, so that vllm need not be imported.
             if not {cls.__name__ for cls in type(cause).__mro__} & {
                 "VLLMClientError",
@@ -451,7 +461,7 @@ class VllmEngine:
         return outputs[-1]
 
     async def _adapter(self, folder: str) -> Any:
-        """Return vLLM's LoRARequest for an adapter, which vLLM loads at its first use.
+        """Return vLLM's LoRARequest for an adapter. vLLM loads the adapter at its first use.
 
         Raises EngineLoadError if vLLM refuses the adapter.
         """
@@ -500,22 +510,25 @@ class VllmEngine:
 
 
 def stat_loggers(metrics: Any) -> list[Any] | None:
-    """Return vLLM's logger class for metrics, which exports by the classes of a module; None if no
-    module is given.
+    """Return a list with vLLM's logger class for metrics; None if no metrics are exported.
+
+    `metrics` is the module whose classes export the metrics.
     """
     if metrics is None:
         return None
     from vllm.v1.metrics import ray_wrappers
 
-    # vLLM sets ray_metrics only if Ray Serve is installed. Ray Serve is not installed here.
+    # vLLM sets ray_metrics only if Ray Serve is installed, and this program does not install Ray
+    # Serve.
     if ray_wrappers.ray_metrics is None:
         ray_wrappers.ray_metrics = metrics
     return [ray_wrappers.RayPrometheusStatLogger]
 
 
 class _Rest(NamedTuple):
-    """Hold the logprobs of an option's tokens after the first token, and the request's token
-    counts.
+    """Hold the logprobs of an option's tokens after the first token.
+
+    The token counts are those of the request that returned the logprobs.
     """
 
     logprobs: tuple[float, ...]
@@ -528,8 +541,10 @@ class _RefusedRequest(Exception):
 
 
 def _cause(error: BaseException) -> BaseException:
-    """Return the error that an EngineGenerateError wraps, since the EngineGenerateError itself has
-    no message. Any other error is returned unchanged.
+    """Return the error that explains a failure.
+
+    An EngineGenerateError has no message, so the error that it wraps is returned. Any other error
+    is returned unchanged.
     """
     wrapped = error.__cause__ if type(error).__name__ == "EngineGenerateError" else None
     return error if wrapped is None else wrapped
@@ -596,8 +611,8 @@ def engine_args(
         "dtype": config.dtype,
         "max_num_seqs": config.max_num_seqs,
         "enable_prefix_caching": True,
-        # A request's priority is the number of its chunk, so that the questions are finished in
-        # order.
+        # The priority of a request is the number of its chunk of questions, so that chunks are
+        # finished in order.
         "scheduling_policy": "priority",
         "trust_remote_code": config.trust_remote_code,
         "disable_log_stats": True,
@@ -639,7 +654,7 @@ def engine_environment(
     Returns
     -------
     dict of str
-        The variables' names, mapped to their values.
+        Maps the name of each variable to its value.
     """
     env = {
         "VLLM_NO_USAGE_STATS": "1",

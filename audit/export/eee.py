@@ -1,14 +1,14 @@
 """Export a run in the format Every Eval Ever (arXiv 2606.14516), or as evaluation results of the
 Hugging Face hub.
 
-`audit export eee RUN_DIR` writes an aggregate and its samples for each model and benchmark. Both
-are valid by the JSON Schemas in `audit/data/every_eval_ever`. `audit export hub RUN_DIR` writes
-accuracies in the format that the hub shows on a model's page
+`audit export eee RUN_DIR` writes two files for each model and benchmark: an aggregate with the
+totals, and the samples. Both files conform to the JSON Schemas in `audit/data/every_eval_ever`.
+`audit export hub RUN_DIR` writes accuracies in the format that the hub shows on a model's page
 (https://huggingface.co/docs/hub/eval-results).
 
 An instance record requires a boolean `is_correct`, but an unparsed answer is neither right nor
-wrong. The record of an unparsed answer has an `error`. The value of `is_correct` in this record has
-no meaning, and no accuracy includes this record.
+wrong. Therefore the record of an unparsed answer has an `error`. Its `is_correct` has no meaning,
+and the record is left out of every accuracy.
 """
 
 import hashlib
@@ -45,12 +45,12 @@ _HUB_ID, _COMMIT = re.compile(r"[\w-]+/[\w.-]+"), re.compile(r"[0-9a-f]{40}")
 
 @cache
 def validator(name: str) -> Any:
-    """Return the validator of one of the two JSON Schemas, AGGREGATE or INSTANCE."""
+    """Return the validator of the JSON Schema in the file `name` (AGGREGATE or INSTANCE)."""
     return Draft7Validator(json.loads(files("audit").joinpath("data", FOLDER, name).read_text()))
 
 
 def answered(run_dir: Path, schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the evaluation's name and the row, for every row that required an answer.
+    """Yield every row that required an answer, together with the name of its evaluation.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def answered(run_dir: Path, schema: Any) -> Iterator[tuple[str, dict[str, Any]]]
     ------
     tuple of str and dict
         The evaluation's name and the row. If the question was asked as published, the name is the
-        benchmark's name. Otherwise the name also has the condition.
+        benchmark's name. Otherwise the name also contains the condition.
     """
     for row in asked_rows(run_dir, schema):
         if row["reading"] != Reading.TEXT:  # A text whose likelihood was measured has no answer.
@@ -94,9 +94,9 @@ def hub_model(name: str, facts: Mapping[str, Any]) -> str:
 
 @dataclass
 class _Pair:
-    """Hold an aggregate file and its file of samples while both are written.
+    """Hold an aggregate and its samples while both files are written.
 
-    `settings` maps the name of each evaluation to its counts.
+    `settings` maps the name of each evaluation to the counts of its answers.
     """
 
     head: dict[str, Any]
@@ -114,7 +114,7 @@ class _Pair:
         name : str
             Name of the evaluation.
         row : mapping
-            A row of a shard.
+            A row of a shard: one answer of a model with its metadata.
         level : str
             Name of the audit's level column.
         """
@@ -206,8 +206,8 @@ def head_of(
     Returns
     -------
     tuple of dict and str
-        The aggregate and the path. Both depend only on the run, so a repeated export gives the
-        same.
+        The aggregate and the path. Both depend only on the run, so a repeated export gives the same
+        result.
     """
     facts = manifest.models.get(model, {})
     moment = manifest.ended or manifest.started
@@ -250,12 +250,17 @@ def head_of(
 
 
 def safe_name(name: str) -> str:
-    """Turn a name into one that is valid for a folder and cannot lead out of the parent folder."""
+    """Convert a text to a valid name of a folder.
+
+    The name cannot lead out of the parent folder.
+    """
     return re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).strip(".-") or "unknown"
 
 
 def _aggregate(pair: _Pair, manifest: Any, benchmark: str, place: str) -> dict[str, Any]:
-    """Return an aggregate file's content. A condition without parsed answers gets no result."""
+    """Return the content of an aggregate file, with a result for each condition that has parsed
+    answers.
+    """
     facts = manifest.benchmark.get(benchmark, {})
     source = {
         "dataset_name": benchmark,
@@ -299,15 +304,16 @@ def _aggregate(pair: _Pair, manifest: Any, benchmark: str, place: str) -> dict[s
 
 
 def sample_of(name: str, row: Mapping[str, Any], level: str) -> dict[str, Any]:
-    """Return a row's instance record, without the fields that are the same for all records of an
-    aggregate.
+    """Return the instance record of a row.
+
+    Fields that are the same for all records of an aggregate are left out.
 
     Parameters
     ----------
     name : str
         Name of the evaluation.
     row : mapping
-        A row of a shard.
+        A row of a shard: one answer of a model with its metadata.
     level : str
         Name of the audit's level column.
 
@@ -357,7 +363,9 @@ def sample_of(name: str, row: Mapping[str, Any], level: str) -> dict[str, Any]:
 def export_hub(
     run_dir: Path, out: Path, task_id: str, source_url: str, *, force: bool = False
 ) -> list[tuple[Path, str]]:
-    """Write accuracies as the hub's evaluation results, MODEL/.eval_results/BENCHMARK.yaml.
+    """Write the accuracies of a run as evaluation results of the Hugging Face hub.
+
+    Each file has the path MODEL/.eval_results/BENCHMARK.yaml.
 
     Parameters
     ----------
@@ -384,9 +392,9 @@ def export_hub(
 
     Notes
     -----
-    The value is the accuracy in per cent. It covers the parsed answers to questions that were asked
-    as published. A benchmark that was read from a file is left out, because the format requires a
-    dataset of the hub.
+    The value of a result is the accuracy in per cent. The accuracy covers the parsed answers to
+    questions that were asked as published. The format requires a dataset of the hub, so a benchmark
+    that was read from a local file is left out.
     """
     manifest = Manifest.load(run_dir)
     tallies: dict[tuple[str, str], Tally] = defaultdict(Tally)
@@ -395,7 +403,8 @@ def export_hub(
             tallies[row["model"], name].add(row)
     settings = map(manifest.config.get, ("benchmark", "control_benchmark"))
     benchmarks = [benchmark for benchmark in settings if isinstance(benchmark, dict)]
-    # Benchmarks that were read from the hub have no path.
+    # A benchmark has a path only if it was read from a file, so benchmarks without a path come from
+    # the hub.
     known = {b["name"]: b["hub"] for b in benchmarks if b.get("hub") and not b.get("path")}
     written = []
     for (model, benchmark), tally in sorted(tallies.items()):

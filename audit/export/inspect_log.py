@@ -29,12 +29,13 @@ from audit.shards.files import make_folder, whole_file
 from audit.shards.manifest import Manifest
 from audit.shards.read import iter_columns
 
-# Folder of the logs in a run directory; when retention removes the answers, it removes this folder
-# too.
+# Folder of the logs in a run directory. When a retention rule removes the answers of a run, it also
+# removes this folder.
 INSPECT = "inspect"
-# Every entry gets this fixed time, so that two exports of a run have equal bytes.
+# Every entry of the zip gets this fixed time, so that two exports of a run have equal bytes.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-# Largest number of files open at once, one for each model, benchmark and condition.
+# Largest number of files that are open at once. Each model, benchmark and condition has its own
+# file.
 _MAX_FILES = 500
 _STOPS = {"stop": "stop", "scored": "stop", "length": "max_tokens"}
 # These columns are not metadata, since Inspect's samples have fields for them.
@@ -71,13 +72,15 @@ class Tally:
 
     @property
     def counts(self) -> dict[str, str]:
-        """Return the counts as texts, by name."""
+        """Return a mapping from the name of each count to the count as text."""
         names = ("right", "parsed", "unparsed", "errors")
         return {name: str(getattr(self, name)) for name in names}
 
     @property
     def note(self) -> str:
-        """Return a note on the answers without an outcome; "" if every answer has an outcome."""
+        """Return a note that states how many answers have no outcome; "" if every answer has an
+        outcome.
+        """
         lost = self.unparsed + self.errors
         return f"{lost} of {lost + self.parsed} answers have `error` and no outcome" if lost else ""
 
@@ -86,8 +89,8 @@ class Tally:
 class _Log:
     """Hold one log file that is being written.
 
-    `notes` is a temporary file with the sample summaries of all logs. `summaries` holds the
-    positions of this log's summaries in `notes`. The summaries are copied to the end of the log.
+    `notes` is a temporary file that contains the sample summaries of all logs. `summaries` holds
+    the positions of this log's summaries in `notes`. At the end they are copied into the log.
     """
 
     target: Path
@@ -131,7 +134,8 @@ class _Log:
     def write_summaries(self) -> None:
         """Write the summaries of this log as a JSON list."""
         entry = _named("summaries.json")
-        # zipfile must know the size in advance, because entries above 4 GB have another format.
+        # zipfile must know in advance whether the size of an entry exceeds 4 GB, because a larger
+        # entry has another format.
         entry.file_size = self.size + 1
         with self.archive.open(entry, "w") as out:
             out.write(b"[")
@@ -194,7 +198,7 @@ def sample_of(row: Mapping[str, Any], level: str) -> dict[str, Any]:
     Parameters
     ----------
     row : mapping
-        A row of a shard.
+        A row of a shard: one answer of a model with its metadata.
     level : str
         Name of the audit's level column.
 
@@ -254,7 +258,7 @@ def sample_of(row: Mapping[str, Any], level: str) -> dict[str, Any]:
 
 
 def spec_of(manifest: Any, key: Sequence[str], level: str) -> dict[str, Any]:
-    """Return the part of an Inspect log that describes the evaluation: task, data and model.
+    """Return the part of an Inspect log that describes the task, the data and the model.
 
     Parameters
     ----------
@@ -293,7 +297,7 @@ def spec_of(manifest: Any, key: Sequence[str], level: str) -> dict[str, Any]:
 
 
 def sample_id(question_id: str) -> str:
-    """Turn the id of a question into a valid name of an entry in the zip.
+    """Convert the id of a question to a valid name of an entry in the zip.
 
     Parameters
     ----------
@@ -311,7 +315,7 @@ def sample_id(question_id: str) -> str:
 
 
 def asked_rows(run_dir: Path, schema: Any) -> Iterator[dict[str, Any]]:
-    """Yield the rows of all questions that a model was asked, in the order of the shards.
+    """Yield the rows of all questions that were asked in a run, in the order of the shards.
 
     Parameters
     ----------
@@ -323,15 +327,15 @@ def asked_rows(run_dir: Path, schema: Any) -> Iterator[dict[str, Any]]:
     Yields
     ------
     dict
-        A row.
+        A row of a shard: one answer of a model with its metadata.
 
     Raises
     ------
     ConfigError
         If a judge read the replies after the run.
     """
-    # If a judge reads the replies after the run, the shards have only unparsed replies. The judge's
-    # votes are stored elsewhere.
+    # If a judge reads the replies after the run, every reply in the shards is unparsed. The judge's
+    # votes are stored in other files.
     if (run_dir / "judgements.arrow").exists():
         raise ConfigError(
             f"{run_dir} was read by a judge after the run, and exports do not contain the judge's "
@@ -359,10 +363,10 @@ _PLAN = {"name": "plan", "steps": [], "config": {}}
 
 
 def _close(log: _Log, manifest: Any, status: str) -> None:
-    """Write the last part of a log, with its results.
+    """Write the last part of a log, which contains the results.
 
-    The accuracy covers the parsed replies only, as in the report. The number of unparsed and failed
-    replies is stated.
+    The accuracy covers only the parsed replies, as in the report. The log also states the number of
+    unparsed and of failed replies.
     """
     spec = log.spec | {"config": {"epochs": log.epochs}}
     n, tally = len(log.summaries), log.tally
@@ -429,7 +433,7 @@ def answer_of(row: Mapping[str, Any]) -> str | None:
     Parameters
     ----------
     row : mapping
-        A row of a shard.
+        A row of a shard: one answer of a model with its metadata.
 
     Returns
     -------
@@ -447,7 +451,7 @@ def gold_of(row: Mapping[str, Any]) -> str:
     Parameters
     ----------
     row : mapping
-        A row of a shard.
+        A row of a shard: one answer of a model with its metadata.
 
     Returns
     -------
@@ -460,7 +464,9 @@ def gold_of(row: Mapping[str, Any]) -> str:
 
 
 def letter(index: int) -> str:
-    """Return the letter of an option. An index too large for a letter is returned as a number."""
+    """Return the letter of the option with this index, or the index as text if there is no such
+    letter.
+    """
     return chr(ord("A") + index) if 0 <= index < 26 else str(index)
 
 

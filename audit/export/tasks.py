@@ -1,8 +1,8 @@
 """Export the items of an audit as tasks for lm-eval and Inspect: `audit export tasks KEY=VALUE
 ...`.
 
-The tasks can be run on any machine that has the model. Each item has an id, and `audit import` uses
-the ids to match the answers in the logs of the tasks.
+The tasks can be run on any machine that has the model. Each item has an id, by which `audit import`
+later matches the answers in the logs to the items.
 """
 
 import json
@@ -59,9 +59,9 @@ def write_tasks(out: Path, sets: Mapping[str, Sequence[Item]]) -> dict[str, int]
 
 
 def _text(name: str) -> str:
-    """Return the text of a template file of this package.
+    """Return the text of a template file in this package.
 
-    The template refers to an item's fields by name. The text of an item is therefore never
+    The template refers to the fields of an item by name, so the text of an item is never
     interpreted as a template.
     """
     return files("audit.export").joinpath(f"{name}.txt").read_text(encoding="utf-8")

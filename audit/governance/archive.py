@@ -1,7 +1,7 @@
 """Write and read the zip of an evidence pack.
 
-The zip is deterministic: equal contents give equal bytes, and a zip with any other bytes is
-rejected. Entries are stored uncompressed. So the zlib version cannot change the bytes, and a zip
+The zip is deterministic: equal contents give equal bytes. A zip with any other bytes is rejected.
+Entries are stored without compression, so the bytes do not depend on the version of zlib, and a zip
 bomb is impossible. The module does not load NumPy or Arrow.
 """
 
@@ -30,7 +30,7 @@ SEAL, DEVIATIONS = "seal.dsse.json", "deviations.json"
 SUITES = ("suite.json", "suite.yaml")
 RUN = "run"
 SENSITIVITY = "sensitivity.json"
-# Folder inside a run's folder for the reference runs that its verdict used.
+# This folder inside a run's folder holds the reference runs on which the run's verdict depends.
 REFERENCES = "references"
 VERDICT = f"{RUN}/report/verdict.json"
 PREDICATE = "urn:benchmark-audit:evidence:v1"
@@ -41,7 +41,7 @@ _MAX_JSON = 256 << 20
 
 
 def write_archive(target: BinaryIO, files: Mapping[str, bytes | Path]) -> None:
-    """Write a zip whose bytes depend on the contents alone.
+    """Write a zip whose bytes depend only on the contents.
 
     Parameters
     ----------
@@ -69,13 +69,13 @@ def open_archive(path: Path) -> ZipFile:
     Parameters
     ----------
     path : Path
-        The zip.
+        Path of the zip.
 
     Returns
     -------
     ZipFile
-        The open zip. Its entries have valid and different names, and sizes that fit the file's
-        size. `check_bytes` checks everything else.
+        The open zip. The names of its entries are valid and different, and the entries are together
+        not larger than the file. `check_bytes` checks everything else.
 
     Raises
     ------
@@ -116,19 +116,19 @@ def read_entry(archive: ZipFile, name: str, limit: int) -> bytes:
     archive : ZipFile
         An open pack.
     name : str
-        The entry.
+        Name of the entry.
     limit : int
         The largest number of bytes that the entry may have.
 
     Returns
     -------
     bytes
-        The content.
+        The content of the entry.
 
     Raises
     ------
     SignatureError
-        If the entry is larger, or cannot be read completely.
+        If the entry has more than `limit` bytes, or cannot be read completely.
     """
     if archive.getinfo(name).file_size > limit:
         raise SignatureError(
@@ -147,7 +147,9 @@ def good_name(name: str) -> bool:
 
 
 def hash_entry(archive: ZipFile, name: str) -> str:
-    """Return the sha256 of one entry. Raises SignatureError if it cannot be read completely."""
+    """Return the sha256 of one entry. Raises SignatureError if the entry cannot be read
+    completely.
+    """
     with _entry(archive, name) as entry:
         return hashlib.file_digest(entry, "sha256").hexdigest()
 
@@ -189,7 +191,9 @@ class Pack:
     sums: Mapping[str, str]
 
     def read(self, name: str) -> bytes:
-        """Return a file's content. Raises SignatureError if it has more than MAX_BYTES."""
+        """Return the content of a file. Raises SignatureError if it has more than MAX_BYTES
+        bytes.
+        """
         return read_entry(self.archive, name, MAX_BYTES)
 
     def json(self, name: str) -> Any:
@@ -205,9 +209,9 @@ class Pack:
         return any(re.match(f"{RUN}/([^/]+/)?shards/", name) for name in self.sums)
 
     def named(self, pattern: str) -> list[str]:
-        """Return the listed names that match a pattern completely, sorted."""
+        """Return the names in SHA256SUMS that match a pattern completely, sorted."""
         return sorted(name for name in self.sums if re.fullmatch(pattern, name))
 
     def wrong(self, problem: str) -> SignatureError:
-        """Return the error for a problem with this pack."""
+        """Return an error whose message names this pack and the problem."""
         return SignatureError(f"{self.path}: {problem}")

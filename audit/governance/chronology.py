@@ -1,10 +1,12 @@
-"""Record the faults of a project or a run, and how each fault changed the results, in
-CHRONOLOGY.jsonl (li2026, Box 1).
+"""Read and write CHRONOLOGY.jsonl, the record of the faults of a project or a run (li2026, Box 1).
 
-An entry must state what a reader saw (field 4) and how much the results changed (field 7). An entry
-without these fields is not auditable and is refused. The file chronology.schema.json defines the
-fields. This module checks what a schema cannot express: ids are unique, each affected cell has a
-delta (change), and each fix has a test.
+Each entry describes one fault. It must state what a reader saw (field 4) and how much the results
+changed (field 7). An entry without these fields cannot be audited, so it is refused. The file
+chronology.schema.json defines all fields. This module checks what a schema cannot express:
+
+- ids are unique;
+- each affected cell has a delta (change);
+- each fix has a test.
 """
 
 import json
@@ -40,8 +42,10 @@ class Residual(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """Hold how a fault changed one affected cell (field 7): its main statistic, before and after
-    the fix. A value is a number, or a text such as a verdict.
+    """Hold how a fault changed the main statistic of one cell (model and benchmark; field 7).
+
+    `before` and `after` are the values before and after the fix. A value is a number, or a text
+    such as a verdict.
     """
 
     cell: str
@@ -73,8 +77,9 @@ class ChronologyEntry:
 
 @dataclass(frozen=True)
 class Chronology:
-    """Hold the entries of a chronology, in the order of the file. Properties give the totals that
-    Box 1 requires.
+    """Hold the entries of a chronology, in the order of the file.
+
+    The properties are the totals that Box 1 requires.
     """
 
     entries: tuple[ChronologyEntry, ...]
@@ -89,12 +94,12 @@ class Chronology:
 
     @property
     def tests(self) -> tuple[str, ...]:
-        """Return the names of the fixes' regression tests, without duplicates."""
+        """Return the names of the regression tests of all fixes, without duplicates."""
         return tuple(dict.fromkeys(e.test for e in self.entries if e.test))
 
     @property
     def sentence(self) -> str:
-        """Describe in a sentence the totals that Box 1 requires."""
+        """Return a sentence with the totals that Box 1 requires."""
         n, repair = len(self.entries), len(self.repair_introduced)
         entries = "1 entry" if n == 1 else f"{n} entries"
         return f"{entries}: {repair} introduced during repair, {len(self.unfixed)} not fixed."
@@ -105,7 +110,7 @@ _BOX = ((4, "symptom", "what a reader saw and believed"), (7, "deltas", "how muc
 
 @cache
 def _schema() -> Any:
-    # Most commands read no chronology and do not need jsonschema.
+    # jsonschema is imported here, because most commands read no chronology and do not need it.
     from jsonschema import Draft202012Validator
 
     schema = json.loads((files("audit") / "chronology.schema.json").read_text(encoding="utf-8"))
@@ -118,7 +123,7 @@ def parse_entry(raw: Any) -> ChronologyEntry:
     Returns
     -------
     ChronologyEntry
-        The entry.
+        The parsed and checked entry.
 
     Raises
     ------
@@ -161,8 +166,10 @@ def _check(raw: Any) -> None:
 
 
 def parse_chronology(text: str, source: str = NAME) -> Chronology:
-    """Parse the lines of a chronology file. Raises DataError, which names file and line, if a line
-    is invalid or an id occurs twice.
+    """Parse the lines of a chronology file.
+
+    Raises DataError if a line is invalid or an id occurs twice. The message names the file and the
+    line.
     """
     places: dict[str, int] = {}
     entries = []
@@ -183,8 +190,9 @@ def parse_chronology(text: str, source: str = NAME) -> Chronology:
 
 
 def chronology_file(path: Path) -> Path:
-    """Return the path of a chronology's file. If `path` is a folder, the file is its
-    CHRONOLOGY.jsonl, or CHRONOLOGY.jsonl in its folder docs.
+    """Return the path of a chronology's file.
+
+    If `path` is a folder, the file is CHRONOLOGY.jsonl in this folder or in its subfolder docs.
     """
     if not path.is_dir():
         return path
@@ -193,9 +201,7 @@ def chronology_file(path: Path) -> Path:
 
 
 def read_chronology(path: Path) -> Chronology:
-    """Return the chronology of a file or folder (`chronology_file`). Raises DataError if the file
-    cannot be read.
-    """
+    """Return the chronology in a file or folder. Raises DataError if the file cannot be read."""
     file = chronology_file(path)
     try:
         return parse_chronology(read_text(file, follow=True), file.name)
@@ -211,8 +217,9 @@ def chronology_of(folder: Path) -> Chronology | None:
 
 
 def project_file() -> Path:
-    """Return the path of this program's own chronology: the file in the checkout, or else the copy
-    in the package.
+    """Return the path of this program's own chronology.
+
+    This is the file in the source checkout, or else the copy in the installed package.
     """
     here = chronology_file(_ROOT)
     return here if here.is_file() else Path(__file__).parents[1] / "_chronology.jsonl"
@@ -231,7 +238,7 @@ def append(path: Path, raw: Any) -> ChronologyEntry:
     Returns
     -------
     ChronologyEntry
-        The entry.
+        The parsed and checked entry.
 
     Raises
     ------
@@ -255,14 +262,14 @@ def missing_tests(chronology: Chronology, tests: Path) -> list[str]:
     Parameters
     ----------
     chronology : Chronology
-        The entries.
+        The chronology whose entries name tests.
     tests : Path
         The folder of the tests. A file is identified by its name, which is unique.
 
     Returns
     -------
     list of str
-        The missing tests.
+        Names of the missing tests, as `test_file.py::test_name`.
     """
     missing = []
     for name in chronology.tests:

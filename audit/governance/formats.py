@@ -1,6 +1,6 @@
 """Format a ruling as text, JSON, JUnit XML, GitHub annotations or markdown.
 
-Any text in a ruling may be hostile (for example a question), so each format escapes all texts.
+Any text in a ruling, such as a question, may be hostile. Therefore each format escapes all texts.
 """
 
 import json
@@ -15,8 +15,8 @@ from audit.core.exits import one_line
 from audit.core.json_types import attributes, plain
 from audit.judging.decision import CellRuling, Decision, Ruling, Seal
 
-# These characters start emphasis, links, mentions, table cells, HTML or mathematics. They are
-# replaced by HTML entities.
+# In GitHub's markdown, these characters start emphasis, links, mentions, table cells, HTML or
+# mathematics. They are replaced by HTML entities.
 _MARKDOWN = re.compile(r"[&<>\\`*_\[\]|~:@/#$^!]|(?<=[wW])\.")
 
 
@@ -57,8 +57,10 @@ def _incomplete(ruling: Ruling) -> list[str]:
 
 
 def _disclosed(ruling: Ruling) -> list[tuple[str, str]]:
-    """Return the (label, sentence) pairs that are shown beside the verdict. They are about rules,
-    seals, deviations and earlier runs.
+    """Return the (label, sentence) pairs that are shown beside the verdict.
+
+    The sentences describe rules, seals (plans that were signed before the run), deviations from a
+    seal, and earlier runs.
     """
     lines = [("rule", rule) for rule in ruling.rules]
     for seal in ruling.seals:
@@ -77,8 +79,10 @@ def _disclosed(ruling: Ruling) -> list[tuple[str, str]]:
 
 
 def seal_lines(seal: Seal) -> list[tuple[str, str]]:
-    """Describe a seal, and each field in which the run differs from the seal, as (label, sentence)
-    pairs.
+    """Return (label, sentence) pairs that describe a seal (the plan that was signed before a run).
+
+    The first pair describes the seal. Each further pair describes a field in which the run differs
+    from the seal.
     """
     deviations = f"{len(seal.changed)} fields differ" if seal.changed else "the run is as sealed"
     signature = f"signed by {seal.signer}" if seal.signer else "SIGNATURE NOT CHECKED"
@@ -92,7 +96,7 @@ def seal_lines(seal: Seal) -> list[tuple[str, str]]:
 
 
 def short(value: Any) -> str:
-    """Format a value of a configuration as text of at most 60 characters."""
+    """Format a value of a configuration as a text of at most 60 characters."""
     if value is None:
         return "nothing"
     text = value if isinstance(value, str) else json.dumps(value)
@@ -100,7 +104,7 @@ def short(value: Any) -> str:
 
 
 def as_text(ruling: Ruling) -> str:
-    """Return the ruling in sentences, and its exit code. The caller prints a problem to stderr."""
+    """Return the ruling as sentences and its exit code. The caller prints a problem to stderr."""
     return f"{as_sentences(ruling)}exit code {ruling.exit_code}\n"
 
 
@@ -115,8 +119,8 @@ def as_sentences(ruling: Ruling) -> str:
     Returns
     -------
     str
-        For each cell the verdict with its reasons and advice. Then follow people's decisions and
-        the resulting decision.
+        The verdict on each cell (model and benchmark) with its reasons and advice, then people's
+        decisions, and the decision that results.
     """
     lines = _incomplete(ruling)
     several = len({cell.audit for cell in ruling.cells}) > 1
@@ -136,7 +140,7 @@ def as_sentences(ruling: Ruling) -> str:
 
 
 def as_json(ruling: Ruling) -> str:
-    """Format the whole content of a ruling as JSON.
+    """Return the whole content of a ruling as JSON.
 
     Parameters
     ----------
@@ -190,8 +194,8 @@ def as_junit(ruling: Ruling) -> str:
     Returns
     -------
     str
-        The XML. A cell with the decision block or review is a failure. A cell with no decision, a
-        problem or missing rows is an error.
+        The XML. A cell (model and benchmark) with the decision block or review is a failure. A cell
+        with a problem, missing rows or the result "no decision" is an error.
     """
     suite = TestSuite(one_line(f"audit gate: {ruling.run}"))
     suite.add_property("decision", one_line(_decision(ruling)))
@@ -228,8 +232,8 @@ def as_junit(ruling: Ruling) -> str:
             [cell.headline, *_why(cell), *ruling.decided],
         )
     if ruling.exit_code and not ruling.overridden and not any(case.result for case in suite):
-        # This is a run that people rejected although all its cells pass. Without this test case the
-        # suite would have no failure.
+        # People rejected this run, although all its cells pass. Without this test case the suite
+        # would have no failure.
         _case(
             suite,
             "run",
@@ -245,7 +249,9 @@ def as_junit(ruling: Ruling) -> str:
 
 
 def _why(cell: CellRuling) -> list[str]:
-    """Return a cell's reasons, the failed checks that no reason mentions, and the advice."""
+    """Return the reasons of a cell's verdict, the failed checks that no reason mentions, and the
+    advice.
+    """
     reasons = "\n".join(cell.reasons)
     failed = []
     for name, detail in cell.failed_gates:
@@ -282,9 +288,12 @@ def as_github(ruling: Ruling) -> str:
     Returns
     -------
     str
-        The commands. A problem, missing rows, and a cell that does not pass each give an error. A
-        cell that needs a review or was overridden gives a warning. All other commands are notices,
-        except that the final decision is an error unless it is pass.
+        The commands.
+
+        - An error for a problem, for missing rows, and for each cell (model and benchmark) that
+          does not pass. The final decision is an error too, unless it is pass.
+        - A warning for each cell that needs a review or was overridden.
+        - A notice for everything else.
     """
     out = []
     if ruling.problem:
@@ -313,8 +322,9 @@ def _commands(level: str, title: str, messages: Iterable[str]) -> list[str]:
 
 
 def _command(level: str, title: str, message: str) -> str:
-    """Return one GitHub workflow command. The texts in the command are escaped, so that they cannot
-    end the command or begin another command.
+    """Return one GitHub workflow command.
+
+    Texts in the command are escaped, so that no text can end the command or begin another command.
     """
     name = one_line(title).replace("%", "%25")
     text = one_line(message).replace("%", "%25")

@@ -1,8 +1,8 @@
-"""Sign with sigstore, where an identity of an OpenID provider takes the place of a key.
+"""Sign with sigstore. An identity of an OpenID provider is used instead of a key.
 
 Signing and checking need sigstore's services. The envelope's signature contains the sigstore
 bundle, which is the certificate and the entry in the transparency log. The sigstore library makes
-and checks the bundle. The library is imported only if a signature needs it (`pip install
+and checks the bundle. This library is imported only if it is needed (`pip install
 'benchmark-audit[sigstore]'`). An identity is a file of the trusted folder, such as
 `alice.sigstore.json`: {"identity": "alice@example.org", "issuer": "https://..."}.
 """
@@ -24,15 +24,16 @@ from audit.core.errors import ConfigError, SignatureError
 from audit.core.guarded_files import read_json
 
 SUFFIX = ".sigstore.json"
-# This environment variable names a file with a trust configuration. If the variable is not set, the
-# configuration of the public sigstore instance is fetched.
+# This environment variable names a file with sigstore's trust configuration. If the variable is not
+# set, the configuration of the public sigstore instance is downloaded.
 TRUST_VARIABLE = "AUDIT_SIGSTORE_TRUST"
 _EXAMPLE = '{"identity": "alice@example.org", "issuer": "https://accounts.google.com"}'
 
 
 class Identity(SigstoreKey):
-    """Name a signer, and the OpenID provider (issuer) that confirms the signer's identity. The
-    certificate must name exactly this signer and this provider.
+    """Hold a signer's identity, and the OpenID provider (issuer) that confirms it.
+
+    A signature is valid only if its certificate names exactly this identity and this provider.
     """
 
     def verify_signature(self, signature: Signature, data: bytes) -> None:
@@ -61,8 +62,8 @@ class Identity(SigstoreKey):
             try:
                 fields = signature.unrecognized_fields["bundle"]
                 bundle = Bundle.from_json(json.dumps(fields))
-                # Only one spelling of the bundle is accepted, and the signature in the envelope
-                # must equal the signature in the bundle.
+                # Only one way to write the bundle as JSON is accepted. The signature in the
+                # envelope must equal the signature in the bundle.
                 if json.loads(bundle.to_json()) != fields or set(signature.unrecognized_fields) != {
                     "bundle"
                 }:
@@ -77,14 +78,17 @@ class Identity(SigstoreKey):
                     identity=self.keyval["identity"], issuer=self.keyval["issuer"]
                 )
                 Verifier(trusted_root=trusted).verify_artifact(data, bundle, who)
-            # The services have answered, so the bundle is at fault. A forged bundle can raise any
+            # The services have answered, so the bundle is invalid. A forged bundle can raise any
             # exception.
             except Exception as error:
                 raise Unverified(f"{self.keyval['identity']}: {error}") from error
 
 
 class KeylessSigner(Signer):
-    """Sign as an identity. Each signature requests a new token, which is valid for minutes."""
+    """Sign as an identity.
+
+    For each signature a new token is requested from the provider. A token is valid for minutes.
+    """
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
@@ -100,7 +104,7 @@ class KeylessSigner(Signer):
 
     @property
     def public_key(self) -> Identity:
-        """Return the identity, against which the signatures are checked."""
+        """Return the identity. Signatures are checked against this identity."""
         return self._identity
 
     def sign(self, payload: bytes) -> Signature:
@@ -119,7 +123,7 @@ class KeylessSigner(Signer):
         Raises
         ------
         ConfigError
-            If no signature of this identity could be made, for any reason.
+            If this identity could not sign, for any reason.
         """
         who = self._identity.keyval["identity"]
         with _services(ConfigError, f"Nothing was signed as {who}"):
@@ -151,12 +155,13 @@ def load_identity(path: Path) -> Identity:
     Returns
     -------
     Identity
-        The identity, which takes the place of a public key.
+        The identity, which is used like a public key.
 
     Raises
     ------
     ConfigError
-        If a field is missing or empty. Without an issuer, any provider could confirm the name.
+        If a field is missing or empty. The issuer is required, since otherwise any provider could
+        confirm the identity.
     """
     try:
         fields = read_json(path, 1 << 16, follow=True)
@@ -187,8 +192,11 @@ def _trust() -> Any:
 
 
 def _token(trust: Any) -> Any:
-    """Return an identity token from the CI job, or else from the browser if a terminal is
-    attached."""
+    """Return an identity token.
+
+    The token comes from the CI job. Outside a CI job with a terminal, the user logs in with a
+    browser.
+    """
     from sigstore.oidc import IdentityToken, Issuer, detect_credential
 
     if credential := detect_credential():
@@ -202,8 +210,9 @@ def _token(trust: Any) -> Any:
 
 @contextmanager
 def _services(kind: type[ConfigError | SignatureError], problem: str) -> Iterator[None]:
-    """Convert every exception of sigstore into the given kind of error, whose message begins with
-    `problem`.
+    """Convert every exception of sigstore to an error of the given class.
+
+    The error's message begins with `problem`.
     """
     try:
         import sigstore  # noqa: F401

@@ -1,14 +1,14 @@
 """Create and read ed25519 keys, and sign and check statements.
 
-A private key is never printed, and is refused if other users may read its file. The trusted keys
-are the public keys in a folder, named `<signer>.pub` or `<signer>.<anything>.pub`. A person may
-have several keys. A sigstore identity (`<signer>.sigstore.json`, keyless.py) can take the place of
-a key.
+A private key is never printed. It is refused if other users may read its file. The trusted keys are
+the public keys in one folder. Their files are named `<signer>.pub` or `<signer>.<anything>.pub`, so
+a person may have several keys. A sigstore identity (`<signer>.sigstore.json`, keyless.py) can be
+used instead of a key.
 
 The signed form is a DSSE envelope with one signature over an in-toto statement
 (https://github.com/secure-systems-lab/dsse; https://github.com/in-toto/attestation, Statement v1).
-Each envelope has exactly one valid spelling. So a change of any byte is noticed, even of
-whitespace.
+Only one way to write an envelope as bytes is valid. Therefore a change of any byte is noticed, even
+if the byte is whitespace.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ from audit.governance.keyless import SUFFIX, KeylessSigner, load_identity
 
 TRUSTED_VARIABLE = "AUDIT_TRUSTED_KEYS"
 KEY_VARIABLE = (
-    # Environment variable with a private key as PEM text, for machines without a key file.
+    # This environment variable holds a private key as PEM text, for machines without a key file.
     "AUDIT_SIGNING_KEY"
 )
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -128,8 +128,8 @@ def load_signer(path: Path | None) -> Signer:
         return KeylessSigner(load_identity(path))
     try:
         with path.open("rb") as file:
-            # The mode is read from the open file, because another file could be put at the path
-            # meanwhile.
+            # The mode is read from the open file, because the file at the path could be replaced in
+            # the meantime.
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             if mode & 0o077:
                 raise ConfigError(
@@ -173,8 +173,8 @@ def load_trusted(folder: Path) -> dict[str, Trusted]:
     Raises
     ------
     ConfigError
-        If the folder has no key, a key has two owners, a name is not ASCII, or two names differ
-        only in case.
+        If the folder has no key, or if a key has two owners. The error is also raised if a name is
+        not ASCII, or if two names differ only in  case.
     """
     paths = sorted([*folder.glob("*.pub"), *folder.glob(f"*{SUFFIX}")])
     if not paths:
@@ -211,7 +211,7 @@ def signer_of(signer: Signer, trusted: Keys) -> str:
     signer : Signer
         A private key or identity.
     trusted : Keys
-        The trusted keys.
+        The trusted keys, by key id, with the names of their owners.
 
     Returns
     -------
@@ -238,7 +238,7 @@ def person(name: str) -> str:
     Returns
     -------
     str
-        The normalised name, which is the same for all spellings of a person's name.
+        The normalised name. Different spellings of a person's name have the same normalised name.
     """
     return name.strip().casefold()
 
@@ -277,7 +277,7 @@ def statement(
     Returns
     -------
     dict
-        The statement. Its subjects are sorted by name.
+        The statement, whose subjects are sorted by name.
     """
     listed = [{"name": name, "digest": {"sha256": subjects[name]}} for name in sorted(subjects)]
     return {
@@ -289,7 +289,7 @@ def statement(
 
 
 def subjects_of(stated: Mapping[str, Any]) -> dict[str, str]:
-    """Return a mapping from the name of each subject (signed file) of a statement to its sha256."""
+    """Map the name of each subject (signed file) of a statement to its sha256."""
     return {subject["name"]: subject["digest"]["sha256"] for subject in stated["subject"]}
 
 
@@ -354,8 +354,8 @@ def unseal(
     known = None if trusted is None else trusted.get(keyid)
     if trusted is not None:
         _check_signed(envelope, known, keyid, file)
-    # A sigstore signature has several fields. A signature with an ed25519 key covers only the
-    # payload. Further fields would not be protected, so they are refused.
+    # A signature with an ed25519 key covers only the payload. Additional fields of such a signature
+    # would not be protected, so they are refused. A sigstore signature has several fields.
     if spelt != data or (
         signature.unrecognized_fields and known and isinstance(known.key, SSlibKey)
     ):
@@ -380,7 +380,7 @@ def unseal(
 
 
 def _check_signed(envelope: Envelope, known: Trusted | None, keyid: str, file: str) -> None:
-    """Raise SignatureError unless the key is trusted and signed the envelope."""
+    """Raise SignatureError unless a trusted key signed the envelope."""
     if known is None:
         raise SignatureError(
             f"{file} is signed with key {keyid[:16]}, which is not among the trusted keys."

@@ -1,5 +1,7 @@
-"""Pack a run directory as evidence. The pack is one zip, which contains every file that a verdict
-depends on, or the file's hash.
+"""Write an evidence pack of a run directory.
+
+The pack is one zip. For every file on which the verdict depends, it contains the file or the file's
+hash.
 """
 
 import json
@@ -67,8 +69,8 @@ def write_pack(
 ) -> dict[str, str]:
     """Write the evidence pack of a run, panel or suite.
 
-    The same run and key give the same bytes, except with sigstore, whose signatures differ each
-    time.
+    With an ed25519 key, the same run and key give the same bytes. With sigstore, each signature
+    differs.
 
     Parameters
     ----------
@@ -82,8 +84,8 @@ def write_pack(
     signer : Signer or None
         The private key that signs the pack. None writes an unsigned pack.
     trusted : Keys or None
-        The keys whose decisions count. None checks no signature of a decision, but still checks the
-        decisions' order and the files that each decision covers.
+        The keys whose decisions count. With None, signatures of decisions are not checked. The
+        order of the decisions and the files that each decision covers are checked in any case.
     now : datetime or None
         The current time. The last decision must have been made before this time. None reads the
         clock.
@@ -96,8 +98,8 @@ def write_pack(
     Raises
     ------
     ConfigError
-        If the run is not finished, or if its verdict is missing, incomplete or not computed from
-        these shards.
+        If the run is not finished. The error is also raised if its verdict is missing, incomplete
+        or not computed from the run's shards.
     ShardError
         If a shard or table differs from the one that the manifest lists.
     SignatureError
@@ -151,7 +153,9 @@ def _check_finished(manifests: Mapping[Path, Manifest]) -> None:
 def _check_decisions(
     run_dir: Path, homes: Iterable[Path], ruling: Ruling, trusted: Keys | None, now: datetime
 ) -> None:
-    """Raise SignatureError unless all decisions on the folder and on each of its runs are valid."""
+    """Raise SignatureError unless all decisions on a folder and on each run in the folder are
+    valid.
+    """
     for home in dict.fromkeys((run_dir, *homes)):
         if decision_files(home):
             bound = bound_to(home, ruling if home == run_dir else rule_run(home))
@@ -189,8 +193,9 @@ def _predicate(manifests: Sequence[Manifest], ruling: Ruling) -> dict[str, Any]:
 def _panel_contents(
     folder: Path, manifests: Mapping[Path, Manifest], with_shards: bool
 ) -> dict[str, bytes | Path]:
-    """Return the files of a panel or suite. The files of each of its runs are in a folder with the
-    run's name.
+    """Return the files of the pack of a panel or suite.
+
+    The files of each run are in a folder with the run's name.
     """
     panel_files = [folder / name for name in (*SUITES, PANEL, *CHRONOLOGIES)]
     panel_files += (folder / DECISIONS).glob("*.json")
@@ -210,8 +215,9 @@ def _panel_contents(
 
 
 def _names(folder: Path, runs: Sequence[Path]) -> list[str]:
-    """Return the names that a panel's runs, or a run's reference runs, have in the pack. These are
-    the names of their folders.
+    """Return the names of several runs in the pack, which are the names of their folders.
+
+    The runs are those of a panel, or the reference runs of a run.
     """
     names = [run.resolve().name for run in runs]
     taken = {*names, "report", DECISIONS, REFERENCES}
@@ -224,8 +230,9 @@ def _names(folder: Path, runs: Sequence[Path]) -> list[str]:
 
 
 def _check_own(run_dir: Path) -> None:
-    """Raise ConfigError if the report in a run's directory covers several runs, since the verdict
-    then also depends on other shards.
+    """Raise ConfigError if the report in a run's directory covers several runs.
+
+    The verdict would then also depend on the shards of the other runs.
     """
     path = run_dir / "report" / "verdict.json"
     parts = parts_of(read_document(path)) if path.is_file() else ()
@@ -273,7 +280,9 @@ def _contents(run_dir: Path, manifest: Manifest, with_shards: bool) -> dict[str,
 def _hashed(
     contents: Mapping[str, bytes | Path], rows: Mapping[str, int | None]
 ) -> list[dict[str, Any]]:
-    """Return the hash and size of each file of a folder. With this list a missing file is noticed.
+    """Return the hash and size of each file of a folder.
+
+    This list shows later whether a file is missing.
 
     `rows` maps the file name of each shard to its number of rows.
     """
@@ -289,8 +298,9 @@ def _hashed(
 
 
 def _for_readers(run_dir: Path, manifest: Manifest) -> dict[str, Any]:
-    """Return extra files that help readers, by file name: parts of the manifest, and the tables
-    that the verdict cites.
+    """Return additional files for readers, as a mapping from file name to content.
+
+    The files contain parts of the manifest, and the tables that the verdict cites.
     """
     program = {
         "program_sha256": program_sha256(),
@@ -315,10 +325,11 @@ def _for_readers(run_dir: Path, manifest: Manifest) -> dict[str, Any]:
 
 
 def _named(below: str, folder: Path, paths: Iterable[Path]) -> dict[str, Path]:
-    """Return the files that exist, by their names in the pack. Raises ConfigError if a file is a
-    link.
+    """Map names in the pack to the files that exist.
 
-    A link may point to anything that the signer can read.
+    Raises ConfigError if a file is a link.
+
+    Links are refused, since a link may point to any file that the signer can read.
     """
     named = {}
     for path in paths:
@@ -341,14 +352,17 @@ def _named(below: str, folder: Path, paths: Iterable[Path]) -> dict[str, Path]:
 
 
 def _tables(run_dir: Path) -> list[Path]:
-    """Return the paths of a run's tables, which hold questions and libraries. They are hashed like
-    the shards.
+    """Return the paths of a run's tables, which contain questions and libraries.
+
+    Tables are hashed in the same way as shards.
     """
     return sorted(run_dir.glob("*.arrow"))
 
 
 def _others(run_dir: Path) -> list[Path]:
-    """Return the other files in the run's directory on which the verdict depends."""
+    """Return the files in the run's directory on which the verdict depends, except shards and
+    tables.
+    """
     skipped = {MANIFEST, ATTEMPT, *CHRONOLOGIES}
     files = []
     for path in run_dir.iterdir():
@@ -372,8 +386,8 @@ def headers_of(run_dir: Path) -> dict[str, Any]:
     Returns
     -------
     dict
-        Maps the file name of each table with metadata to these metadata, in the form of
-        libraries.json.
+        The content of libraries.json: it maps the file name of each table to the table's metadata.
+        Tables without metadata are left out.
     """
     headers = {}
     for path in _tables(run_dir):

@@ -1,6 +1,4 @@
-"""Read people's decisions from a pack, and compute the decision that follows from them and the
-verdict.
-"""
+"""Read people's decisions from a pack, and combine them with the verdict to the final decision."""
 
 import posixpath
 from collections.abc import Iterable, Sequence
@@ -36,14 +34,14 @@ def chain_in(pack: Pack, home: str, trusted: Keys | None, now: datetime) -> tupl
     Returns
     -------
     tuple of Decided
-        The decisions.
+        The checked decisions, in order.
 
     Raises
     ------
     SignatureError
-        If the decisions are not numbered 1, 2, ..., if a decision does not name its predecessor, or
-        if a decision is not about the pack's content. With `trusted`, also if a decision is not
-        signed with one of these keys.
+        If the decisions are not numbered 1, 2, ..., or if a decision does not name the previous
+        decision. The error is also raised if a decision is not about the pack's content. If
+        `trusted` is given, also if a decision is not signed with a trusted key.
     """
     names = pack.named(f"{home}/{DECISIONS}/.+")
     nested = []
@@ -58,14 +56,14 @@ def chain_in(pack: Pack, home: str, trusted: Keys | None, now: datetime) -> tupl
 
 
 def weigh(pack: Pack, decided: Sequence[Decided], trusted: Keys | None, now: datetime) -> str:
-    """Return the decision that follows from the pack's verdict and people's decisions.
+    """Return the final decision, given the pack's verdict and people's decisions.
 
     Parameters
     ----------
     pack : Pack
         An open pack.
     decided : sequence of Decided
-        The decisions that count. An empty sequence gives the decision of the verdict alone.
+        People's decisions. If there are none, the verdict alone determines the final decision.
     trusted : Keys or None
         The trusted keys, which are used to identify the people who started the runs.
     now : datetime
@@ -97,8 +95,9 @@ def weigh(pack: Pack, decided: Sequence[Decided], trusted: Keys | None, now: dat
 
 
 def _approvals_required(pack: Pack, homes: Sequence[str]) -> int:
-    """Return the largest number of approvals that a suite in the pack requires; 1 if the pack has
-    no suite.
+    """Return the number of approvals that the suites in the pack require.
+
+    This is the largest of the suites' numbers, or 1 if the pack has no suite.
     """
     required = 1
     for home in {RUN, *homes}:
@@ -116,7 +115,8 @@ def _manifests(pack: Pack) -> list[str]:
 
 def _bound(pack: Pack, home: str) -> Bound:
     """Return the files and facts that a decision on a run, panel or suite in the pack must cover.
-    `ruling.bound_to` returns the same for a folder.
+
+    `ruling.bound_to` does the same for a folder outside a pack.
     """
     try:
         return _bound_in(pack, home)
@@ -156,8 +156,9 @@ def _bound_in(pack: Pack, home: str) -> Bound:
 
 
 def _run_hashes(pack: Pack, place: str, below: str) -> dict[str, str]:
-    """Return the hashes of a run's files that a decision covers. Each name is `below` followed by
-    the file's name.
+    """Map the names of the files of a run that a decision covers to their hashes.
+
+    Each name is the prefix `below`, followed by the file's name.
     """
     hashes = _hashes(pack, place, below, (MANIFEST, *SUITES, SEAL))
     for name, sha256 in _tables(pack, place).items():
@@ -166,8 +167,9 @@ def _run_hashes(pack: Pack, place: str, below: str) -> dict[str, str]:
 
 
 def _hashes(pack: Pack, place: str, below: str, names: Iterable[str]) -> dict[str, str]:
-    """Return the hashes of the files with the given names, if a folder of the pack has them. Each
-    name begins with `below`.
+    """Map file names to the hashes of the files, for the given files that a folder of the pack has.
+
+    Each name in the mapping begins with the prefix `below`.
     """
     hashes = {}
     for name in names:
@@ -188,8 +190,9 @@ def _members(pack: Pack, home: str) -> dict[str, str]:
 
 
 def _tables(pack: Pack, place: str) -> dict[str, str]:
-    """Map the name of each table of a run to its sha256. Tables that are not in the pack are
-    included.
+    """Map the name of each table of a run to its sha256.
+
+    The mapping includes tables that are not in the pack.
     """
     copy = LISTED if place == RUN else f"{place}/{LISTED}"
     rows = pack.json(copy) if copy in pack.sums else []
@@ -201,8 +204,9 @@ def _tables(pack: Pack, place: str) -> dict[str, str]:
 
 
 def _run_facts(pack: Pack, place: str) -> tuple[Any, Any]:
-    """Return a run's fingerprint, and a mapping from its models to their revisions. Both are None
-    if the run has no manifest.
+    """Return a run's fingerprint, and a mapping from the run's models to their revisions.
+
+    Both values are None if the run has no manifest.
     """
     if f"{place}/{MANIFEST}" not in pack.sums:
         return None, None

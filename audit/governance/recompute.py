@@ -19,7 +19,8 @@ from audit.shards.panel import SUITE, panel_runs, verdict_path
 # math library change the last digits of a mean.
 RELATIVE, ABSOLUTE = 1e-3, 1e-6
 # The texts of these fields must be equal. Sentences are not compared, since another version of the
-# program may word them differently. The gate prints the sentences that it computed.
+# program may word a sentence differently. `audit gate` prints the computed sentences, not the
+# stored sentences.
 _COMPARED_TEXTS = {
     "audit",
     "verdict",
@@ -33,11 +34,12 @@ _COMPARED_TEXTS = {
     "gate",
     "suite_sha256",
 }
-# These fields hold codes from which the sentences are made. Versions of the program may differ in
-# these codes.
+# These fields hold codes from which the sentences are made. The codes may differ between versions
+# of the program.
 _NOT_COMPARED = {"reason_codes", "advice_codes"}
-# A function of this type is called with a suite's folder. It returns another function, which
-# computes the suite's section of verdict.json from the verdicts by audit.
+# A function of this type takes the folder of a suite. It returns a second function. The second
+# function takes a mapping from each audit to its verdict, and computes the suite's section of
+# verdict.json.
 SectionOf = Callable[[Path], Callable[[Mapping[str, AuditVerdict[Any]]], dict[str, Any]]]
 _PARTS = {"cells", "rows", "runs", "joint", "audits", "suite", "source", "verdict"}
 
@@ -52,14 +54,14 @@ def recomputed(folder: Path, section_of: SectionOf, *, alone: bool) -> list[tupl
     section_of : callable
         A function for the suite's section of verdict.json; see `SectionOf`.
     alone : bool
-        Whether to judge each run of a panel by itself too, if several runs of one audit were judged
-        together.
+        Whether to compute also the verdict on each single run of a panel, if several runs of one
+        audit were judged together.
 
     Returns
     -------
     list of tuple
-        The path of each verdict.json, with the verdict that was computed now. The folder's own
-        verdict comes first.
+        Pairs of the path of each verdict.json and the verdict that was computed now. The verdict on
+        the whole folder comes first.
 
     Raises
     ------
@@ -95,7 +97,7 @@ def recomputed(folder: Path, section_of: SectionOf, *, alone: bool) -> list[tupl
 
 
 def _judged(run_dirs: Sequence[Path]) -> AuditVerdict[Any]:
-    """Compute the verdict on runs of one audit, with the options that the runs' manifests state."""
+    """Compute one verdict on several runs of an audit, with the options in the runs' manifests."""
     return verdict_of(part_of(audit_of(run_dirs[0]).name, "report").REPORT.verdict_of(run_dirs))
 
 
@@ -107,13 +109,13 @@ def difference(stored: Any, computed: Any, at: str = "") -> str:
     stored, computed : Any
         The content of the two verdict.json files, or corresponding parts of the content.
     at : str
-        The path of these parts inside verdict.json, for the sentence.
+        The path of these parts inside verdict.json, which the sentence names.
 
     Returns
     -------
     str
-        A sentence; "" if the verdicts agree. A key that only one of the verdicts has is ignored
-        unless a decision depends on it.
+        A sentence; "" if the verdicts agree. If only one of the verdicts has some key, this key is
+        ignored, unless a decision depends on it.
     """
     if isinstance(stored, dict) and isinstance(computed, dict):
         unpaired = sorted((stored.keys() ^ computed.keys()) & _PARTS)
@@ -149,7 +151,8 @@ def _differs(stored: Any, computed: Any, at: str) -> bool:
 def verdict_again(
     folder: Path, read: Document, section_of: SectionOf
 ) -> tuple[Document | None, str]:
-    """Recompute a folder's verdict, and compare every stored verdict.json with the computed one.
+    """Recompute a folder's verdicts, and compare every stored verdict.json with the computed
+    verdict.
 
     Parameters
     ----------
@@ -163,8 +166,8 @@ def verdict_again(
     Returns
     -------
     tuple of Document or None, and str
-        The verdict that was computed now, and "". If a stored verdict.json disagrees: None, and the
-        reason.
+        The computed verdict, and "". If a stored verdict.json disagrees with the computed verdict,
+        None and a sentence with the reason.
     """
     try:
         verdicts = recomputed(folder, section_of, alone=False)

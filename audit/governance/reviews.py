@@ -1,9 +1,11 @@
-"""Store and check people's decisions about a run: `RUN_DIR/decisions/0001.dsse.json` and so on.
+"""Store and check people's decisions about a run.
 
-Each decision is signed and names its predecessor. It names the hashes of the files that were
-decided on: the verdict, the page that people read, the manifest (which lists every shard's hash),
-the question tables and the suite. The decision is valid until it expires, and only while these
-files are unchanged. Each signer's last decision counts.
+The files are `RUN_DIR/decisions/0001.dsse.json`, `0002.dsse.json` and so on.
+
+Each decision is signed and names the previous decision. It contains the hashes of the files that it
+covers: the verdict, the page that people read, the manifest (which lists every shard's hash), the
+question tables and the suite. A decision is valid until it expires, and only while the covered
+files are unchanged. If a person decides several times, only the last decision counts.
 """
 
 import os
@@ -30,7 +32,8 @@ from audit.shards.files import disk_error
 
 MAX_SUITE = 1 << 20  # largest suite file, in bytes
 MAX_REASON = 2000
-# An approval is valid for at most this time, because the knowledge about a model changes.
+# An approval or override is valid for at most this time, because the knowledge about a model
+# changes.
 LONGEST = timedelta(days=5 * 366)
 # No decision can be earlier, since the program did not exist before this date.
 _FIRST = datetime(2026, 1, 1, tzinfo=UTC)
@@ -38,8 +41,11 @@ _FILE = re.compile(r"[0-9]{4}\.dsse\.json")
 
 
 class Kind(StrEnum):
-    """Name the kind of a decision. `approve` lets a review pass. `override` also lets a block or no
-    decision pass. `reject` blocks.
+    """Name the kind of a person's decision on a run.
+
+    - `approve` lets a run pass whose verdict requires a review.
+    - `override` also lets a run pass whose verdict is block or "no decision".
+    - `reject` blocks a run.
     """
 
     APPROVE = "approve"
@@ -61,9 +67,7 @@ class Decided:
     expires: datetime | None
 
     def sentence(self, now: datetime) -> str:
-        """Describe the decision in a sentence. The sentence states whether the decision has
-        expired.
-        """
+        """Describe the decision in a sentence, which also states whether the decision has expired."""
         until = ""
         if self.expires is not None:
             until = f", {'EXPIRED' if self.expires <= now else 'valid until'} {at(self.expires)}"
@@ -72,8 +76,9 @@ class Decided:
 
 @dataclass(frozen=True)
 class Bound:
-    """Hold what a decision covers. `subjects` maps file names to their sha256; `facts` are for
-    readers.
+    """Hold the files that a decision covers, and facts about them.
+
+    `subjects` maps file names to their sha256. `facts` is information for readers.
     """
 
     subjects: dict[str, str]
@@ -156,17 +161,21 @@ def honour(
     run_by : collection of str
         The people who started the run; "" stands for an unknown person.
     approvals : int
-        The number of people who must agree. At least two must agree if it is unknown who ran the
-        audit.
+        The number of people who must let the run pass. It is at least two if it is unknown who
+        started the run.
     now : datetime
         The current time, which shows whether a decision has expired.
 
     Returns
     -------
     Ruling
-        The ruling after the decisions. A rejection blocks the run. Approvals or overrides let a
-        review pass. Only overrides let a block or no decision pass. At least one person who lets
-        the run pass must not have run the audit. A failed or incomplete run never passes.
+        The ruling after the decisions:
+
+        - A rejection blocks the run.
+        - If the verdict requires a review, enough approvals or overrides let the run pass.
+        - If the verdict is block or "no decision", only overrides let the run pass.
+        - At least one of the people who let the run pass must not have started it.
+        - A failed or incomplete run never passes.
     """
     sentences = [decision.sentence(now) for decision in decided]
     last = {decision.signer: decision for decision in decided}
@@ -210,7 +219,7 @@ def parse_time(text: str) -> datetime:
     Parameters
     ----------
     text : str
-        The date or time in ISO 8601. A date stands for the end of that day in UTC.
+        The date or time in ISO 8601. A date means the end of this day in UTC.
 
     Returns
     -------
@@ -278,7 +287,7 @@ def check_chain(
     Parameters
     ----------
     files : iterable of (Path, bytes)
-        Path and content of each decision's file, sorted by number.
+        Pairs of path and content of each decision's file, sorted by number.
     bound : Bound
         The files and facts that each decision must cover.
     trusted : Keys or None
@@ -294,8 +303,9 @@ def check_chain(
     Raises
     ------
     SignatureError
-        If the decisions are not numbered 1, 2, ..., if a decision does not name its predecessor, or
-        if a decision is incomplete, unsigned or about another run.
+        If the decisions are not numbered 1, 2, ..., or if a decision does not name the previous
+        decision. The error is also raised if a decision is incomplete, unsigned or about another
+        run.
     """
     chain: list[tuple[Decided, str]] = []
     for number, (path, data) in enumerate(files, 1):
@@ -369,12 +379,12 @@ def add_file(path: Path, data: bytes) -> Path:
     path : Path
         The path to write to. Its folder is created if needed.
     data : bytes
-        The content.
+        Content of the signed file.
 
     Returns
     -------
     Path
-        The file.
+        Path of the written file.
 
     Raises
     ------

@@ -1,8 +1,11 @@
-"""Rule on the verdict in a folder of a run, panel or suite, and on people's decisions about it.
+"""Convert the verdict on a run, panel or suite to a decision (a ruling).
 
-Each audit's `vocabulary` maps verdicts to decisions. A panel gets the decision of its worst cell,
-in the order block, review or no decision, pass. So a finding in one cell is reported even if the
-verdict on another cell was withheld. A run without any cell has failed.
+People's decisions about the verdict can change the ruling.
+
+Each audit's `vocabulary` maps verdicts to decisions. A panel gets the worst decision of its cells
+(model and benchmark). From worst to best, the order is: block; review or "no decision"; pass.
+Therefore memory that is found in one cell is reported even if the verdict on another cell was
+withheld. A run without any cell has failed.
 """
 
 import json
@@ -43,12 +46,12 @@ from audit.shards.files import SHARDS, file_sha256
 from audit.shards.manifest import LEADERBOARD, MANIFEST, SEAL, TOMBSTONE, Manifest
 from audit.shards.panel import PANEL, SUITE, panel_runs, verdict_path
 
-# A verdict's rows and the rows of the shards are compared by these fields.
+# These fields are compared between the rows of a verdict and the rows of the shards.
 _COUNTS = attrgetter("model", "benchmark", "found", "expected")
 
 
 def runners(run_dir: Path, signers: Collection[str]) -> tuple[str, ...]:
-    """Return the people who started a run, with one entry for each start.
+    """Return the names of the people who started a run, with one entry for each start.
 
     Parameters
     ----------
@@ -107,8 +110,9 @@ def approvals_required(run_dir: Path) -> int:
 
 
 REGISTRY_VARIABLE = "AUDIT_REGISTRY"
-# A function of this type gets a folder and its verdict.json. It returns the verdict that it
-# computes from the answers, and "". If the two disagree, it returns None and the reason.
+# A function of this type takes a folder and the folder's verdict.json. It computes the verdict from
+# the answers, and returns this verdict and "". If the computed verdict differs from verdict.json,
+# it returns None and the reason.
 Recompute = Callable[[Path, Document], tuple[Document | None, str]]
 
 
@@ -120,21 +124,21 @@ def print_content(verdict: Document) -> int:
 
 
 def rule_run(run_dir: Path, recompute: Recompute | None = None) -> Ruling:
-    """Rule on the verdict of a run, panel or suite after checking its shards, counts and status.
+    """Return the ruling on a run, panel or suite, after checking its shards, counts and status.
 
     Parameters
     ----------
     run_dir : Path
         A run directory, or a panel's or suite's folder.
     recompute : callable or None
-        A function that recomputes the verdict from the answers. The ruling is then about the
-        recomputed verdict, and fails if verdict.json disagrees. None accepts verdict.json
-        unchecked, also in a report that was copied without its run.
+        A function that recomputes the verdict from the answers. The ruling is then based on the
+        recomputed verdict. It is a failed ruling if verdict.json differs. With None, verdict.json
+        is accepted without a check, even if a report was copied without its run.
 
     Returns
     -------
     Ruling
-        The ruling, or a failed one that names its problem.
+        The ruling. A failed ruling names the problem.
     """
     run_dir = home_of(run_dir)
     path, name = verdict_path(run_dir), run_dir.resolve().name
@@ -160,7 +164,7 @@ def rule_run(run_dir: Path, recompute: Recompute | None = None) -> Ruling:
 
 
 def _why_missing(run_dir: Path, path: Path) -> str:
-    """Return a sentence on why a folder has no verdict, and what to type."""
+    """Return a sentence that states why a folder has no verdict, and which command to type."""
     if (run_dir / PANEL).is_file():
         return f"{path} is missing: {_progress(run_dir)}. Type the command that made it again to continue."
     inside = _runs_inside(run_dir)
@@ -206,7 +210,7 @@ def ruling_with_decisions(
     check: Callable[[Path, Bound], None] | None = None,
     recompute: Recompute | None = None,
 ) -> Ruling:
-    """Rule on a run, its verdict and people's decisions about it.
+    """Return the ruling on a run, including people's decisions about it.
 
     Parameters
     ----------
@@ -215,7 +219,7 @@ def ruling_with_decisions(
     keys : Path or None
         The folder of trusted keys.
     approvals : int
-        The number of people who must agree. A suite may require more people.
+        The number of people who must let the run pass. A suite may require more people.
     now : datetime
         The current time, which shows whether a decision has expired.
     check : callable or None
@@ -227,8 +231,8 @@ def ruling_with_decisions(
     Returns
     -------
     Ruling
-        The ruling. It is a failed ruling if a decision is invalid or missing, or cannot be checked
-        because no keys are given. No decision is ignored.
+        The ruling. It is a failed ruling if any decision is invalid or missing, or if decisions
+        cannot be checked because no keys are given.
     """
     ruling = rule_run(run_dir, recompute)
     run_dir = home_of(run_dir)
@@ -236,7 +240,7 @@ def ruling_with_decisions(
     if ruling.problem or (check is None and not decided_on):
         return ruling
     try:
-        # The suite is read before it is hashed, since reading limits its size.
+        # The suite is read before it is hashed, since reading refuses a file that is too large.
         needed = approvals_required(run_dir) if decided_on else 1
         bound = bound_to(run_dir, ruling)
         if check is not None:
@@ -273,14 +277,15 @@ def bound_to(run_dir: Path, ruling: Ruling) -> Bound:
         about the runs for readers.
     """
     verdict = verdict_path(run_dir)
-    # The decision also covers this page, since the people who decide have read it.
+    # The decision also covers the page report.html, since the people who decide have read this
+    # page.
     page = verdict.with_name("report.html")
     bound = {}
     for path in (verdict, page):
         if path == verdict or path.is_file():
             bound[path.name] = path
     # A decision on a panel or suite covers every run's manifest, which lists the hashes of the
-    # shards. Two runs may have the same name, so their paths are the keys.
+    # shards. The keys are the paths of the runs, since two runs may have the same name.
     runs = {}
     places = {"": run_dir}
     for run in panel_runs(run_dir) or []:
@@ -314,8 +319,9 @@ def bound_to(run_dir: Path, ruling: Ruling) -> Bound:
 
 
 def _run_facts(run_dir: Path) -> tuple[str | None, dict[str, Any] | None]:
-    """Return a run's fingerprint, and a mapping from its models to their revisions. Both are None
-    if the run has no manifest.
+    """Return a run's fingerprint, and a mapping from the run's models to their revisions.
+
+    Both values are None if the run has no manifest.
     """
     if not (run_dir / MANIFEST).is_file():
         return None, None
@@ -324,8 +330,10 @@ def _run_facts(run_dir: Path) -> tuple[str | None, dict[str, Any] | None]:
 
 
 def home_of(folder: Path) -> Path:
-    """Return the run directory for a folder. If the folder is a run's report, return the directory
-    of this run, since its shards must be checked.
+    """Return the run directory that belongs to a folder.
+
+    If the folder is the report of a run, this is the directory of the run, since the run's shards
+    must be checked.
     """
     parent = folder.resolve().parent
     is_run = (parent / MANIFEST).exists() or (parent / SHARDS).exists()
@@ -334,16 +342,17 @@ def home_of(folder: Path) -> Path:
 
 
 def _bound_files(run: Path) -> list[Path]:
-    """Return the files of a run that a decision covers, except verdict and page."""
+    """Return the files of a run that a decision covers, except the verdict and the page."""
     files = [run / name for name in (MANIFEST, *SUITES, SEAL)]
     return list(filter(Path.is_file, [*files, *sorted(run.glob("*.arrow"))]))
 
 
 def _not_of_this_run(run_dir: Path, verdict: Document, trust_report: bool) -> str:
-    """Return why a verdict was not made from the finished runs in the same folder; "" if it was
-    made from them.
+    """Return the reason why a verdict does not belong to the finished runs in the same folder.
 
-    With `trust_report`, a report that was copied without its run is accepted.
+    The reason is "" if the verdict was made from these runs.
+
+    If `trust_report` is true, a report that was copied without its run is accepted.
     """
     try:
         runs = panel_runs(run_dir)
@@ -370,11 +379,13 @@ def _not_of_this_run(run_dir: Path, verdict: Document, trust_report: bool) -> st
 
 
 def _not_whole(run_dir: Path, verdict: Document) -> tuple[str, str]:
-    """Return two texts: the answers that a run holds, as verdict.json lists them, and why the
-    verdict was not made from these answers.
+    """Return two texts about a run: a list of its answers, and a problem.
 
-    The second text is "" if the verdict was made from them. Raises AuditError if the run cannot be
-    read or a shard was changed.
+    The list has the same form as in verdict.json. The problem states why the verdict was not made
+    from these answers.
+
+    The problem is "" if the verdict was made from these answers. Raises AuditError if the run
+    cannot be read or a shard was changed.
     """
     if not (run_dir / MANIFEST).is_file():
         return (
@@ -407,8 +418,8 @@ def _not_whole(run_dir: Path, verdict: Document) -> tuple[str, str]:
                 "",
                 f"{run_dir} is {manifest.status}, not finished{broken}. Type the run's command again.",
             )
-        # A changed answer would leave the counts unchanged, so the hashes of the shards are
-        # checked.
+        # If an answer was changed, the counts stay the same. Therefore the hashes of the shards are
+        # checked too.
         listed_shards(run_dir, manifest)
     return json.dumps([audit.name, held], sort_keys=True), ""
 
@@ -446,8 +457,10 @@ def _progress(folder: Path) -> str:
 
 
 def _not_of_these_runs(folder: Path, runs: Sequence[Path], verdict: Document) -> str:
-    """Return why a panel's verdict was not made from all its runs; "" if it was made from them.
-    Each run must be finished and listed once.
+    """Return the reason why a panel's verdict was not made from all runs of the panel.
+
+    The reason is "" if the verdict was made from all runs. Each run must be finished and listed
+    once.
     """
     absent = [run for run in runs if not (run / MANIFEST).is_file()]
     if absent:
@@ -478,10 +491,11 @@ def _not_of_these_runs(folder: Path, runs: Sequence[Path], verdict: Document) ->
     return ""
 
 
-# A function of this type stores in a registry how many decisions a run has, so that a deleted
+# A function of this type records in a registry how many decisions a run has, so that a deleted
 # decision is noticed. Its arguments are a run, the files that a decision on the run covers, and a
-# time. With a time it records the run's decisions. With None it raises SignatureError if a decision
-# is missing, and RegistryError if the registry does not answer.
+# time. If the time is given, the function records the run's decisions. If the time is None, it only
+# compares the run with the registry. It raises SignatureError if a decision is missing, and
+# RegistryError if the registry does not answer.
 Register = Callable[[Path, Bound, datetime | None], object]
 
 
@@ -510,14 +524,14 @@ def decide_on(
     reason : str
         The reason, which is required.
     expires : str or None
-        The end of the validity, as the user typed it: a date, or a time with its zone. None for a
-        rejection.
+        The end of the decision's validity, as the user typed it. It is a date, or a time with its
+        time zone. None for a rejection.
     signer : Signer
-        The private key.
+        The private key or identity that signs the decision.
     trusted : Keys
         The trusted keys, which must include the signer's key.
     now : datetime
-        The current time.
+        The current time, which becomes the time of the decision.
     registry : Register or None
         A function that records the decision in a registry.
 
@@ -596,7 +610,7 @@ def _check_expiry(kind: Kind, until: datetime | None, now: datetime) -> None:
 
 
 def queue(folder: Path) -> list[Path]:
-    """Return all runs, panels and suites below a folder that people may decide on.
+    """Return the runs, panels and suites below a folder on which people may decide.
 
     Parameters
     ----------
@@ -606,8 +620,8 @@ def queue(folder: Path) -> list[Path]:
     Returns
     -------
     list of Path
-        The folders, sorted. A panel is listed once and its runs are not, since they are decided on
-        together. A panel is left out if retention removed all its runs.
+        The folders, sorted. The runs of a panel are not listed, since people decide on the panel as
+        a whole. A panel is left out if a retention rule removed all its runs.
 
     Raises
     ------

@@ -1,11 +1,12 @@
-"""Sign the plan of a run in advance (a preregistration, li2026, App. K), and compare the run with
-this plan.
+"""Sign the plan of a run in advance, and compare the run with this plan.
 
-A seal is a signed file, written before the first answer. It states the design of a run, its
-thresholds, and the effects that the run can detect. `audit plan --seal` writes
-RUN_DIR/seal.dsse.json, and the run's manifest holds its hash from the first start on. The message
-of an error begins with its code: seal_edited, seal_key_unknown, seal_no_keys, seal_missing,
-seal_replaced, seal_after_start or seal_of_another_design.
+This is a preregistration of the run (li2026, App. K).
+
+A seal is a signed file that is written before the first answer. It states the design of a run, the
+thresholds of the verdict, and the effects that the run can detect. `audit plan --seal` writes
+RUN_DIR/seal.dsse.json. When the run starts, the hash of this file is stored in the run's manifest.
+The message of an error about a seal begins with a code: seal_edited, seal_key_unknown,
+seal_no_keys, seal_missing, seal_replaced, seal_after_start or seal_of_another_design.
 """
 
 from __future__ import annotations
@@ -53,13 +54,13 @@ def write_seal(planned: Planned, out: Path | None, signer: Signer, now: datetime
     Parameters
     ----------
     planned : Planned
-        The planned run.
+        The run as `audit plan` planned it.
     out : Path or None
         The file to write. None writes into the run's directory.
     signer : Signer
-        The private key.
+        The private key or identity that signs the plan.
     now : datetime
-        The current time.
+        The current time, which the seal states.
 
     Returns
     -------
@@ -111,7 +112,7 @@ def write_seal(planned: Planned, out: Path | None, signer: Signer, now: datetime
 
 
 def _detects(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those facts about a model's run that describe the effects it can detect."""
+    """Return the facts that describe which effects the run of a model can detect."""
     detectable = {}
     for key, value in facts.items():
         if key in _DETECTS or "detectable" in key:
@@ -120,9 +121,7 @@ def _detects(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _design(run: Manifest) -> dict[str, Any]:
-    """Return all settings on which answers and verdict depend, as a mapping from dotted names to
-    values.
-    """
+    """Map the dotted name of each setting on which the answers or the verdict depend to its value."""
     design = deciding(run.config)
     for name, value in run.analysis.get("thresholds", {}).items():
         design[f"verdict.{name}"] = value
@@ -140,7 +139,7 @@ def _design(run: Manifest) -> dict[str, Any]:
 
 
 def with_seals(ruling: Ruling, folder: Path, path: Path | None, keys: Path | None) -> Ruling:
-    """Add each run's seal to a ruling.
+    """Check the seals of the runs, and add them to a ruling.
 
     Parameters
     ----------
@@ -210,7 +209,7 @@ def checked(
     Returns
     -------
     Seal
-        The content of the seal, and each field in which the run differs from the seal.
+        The content of the seal, and a list of the fields in which the run differs from the seal.
 
     Raises
     ------
@@ -251,7 +250,7 @@ def checked(
 
 
 def _compared(predicate: Mapping[str, Any], manifest: Manifest, file: str) -> Seal:
-    """Compare a seal's statement with a run (pure).
+    """Compare the plan in a seal with a run (pure).
 
     Raises SignatureError if the seal is about another audit, another benchmark or other models.
     """

@@ -1,14 +1,17 @@
-"""Serve the web page for reviewers. It shows the queue of runs and each report, and signs decisions
-with the key of the person who started the server.
+"""Serve the web page for reviewers.
 
-Three defences protect it:
+The page shows the queue of runs and each report. It signs decisions with the key of the person who
+started the server.
 
-- Every request needs a session, which the token opens once. Scripts and other sites cannot read the
-session's cookie. Browsers send the cookie only below an unguessable path, since cookies ignore
-ports and 127.0.0.1 may have other servers. - A decision needs a secret that only our page contains,
-our own origin, and the hash of the files that the reviewer saw.
-- A report holds hostile text, so it is shown in a sandbox without an origin. Nothing in it can read
-  this page or send it anything.
+Three defences protect the page:
+
+- Every request needs a session. The token opens the session, and works only once. Scripts and other
+  sites cannot read the session's cookie. Browsers send the cookie only below an unguessable path,
+  since browsers do not separate cookies by port, and 127.0.0.1 may have other servers.
+- A decision needs three things: a secret that only this page contains, the origin of this page, and
+  the hash of the files that the reviewer saw.
+- A report contains hostile text. Therefore it is shown in a sandbox without an origin, so that the
+  report cannot read this page or send data to any server.
 """
 
 import asyncio
@@ -65,14 +68,14 @@ _HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # The policy allows the referrer for this site, since a browser without a referrer would send
-    # Origin: null with this program's own form.
+    # Requests within this site may state a referrer. Otherwise the browser would send Origin: null
+    # with this program's own form.
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "SAMEORIGIN",
 }
-# The policy in a report allows two scripts by their hashes. This policy also takes away the
-# report's origin, even if the report is opened outside the frame.
+# The policy that each report contains allows two scripts by their hashes. The policy below also
+# removes the report's origin, even if the report is opened outside the frame.
 _MAX_PAGE = 256 << 20
 _SANDBOX = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
@@ -96,17 +99,17 @@ class Reviewing:
     keys : Path
         The folder of trusted keys.
     approvals : int
-        The number of people who must agree.
+        The number of people who must let a run pass.
     check : callable or None
         A function that compares the decisions with a registry; see `ruling_with_decisions`.
     registry : Register or None
-        Records each decision.
+        A function that records a decision in a registry.
     token : str
         The secret that opens the session once.
     hosts : frozenset of str
         The host names that a browser may use.
     home : str
-        The first part of every address's path.
+        The first part of the path of every page, which nobody can guess.
     now : callable
         Returns the current time.
     """
@@ -124,8 +127,9 @@ class Reviewing:
 
 
 class _Impatient(H11Protocol):
-    """Close a connection that sends no request for a while, because other connections may wait for
-    a free place.
+    """Close a connection that sends no request for a while.
+
+    The number of connections is limited, so an unused connection may block others.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -158,7 +162,7 @@ def create_app(review: Reviewing) -> Starlette:
     ]
     below = Mount(f"/{review.home}", routes=pages)
     below.app.redirect_slashes = False  # type: ignore[attr-defined]  # only these addresses exist
-    # The root path answers 401 to browsers that do not know the secret path.
+    # The root path refuses browsers that do not know the secret path, with status 401.
     return Starlette(routes=[Route("/login", site.login, methods=["GET"]), pages[0], below])
 
 
@@ -176,8 +180,9 @@ class _Site:
         self.opened: datetime | None = None
 
     def page(self, status: int = 200, **shown: Any) -> HTMLResponse:
-        """Render the page's template with the given values. The page's content security policy
-        allows only the page's own style.
+        """Render the page's template with the given values.
+
+        The content security policy of the page allows only the page's own style.
         """
         nonce = secrets.token_urlsafe(16)
         text = _PAGES.get_template("review.html.j2").render(
@@ -193,13 +198,13 @@ class _Site:
     def guarded(
         self, answer: Callable[[Request, bytes], Response]
     ) -> Callable[[Request], Awaitable[Response]]:
-        """Return an endpoint that answers only requests of the open session.
+        """Return an endpoint that answers only requests within the open session.
 
         Parameters
         ----------
         answer : callable
-            A function that answers a request, given its body. It runs in a thread, so it may read
-            files.
+            A function that takes a request and its body, and returns the response. It runs in a
+            thread, so it may read files.
 
         Returns
         -------
@@ -209,7 +214,7 @@ class _Site:
 
         @wraps(answer)
         async def check(request: Request) -> Response:
-            """Return the answer to a request, or refuse the request."""
+            """Return the response to a request, or refuse the request."""
             if request.headers.get("host", "") not in self.review.hosts:
                 return _refused(421, "Not this host.")
             if not _same(request.cookies.get(SESSION, ""), self.session):
@@ -236,7 +241,7 @@ class _Site:
         return check
 
     async def login(self, request: Request) -> Response:
-        """Open the session for a request with the token. The token works only once."""
+        """Open the session if the request has the token. The token works only once."""
         if request.headers.get("host", "") not in self.review.hosts:
             return _refused(421, "Not this host.")
         if not _same(request.query_params.get("token", ""), self.review.token):
@@ -253,7 +258,7 @@ class _Site:
         return answer
 
     def listed(self, request: Request, body: bytes) -> Response:
-        """Return the queue, with undecided runs first."""
+        """Return the page with the queue of runs. Runs that do not pass come first."""
         rows = []
         for name, run_dir in _runs(self.review.folder).items():
             ruling = _ruling(self.review, run_dir)
@@ -287,7 +292,7 @@ class _Site:
         Returns
         -------
         HTMLResponse
-            The page.
+            The page of the run.
         """
         run_dir = _run(self.review.folder, name)
         ruling = _ruling(self.review, run_dir)
@@ -311,9 +316,9 @@ class _Site:
         )
 
     def report(self, request: Request, body: bytes) -> Response:
-        """Return a report in a sandbox, for the frame on the page of its run."""
-        # A report is served only to a frame. In its own tab a report could open another site in the
-        # tab.
+        """Return a report in a sandbox, for the frame on the page of the report's run."""
+        # A report is served only to a frame. If a report had its own tab, it could open another
+        # site in this tab.
         if request.headers.get("sec-fetch-dest", "iframe") != "iframe":
             return _refused(403, "A report is shown inside the page of its run.")
         paths = _reports(_run(self.review.folder, request.path_params["name"]))
@@ -326,7 +331,7 @@ class _Site:
         )
 
     def decided(self, request: Request, body: bytes) -> Response:
-        """Sign the decision of a submitted form, and return to the page of the run."""
+        """Sign the decision in a submitted form, and return to the page of the run."""
         review, name = self.review, request.path_params["name"]
         origins = []
         for scheme in ("http", "https"):
@@ -366,8 +371,10 @@ class _Site:
 
 
 def _runs(folder: Path) -> dict[str, Path]:
-    """Return the runs in the queue by names that are hashes of their paths. So no text from a
-    browser is ever used as a path.
+    """Map names to the runs in the queue.
+
+    The name of a run is a hash of its path. Therefore no text from a browser is ever used as a
+    path.
     """
     return {sha256(str(run.resolve()).encode())[:20]: run for run in queue(folder)}
 
@@ -384,8 +391,9 @@ def _ruling(review: Reviewing, run_dir: Path) -> Ruling:
 
 
 def _seen(run_dir: Path, ruling: Ruling) -> str:
-    """Return a hash of everything that a decision would cover now; "" if the run has a problem, so
-    that nobody can decide on it.
+    """Return a hash of all files that a decision on the run would cover now.
+
+    The hash is "" if the run has a problem, so that nobody can decide on this run.
     """
     return (
         ""
@@ -395,7 +403,8 @@ def _seen(run_dir: Path, ruling: Ruling) -> str:
 
 
 def _reports(run_dir: Path) -> list[Path]:
-    """Return the paths of the report of a run, or of the reports of a suite and each of its runs.
+    """Return the path of the report of a run, or the paths of the reports of a suite and its runs.
+
     Links that lead out of the folder are left out.
     """
     homes = [home_of(run_dir), *(panel_runs(run_dir) or [])]
@@ -413,7 +422,9 @@ def _shown(path: Path, folder: Path) -> str:
 
 
 def _same(given: str, wanted: str) -> bool:
-    """Return whether two secrets are equal, in constant time. An empty `wanted` equals nothing."""
+    """Return whether two secrets are equal, in constant time. If `wanted` is empty, return
+    False.
+    """
     return bool(wanted) and secrets.compare_digest(
         given.encode("utf-8", "replace"), wanted.encode()
     )

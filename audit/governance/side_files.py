@@ -1,9 +1,9 @@
-"""Make and check the files of a pack that repeat or explain other files in it.
+"""Make and check the files of a pack that repeat or explain other files of the pack.
 
-These files are derived from the manifest, from the tables in the pack, or from the program's own
-files. A file that is derived from the program's files can be checked only by the program version
-that made the pack. A file that cannot be derived again is accepted as signed, and is named in the
-result.
+Such a file is derived from the manifest, from the tables in the pack, or from the program's own
+files. If it is derived from the program's files, only the program version that made the pack can
+check it. A file that cannot be derived again is accepted as signed. The result of the check names
+this file.
 """
 
 import hashlib
@@ -23,7 +23,8 @@ NOTE = "VERIFY.md"
 LISTED = "shards.json"  # lists the files in the run's directory
 PROGRAM_CHRONOLOGY = "program_chronology.jsonl"
 CHRONOLOGIES = ("chronology.jsonl", "CHRONOLOGY.jsonl")
-# The hash leaves out the copy of the chronology, which grows, and files that Python compiles.
+# The hash of the program leaves out the program's chronology, which grows, and files that Python
+# compiles.
 _NOT_HASHED = (
     "_chronology.jsonl",
     "*.pyc",
@@ -31,7 +32,7 @@ _NOT_HASHED = (
 
 
 def revisions_of(models: Mapping[str, Mapping[str, Any]]) -> dict[str, str | None]:
-    """Return the revision of each model in a manifest's facts; None if it is unknown."""
+    """Map each model in a manifest to its revision; None stands for an unknown revision."""
     return {name: facts.get("revision") for name, facts in models.items()}
 
 
@@ -53,7 +54,7 @@ def program_sha256() -> str:
 
 
 def prompts_of(hashes: Mapping[str, str], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of prompts.json, from a manifest's `prompt_hashes` and `config`."""
+    """Return the content of prompts.json, given a manifest's `prompt_hashes` and `config`."""
     return {"sha256": dict(hashes), "protocols": config.get("protocols")}
 
 
@@ -103,17 +104,20 @@ def note_text(runs: Sequence[tuple[str, str]], with_shards: bool, signed: bool) 
 
 
 def same_program_chronology(data: bytes) -> bool:
-    """Return whether a packed chronology and this program's chronology have a common beginning that
-    is all of one of them. Lines are only ever added to a chronology, so two versions of it agree in
-    this way.
+    """Return whether a packed chronology is an earlier or later version of this program's
+    chronology.
+
+    Lines are only ever added at the end of a chronology. Therefore the earlier of two versions is
+    the beginning of the later version.
     """
     shipped = project_file().read_bytes()
     return shipped.startswith(data) or data.startswith(shipped)
 
 
 def is_shipped(value: Any, *names: str) -> bool:
-    """Return whether a value equals the JSON content of the first existing file of the given names
-    in `audit/data`.
+    """Return whether a value equals the JSON content of a file in `audit/data`.
+
+    The file is the first of the given names that exists.
     """
     for name in names:
         path = files("audit").joinpath("data", name)
@@ -125,7 +129,8 @@ def is_shipped(value: Any, *names: str) -> bool:
 def wrong_copies(
     manifest: Mapping[str, Any], copies: Mapping[str, Any], hashes: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield the name of each file that should repeat parts of the manifest but differs from them.
+    """Yield the name of each file that should repeat parts of the manifest, but differs from the
+    manifest.
 
     Parameters
     ----------
@@ -165,8 +170,9 @@ def wrong_copies(
 
 
 def check_chronology(data: bytes, where: str) -> None:
-    """Raise DataError if the bytes are not a valid chronology. `where` names the file in the
-    message.
+    """Raise DataError if the bytes are not a valid chronology.
+
+    `where` is the name of the file, for the message.
     """
     try:
         parse_chronology(data.decode("utf-8"), where)

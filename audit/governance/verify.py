@@ -1,7 +1,8 @@
-"""Check an evidence pack: every byte, the signature, and, if the pack contains the shards, the
-verdict itself.
+"""Check every byte and the signature of an evidence pack.
 
-No network is used. Before the recomputation no NumPy or Arrow is loaded.
+If the pack contains the shards, the verdict is recomputed from the shards too.
+
+The check uses no network. NumPy and Arrow are loaded only for the recomputation.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from audit.governance.side_files import (
     revisions_of,
 )
 
-if TYPE_CHECKING:  # Checking hashes and signatures needs no statistics.
+if TYPE_CHECKING:  # Imported late, since checking hashes and signatures needs no statistics.
     from audit.governance.recompute import SectionOf
     from audit.governance.reviews import Decided
     from audit.judging.decision import Seal
@@ -60,14 +61,16 @@ _MAX_SUMS = 32 << 20
 LIBRARIES = "libraries.json"
 _COPIES = ("config.json", "prompts.json", "environment.json", LISTED)
 _EXPLAINED = (LIBRARIES, "calibration.json", SENSITIVITY, PROGRAM_CHRONOLOGY, DEVIATIONS)
-# Every pack holds these files if the run has them, even a pack without shards.
+# If a run has these files, its pack contains them, even if the pack has no shards.
 _ALWAYS = (*SUITES, _PANEL, SEAL, *CHRONOLOGIES)
 
 
 @dataclass(frozen=True)
 class PackedRun:
-    """Hold what a pack's manifest says about a run, so that people can compare it. `home` is the
-    run's folder in the pack.
+    """Hold the facts that a pack's manifest states about a run.
+
+    People compare these facts with the run that they expect. `home` is the run's folder in the
+    pack.
     """
 
     audit: str
@@ -91,15 +94,16 @@ class Verified:
     recomputed : bool
         Whether the verdict was recomputed from the shards.
     runs : tuple of PackedRun
-        The runs of the pack.
+        Facts about each run in the pack.
     decisions : tuple of str or None
-        A sentence for each of people's decisions; None if signatures were not checked.
+        A sentence for each decision that a person made; None if signatures were not checked.
     decision : str
         The decision that follows from the verdict and people's decisions, such as "pass".
     seals : tuple of Seal
         The sealed plans of the runs.
     taken : tuple of str
-        Names of the files that cannot be derived from other files, and so were accepted unchecked.
+        Names of the files that were accepted without a check of their content, because they cannot
+        be derived from other files.
     unhashed : tuple of str
         Names of the tables that no manifest lists.
     """
@@ -123,7 +127,7 @@ def verify_pack(
     Parameters
     ----------
     path : Path
-        The zip.
+        Path of the pack, which is a zip.
     trusted : Keys or None
         The keys whose signature counts. None checks only the hashes.
     section_of : callable
@@ -167,8 +171,9 @@ def verify_pack(
 
 
 def _with_sums(path: Path, archive: ZipFile) -> Pack:
-    """Return the pack with the hashes that it lists. Raises SignatureError if the file is not an
-    evidence pack.
+    """Return the pack together with the hashes in its SHA256SUMS.
+
+    Raises SignatureError if the file is not an evidence pack.
     """
     names = set(archive.namelist())
     run = f"{RUN}/{_PANEL}"
@@ -179,7 +184,9 @@ def _with_sums(path: Path, archive: ZipFile) -> Pack:
 
 
 def _check_sums(pack: Pack) -> None:
-    """Raise SignatureError unless the pack holds exactly the listed files and hashes."""
+    """Raise SignatureError unless the pack contains exactly the files in SHA256SUMS, with their
+    hashes.
+    """
     names = set(pack.archive.namelist())
     if unpaired := sorted(names ^ {*pack.sums, SUMS, *({STATEMENT} & names)}):
         raise pack.wrong(
@@ -193,13 +200,13 @@ def _check_sums(pack: Pack) -> None:
 def _decisions(pack: Pack, trusted: Keys | None, now: datetime) -> tuple[Decided, ...]:
     """Return people's decisions on the packed run, panel or suite.
 
-    Raises SignatureError unless these decisions, and the decisions on each single run, are numbered
-    without gaps, about the pack's content, and signed by trusted keys.
+    The decisions on each single run are checked too. Raises SignatureError unless all decisions are
+    numbered without gaps, cover the pack's content, and are signed by trusted keys.
     """
     names = pack.named(f"{RUN}/([^/]+/)?{DECISIONS}/.+")
     if not names:
         return ()
-    # Most packs have no decisions and do not need this module.
+    # This module is imported late, since most packs have no decisions.
     from audit.governance.packed_decisions import (
         chain_in,
     )
@@ -210,8 +217,10 @@ def _decisions(pack: Pack, trusted: Keys | None, now: datetime) -> tuple[Decided
 
 
 def _seals(pack: Pack, trusted: Keys | None) -> tuple[Seal, ...]:
-    """Return the sealed plan of each run. Raises SignatureError if a seal is invalid, or if the
-    packed deviations are not those between run and seal.
+    """Return the sealed plan of each run.
+
+    Raises SignatureError if a seal is invalid. The error is also raised if the pack's list of
+    deviations is not the list of differences between the run and its seal.
     """
     seals = []
     for name in pack.named(f"{RUN}/([^/]+/)?manifest.json"):
@@ -281,7 +290,9 @@ def _together(pack: Pack) -> tuple[tuple[PackedRun, ...], tuple[str, ...]]:
 
 
 def _check_shards(pack: Pack, shards: str, manifest: Mapping[str, Any], name: str) -> None:
-    """Raise SignatureError unless a run's packed shards are those that its manifest lists."""
+    """Raise SignatureError unless a run's shards in the pack are the shards that its manifest
+    lists.
+    """
     listed = {Path(shard["file"]).name: shard["sha256"] for shard in manifest["shards"]}
     packed = {}
     for path in pack.sums:
@@ -306,16 +317,17 @@ def _finished_run(pack: Pack, name: str, manifest: Mapping[str, Any], home: str)
 
 
 def _check_listed(pack: Pack, home: str) -> None:
-    """Raise SignatureError unless a folder's files are those that the run, panel or suite had.
+    """Raise SignatureError unless a folder of the pack contains the files of the run, panel or
+    suite.
 
-    A pack without shards holds no tables. Its only other files are those that state decisions or
-    plans.
+    A pack without shards contains neither shards nor tables. Of the run's other files, it contains
+    the report, the decisions and the plans.
     """
     copy = LISTED if home == RUN else f"{home}/{LISTED}"
     if copy not in pack.sums:
         raise pack.wrong(f"{copy} is missing.")
-    # In a panel's pack, the copies for readers are in the run's folder. They replace the run's
-    # files with the same names.
+    # In the pack of a panel, the copies for readers are in the folder of the run. There they
+    # replace the run's own files with the same names.
     copies = (_MANIFEST_FILE,) if home == RUN else (_MANIFEST_FILE, *_COPIES, *_EXPLAINED)
     try:
         listed = {row["file"]: row["sha256"] for row in pack.json(copy)}
@@ -344,9 +356,11 @@ def _check_copies(
 
 
 def _side_files(pack: Pack, runs: Sequence[PackedRun]) -> tuple[str, ...]:
-    """Return the names of the files that repeat or explain other files but cannot be derived here.
+    """Return the names of the side files that cannot be derived by this program.
 
-    Raises SignatureError if a file can be derived and differs.
+    Side files repeat or explain other files of the pack.
+
+    Raises SignatureError if a side file can be derived and differs from the derived file.
     """
     taken = pack.named(f"{RUN}/(.+/)?report/report[.]html")
     for name in pack.named(f"{RUN}/(.+/)?({'|'.join(map(re.escape, side_files.CHRONOLOGIES))})"):
@@ -356,7 +370,7 @@ def _side_files(pack: Pack, runs: Sequence[PackedRun]) -> tuple[str, ...]:
             raise pack.wrong(str(error)) from error
         taken.append(name)
     derived: dict[str, Callable[[], bool | None]] = {}
-    optional = set()  # error rates are known only for this program's own audits
+    optional = set()  # error rates exist only for the audits of this program
     same_program = []
     for run in runs:
         at = "" if run.home == RUN else f"{run.home}/"
@@ -397,8 +411,10 @@ def _shipped(pack: Pack, name: str, *tables: str) -> bool:
 
 
 def _sensitivity(pack: Pack, name: str, of_run: str, listed: str) -> bool | None:
-    """Return whether a sensitivity file equals the run's own file or the file that the program
-    ships. Return None if the run had its own file but the pack lacks it.
+    """Return whether a sensitivity file equals the run's own file, or the file that the program
+    ships.
+
+    Return None if the run had its own file, but the pack lacks this file.
     """
     if of_run != name and of_run in pack.sums:
         return bool(pack.json(name) == pack.json(of_run))
@@ -424,7 +440,7 @@ def _listed(data: bytes, path: Path) -> dict[str, str]:
 
 
 def _signed(pack: Pack, trusted: Keys) -> tuple[str, str]:
-    """Return the name of the pack's signer, and the verdict's decision as it was signed."""
+    """Return the name of the pack's signer, and the verdict's decision in the signed statement."""
     if STATEMENT not in pack.archive.namelist():
         raise SignatureError(f"{pack.path} is not signed. To check only the hashes: --unsigned")
     stated, signer = unseal(pack.read(STATEMENT), trusted, PREDICATE, f"{pack.path}: {STATEMENT}")
@@ -434,13 +450,14 @@ def _signed(pack: Pack, trusted: Keys) -> tuple[str, str]:
 
 
 def _recompute(pack: Pack, section_of: SectionOf, taken: Sequence[str]) -> tuple[str, ...]:
-    """Recompute every verdict from the pack's own shards. Return the files in `taken` that are
-    still unchecked afterwards.
+    """Recompute every verdict from the pack's own shards.
 
-    Raises SignatureError if a recomputed verdict has other bytes than the stored verdict, or if
+    Return the names in `taken` of the files that are still unchecked afterwards.
+
+    Raises SignatureError if a recomputed verdict differs in any byte from the stored verdict, or if
     libraries.json does not describe the tables.
     """
-    # Checking hashes and signatures needs no statistics.
+    # Imported late, since checking hashes and signatures needs no statistics.
     from audit.governance.recompute import recomputed
     from audit.judging.result import json_text
 
@@ -479,8 +496,9 @@ def _recompute(pack: Pack, section_of: SectionOf, taken: Sequence[str]) -> tuple
 
 
 def _point_all_inside(run_dir: Path) -> None:
-    """Rewrite the paths in the extracted run, or in the panel and its runs, so that they name only
-    files in the pack.
+    """Rewrite the paths in the extracted run, or in the panel and its runs.
+
+    Afterwards the paths name only files of the pack.
     """
     from audit.shards.panel import panel_runs, write_panel
 
@@ -502,8 +520,9 @@ def _check_libraries(pack: Pack, names: Sequence[str], folder: Path) -> None:
 
 
 def _point_inside(run_dir: Path) -> None:
-    """Rewrite the paths of the reference runs in the extracted manifest, so that they name the runs
-    in the pack and nothing outside.
+    """Rewrite the paths of the reference runs in the extracted manifest.
+
+    Afterwards the paths name only runs in the pack.
     """
     path = run_dir / "manifest.json"
     manifest = parse_json(path.read_bytes())

@@ -1,7 +1,8 @@
-"""Compare the joined scores with the score of guessing (pure).
+"""Compare the imported scores with the score of guessing (pure).
 
-A score far below guessing is refused, since it almost always means that keys and answers are in
-different forms. The module also reports items whose number of options is unknown.
+A score far below guessing is refused. It almost always means that keys and answers are written in
+different forms, such as letters and numbers. The module also reports items whose number of options
+is unknown.
 """
 
 import re
@@ -18,13 +19,13 @@ from audit.imports.join import Answered, Joined
 from audit.imports.record import Imported
 from audit.imports.typed import ROWS_AN_OPTION, undressed
 
-BELOW_ALPHA = 0.001  # one-sided significance level, divided by the number of scores
+BELOW_ALPHA = 0.001  # one-sided significance level, before the Bonferroni correction
 _SHOWN = 3
-# If a larger share of the items has a key or an answer that names an option, the items are not free
-# answers. A guess is right for at most half of these items, so for 5 % of all items. Free answers
-# may be guessed as often (`audit.memory.gates.FREE_ANSWER`).
+# Largest share of a benchmark's items whose key or answer may name an option, if the benchmark has
+# free answers. A guess is right for at most half of such items, which is at most 5 % of all items.
+# This is the rate at which free answers may be guessed (`audit.memory.gates.FREE_ANSWER`).
 _LABELS_MAX = 0.1
-_WORDS_MAX = 10  # if a benchmark has more distinct keys, they are not taken for labels
+_WORDS_MAX = 10  # largest number of distinct keys that are taken for labels
 # These keys name an option, perhaps one beyond the given number of options. F is left out, since it
 # may mean false.
 _LATER = frozenset("CDEGHIJ")
@@ -67,9 +68,11 @@ def check_above_guessing(joined: Joined, benchmarks: Sequence[str]) -> None:
 
 
 def _below(right: float, chances: Sequence[float]) -> float:
-    """Return the one-sided p-value: the probability that guessing gives at most this many right
-    answers. The test is binomial if all items have the same chance, otherwise a normal
-    approximation with continuity correction.
+    """Return a one-sided p-value: the probability that guessing gives at most `right` right
+    answers.
+
+    If all items have the same chance of a right guess, the test is the exact binomial test.
+    Otherwise it is a normal approximation with continuity correction.
     """
     if len(set(chances)) == 1:
         return float(scipy.stats.binom.cdf(right, len(chances), chances[0]))
@@ -78,7 +81,7 @@ def _below(right: float, chances: Sequence[float]) -> float:
 
 
 def _wrong(read: Sequence[tuple[Imported, Answered]]) -> Iterator[str]:
-    """Describe the first wrong answers together with their keys, one sentence each."""
+    """Describe the first wrong answers and their keys, with one sentence for each answer."""
     wrong = [pair for pair in read if not pair[1].right]
     for item, first in wrong[:_SHOWN]:
         key = "not told"
@@ -97,9 +100,13 @@ def unknown_chance(joined: Joined, benchmarks: Sequence[str]) -> str:
 
     Notes
     -----
-    An item has options if its key is a letter, a label or yes or no, or if its text lists lettered
-    options. If the item has no key, the answers are used instead. If many items have only a few
-    different keys, these keys are taken for labels.
+    An item is taken to have options in these cases:
+
+    - Its key is a letter, or a truth value such as yes.
+    - Its text lists options with letters.
+    - Many items share a few keys, which are then taken for labels.
+
+    For an item without a key, a model's answer is used in place of the key.
     """
     for benchmark in benchmarks:
         items = joined.items[benchmark]
@@ -149,12 +156,13 @@ def _answer(joined: Joined, benchmark: str, key: str) -> str:
 
 
 def with_options(outcomes: Iterator[Imported], many: int) -> Iterator[Imported]:
-    """Yield the outcomes. An outcome whose log lists no options gets the options A, B, ... .
+    """Yield the outcomes. If the log of an outcome lists no options, the options A, B, ... are
+    added.
 
     Parameters
     ----------
     outcomes : iterator of Imported
-        The outcomes.
+        Outcomes of one model on one item each.
     many : int
         Number of options.
 

@@ -1,5 +1,9 @@
-"""Check imported logs (pure). Logs must be finished, and the chance of guessing right must be
-known. Scores must count right answers, and both sets must have been asked in the same way.
+"""Check imported logs (pure).
+
+- Logs must be finished.
+- The chance of guessing right must be known.
+- Scores must count right answers.
+- The benchmark and the held-out items must have been asked in the same way.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,8 +16,8 @@ from audit.imports.join import Joined
 from audit.imports.record import MAX_OF
 from audit.judge.gates import LogCheck
 
-# This is a share of the replies. If this share was cut off and would otherwise have been right, the
-# gap between the sets changes by at most this share.
+# Largest difference between two sets in the share of replies that were cut off. Even if all these
+# replies would have been right, the gap between the sets changes by at most this share.
 CUT_OFF_MAX = 0.01
 CUT_OFF_ALPHA = 0.01
 
@@ -64,8 +68,9 @@ def _lists_options(joined: Joined, benchmark: str) -> bool:
 
 
 def _asked_alike(joined: Joined, benchmarks: Sequence[str]) -> Iterator[LogCheck]:
-    """Yield a check that every model was asked both sets in the same way. Yield nothing if no log
-    states how the held-out items were asked.
+    """Yield a check that every model was asked both sets of items in the same way.
+
+    Yield nothing if no log states how the held-out items were asked.
     """
     recorded = {benchmark for _, benchmark in joined.sampling}
     for (_, benchmark), (_, replies) in joined.cut_off.items():
@@ -80,9 +85,7 @@ def _asked_alike(joined: Joined, benchmarks: Sequence[str]) -> Iterator[LogCheck
 
 
 def _sampled_apart(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
-    """Describe the models whose replies to the sets were sampled with different settings, according
-    to the logs.
-    """
+    """Describe each model whose replies to two sets were sampled with different settings."""
     for model in joined.models:
         stated, ways = [], set()
         for name in benchmarks:
@@ -97,9 +100,12 @@ def _sampled_apart(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
 def _cut_off_apart(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
     """Describe the models whose replies to one set ended at the token limit unusually often.
 
-    A model is described if two conditions hold. Its shares of cut-off replies in the two sets
-    differ significantly (Fisher's exact test). And the difference of the shares is more than
-    CUT_OFF_MAX away from the median of the other models' differences.
+    For each model, the share of replies that were cut off is computed in both sets. A model is
+    described if two conditions hold:
+
+    - The two shares differ significantly (Fisher's exact test).
+    - The difference of the shares deviates by more than CUT_OFF_MAX from the median difference of
+      the other models.
     """
     first, *others = benchmarks
     for name in others:
@@ -121,8 +127,9 @@ def _cut_off_apart(joined: Joined, benchmarks: Sequence[str]) -> Iterator[str]:
 
 
 def measures(joined: Joined) -> set[tuple[str, str]]:
-    """Return the cells whose score is not a count of right answers: its decimals are not k / n with
-    one small n.
+    """Return the cells whose score is not a count of right answers.
+
+    Such a score cannot be written as k / n with one small n for all items of the cell.
 
     Returns
     -------
@@ -131,8 +138,8 @@ def measures(joined: Joined) -> set[tuple[str, str]]:
 
     Notes
     -----
-    Any probability with two decimals equals k / 100 for some k. So decimals that need n = 100 are
-    taken for probabilities.
+    Any probability with two decimals equals k / 100 for some k. Therefore scores that need n = 100
+    are taken for probabilities.
     """
     decimals = {cell for cell, n in joined.denominators.items() if n >= MAX_OF}
     return joined.measures | decimals

@@ -27,7 +27,7 @@ from audit.imports.table import read_table
 from audit.imports.totals import refuse_numbers, refuse_totals
 from audit.shards.manifest import MANIFEST
 
-_HEAD = 16 << 20  # largest first line, in bytes
+_HEAD = 16 << 20  # largest size of the first line, in bytes
 
 
 def read_log(path: Path, wanted: Wanted) -> Log:
@@ -45,8 +45,8 @@ def read_log(path: Path, wanted: Wanted) -> Log:
     ConfigError
         If the path does not exist.
     DataError
-        If the format is unknown. For an outcome that the format does not allow, the error is raised
-        later, when the outcome is read.
+        If the format is unknown. An outcome that is invalid in its format raises the error later,
+        when the outcome is read.
     """
     with _as_its_format(path):
         log = _read(path, wanted)
@@ -62,8 +62,8 @@ def _guarded(path: Path, outcomes: Iterator[Imported]) -> Iterator[Imported]:
 def _as_its_format(path: Path) -> Iterator[None]:
     try:
         yield
-    # One of these errors means that a value has another type than expected, such as a list in place
-    # of an object.
+    # Each of these errors means that a value has an unexpected type, such as a list in place of an
+    # object.
     except (
         LookupError,
         TypeError,
@@ -112,8 +112,9 @@ def _read(path: Path, wanted: Wanted) -> Log:
 
 
 def _is_utf16(line: bytes) -> bool:
-    """Return whether a line is text in UTF-16. The reader of tables refuses such a file with a
-    message that names UTF-16.
+    """Return whether a line is text in UTF-16.
+
+    The reader of tables then refuses the file with a message that names UTF-16.
     """
     return line.startswith((b"\xff\xfe", b"\xfe\xff")) or not (
         any(line[:16:2]) and any(line[1:16:2])
@@ -121,8 +122,9 @@ def _is_utf16(line: bytes) -> bool:
 
 
 def _columns(path: Path) -> list[str]:
-    """Return the names of a parquet file's columns; [] for a damaged file, which is reported when
-    its rows are read.
+    """Return the names of a parquet file's columns.
+
+    The list is empty for a damaged file. The damage is reported when the rows are read.
     """
     try:
         return list(pq.read_schema(path).names)
@@ -131,9 +133,9 @@ def _columns(path: Path) -> list[str]:
 
 
 def _json(path: Path, line: bytes, alone: bool, wanted: Wanted) -> Log:
-    """Return the log of a JSON file, which is one document or has one object per line.
+    """Return the log of a JSON file. The file is one document, or has one object per line.
 
-    `alone`: whether the file has a single line.
+    `alone` states whether the file has a single line.
     """
     kind = "jsonl"
     try:
@@ -161,8 +163,10 @@ def _json(path: Path, line: bytes, alone: bool, wanted: Wanted) -> Log:
 
 
 def _document(path: Path, content: Record, wanted: Wanted) -> Log | None:
-    """Return the log of a JSON object that is a whole file. The object has a known format, or
-    contains a single list of objects, which is read as a table.
+    """Return the log of a file that is a single JSON object.
+
+    The object has a known format, or it contains a single list of objects. This list is read as a
+    table.
     """
     if is_evalplus(content):
         return read_evalplus(path, content, wanted)
@@ -191,8 +195,10 @@ def _document(path: Path, content: Record, wanted: Wanted) -> Log | None:
 
 
 def _is_row(content: Record, wanted: Wanted) -> bool:
-    """Return whether an object is the only row of a table. (A row may also contain a list, such as
-    messages.)
+    """Return whether an object, which is a whole file, is the only row of a table.
+
+    An object with a list is not always a table, since a row may also contain a list, such as
+    messages.
     """
     if {"item", "correct"} <= set(content):
         return True

@@ -1,9 +1,11 @@
-"""Download published answers as a reference set. The files come from one commit of the authors'
-repository, and the answers in each file must have a known sha256.
+"""Download published answers as a reference set (answers of models that serve as references).
 
-A hash covers the fields that are kept of each record (`Recipe.kept`), not the file.
-`audit/data/references/NAME.csv` has one hash for each model. So a mirror or a local copy can be
-used in place of the repository.
+The files come from one commit of the authors' repository. The answers in each file must have a
+known sha256.
+
+A hash does not cover the whole file. It covers only the fields of each record that the reference
+set stores (`Recipe.kept`). `audit/data/references/NAME.csv` has one hash for each model. Because of
+the hashes, a mirror or a local copy can be used in place of the repository.
 """
 
 import hashlib
@@ -34,8 +36,8 @@ TAIL = 160  # number of characters kept from the end of a reply, since the end h
 class Recipe:
     """Describe where the answers of a reference set are published.
 
-    `file` is the path of a model's file in the repository. `kept` is a function that converts a
-    published record to the fields of a table's row.
+    `file` is the path of a model's file in the repository, with {} in place of the model's name.
+    `kept` is a function that converts a published record to a row of the reference set.
     """
 
     benchmark: str
@@ -101,11 +103,11 @@ def fetch_set(name: str, source: str = "", say: Callable[[str], object] = print)
     ConfigError
         If the recipe is unknown, or the set exists already.
     DataError
-        If a file cannot be downloaded, or differs from the published one.
+        If a file cannot be downloaded, or if its answers differ from the published answers.
 
     Notes
     -----
-    The set is written completely or not at all. Downloaded files are kept until the set is
+    The set is written completely or not at all. Downloaded files are deleted when the set is
     complete.
     """
     check_known("published set", name, RECIPES)
@@ -149,7 +151,10 @@ def fetch_set(name: str, source: str = "", say: Callable[[str], object] = print)
 
 
 def pinned(name: str) -> dict[str, str]:
-    """Return the mapping {model: sha256 of its answers} that is shipped with a recipe."""
+    """Return a mapping from each model of a recipe to the sha256 of the model's answers.
+
+    The mapping is shipped with the program.
+    """
     hashes = {}
     for _, row in rows_of(FACTS / f"{name}.csv", ".csv"):
         hashes[row["model"]] = row["sha256"]
@@ -157,7 +162,9 @@ def pinned(name: str) -> dict[str, str]:
 
 
 def answers_sha256(rows: Iterable[dict[str, Any]]) -> str:
-    """Return the hash of all records' kept fields. The order of the records does not matter."""
+    """Return the hash of the stored fields of all records. The order of the records does not
+    matter.
+    """
     lines = sorted(json.dumps(row, sort_keys=True) for row in rows)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
@@ -165,7 +172,7 @@ def answers_sha256(rows: Iterable[dict[str, Any]]) -> str:
 def answers_of(
     recipe: Recipe, model: str, wanted: str, source: str, fetched: Path
 ) -> list[dict[str, Any]]:
-    """Return the kept fields of each record in a model's file.
+    """Return the stored fields of each record in a model's file.
 
     Parameters
     ----------
@@ -222,8 +229,9 @@ def _records(path: Path) -> list[Any]:
 
 
 def _download(recipe: Recipe, url: str, path: Path) -> None:
-    """Download the file at exactly this address. A redirect is refused, and an incomplete file is
-    deleted.
+    """Download the file at an address.
+
+    A redirect to another address is refused. An incomplete file is deleted.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(".part")

@@ -1,4 +1,7 @@
-"""Read all logs in a folder. Each file, or folder of a run, names its own model and benchmark."""
+"""Read all logs in a folder.
+
+A log is a file, or the folder of a run. Each log states its model and its benchmark.
+"""
 
 import os
 from collections.abc import Iterator
@@ -19,14 +22,15 @@ _RESULTS, _PREDICTIONS, _SUMMARY = (
     "predictions",
     "summary",
 )
-# Names of sample files of Every Eval Ever end so. These files are read together with their
-# aggregate, not by themselves.
+# Names of sample files of Every Eval Ever end in this way. A file of samples is read together with
+# its aggregate, not by itself.
 _SAMPLES = "_samples.jsonl"
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether a path is a folder that contains logs, and is not itself the folder of a
-    single run.
+    """Return whether a path is a folder that contains logs.
+
+    The folder of a single run is itself a log, so the function returns False for such a folder.
     """
     return path.is_dir() and not _is_run(path)
 
@@ -37,7 +41,7 @@ def read_logs(path: Path, wanted: Wanted) -> Iterator[tuple[Path, Log | str]]:
     Parameters
     ----------
     path : Path
-        The file or folder.
+        Path of a log file, of the folder of a run, or of a folder with several logs.
     wanted : Wanted
         How to read the logs.
 
@@ -46,7 +50,7 @@ def read_logs(path: Path, wanted: Wanted) -> Iterator[tuple[Path, Log | str]]:
     place : Path
         Path of a file, or of the folder of a run.
     log : Log or str
-        The log. If a file has no outcomes, this is the reason why the file is left out.
+        The log, or the reason why a file is left out if the file has no outcomes.
 
     Raises
     ------
@@ -114,7 +118,7 @@ def logs_in(folder: Path) -> tuple[list[Path], list[Path]]:
                 below.append(name)
         if {_PREDICTIONS, _SUMMARY} <= set(below):
             below.remove(_SUMMARY)
-        folders[:] = below  # os.walk then enters only these folders
+        folders[:] = below  # assigning in place makes os.walk enter only these folders
         for name in sorted(names):
             if _is_log(here / name, names):
                 files.append(here / name)
@@ -137,7 +141,7 @@ def _is_log(file: Path, beside: list[str]) -> bool:
 
 
 def _has_samples(file: Path, beside: list[str]) -> bool:
-    """Return whether a file holds results of lm-eval, and the file of its samples is in the same
+    """Return whether a file holds results of lm-eval, with a file of the samples in the same
     folder.
     """
     if not file.name.startswith("results_"):

@@ -1,5 +1,7 @@
-"""Read a log whose samples have scores (pure): choose one score, check it against the total that
-the log states, and yield the outcomes.
+"""Read a log whose samples have scores (pure).
+
+The module chooses one score, compares its mean with the total that the log states, and yields the
+outcomes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,17 +17,17 @@ from audit.imports.scores import Column, Outcome, check_total, choose_score, mea
 
 @dataclass(slots=True)
 class Sample:
-    """Hold one model's answer to one item, with the facts that a log states about it.
+    """Hold one model's answer to one item, with the facts that a log states about this answer.
 
     Attributes
     ----------
     scores : mapping
-        Maps the name of each score to the outcome.
+        Maps the name of each score to its outcome (k, n): k of n trials were right.
     record : Any
-        The JSON object in which the field that `--key` names is looked up.
+        The JSON object of the sample. `--key` names a field of this object.
     same : str
-        Name of the item that is the same in every model's log; "" if the item is identified by its
-        text.
+        Name of the item, if it is the same in the logs of all models; "" if the item is identified
+        by its text.
     unscored : bool
         Whether the answer was not graded. The scores are then ignored.
     cut_off : bool or None
@@ -50,8 +52,9 @@ class Sample:
     cut_off: bool | None = None
 
     def outcome(self, score: str) -> Outcome:
-        """Return the outcome by a score. It is (None, 1) if the sample lacks the score or was not
-        graded.
+        """Return the outcome (k, n) of a score: k of n trials were right.
+
+        The outcome is (None, 1) if the sample lacks the score or was not graded.
         """
         if self.unscored or self.error is not None:
             return None, 1
@@ -79,8 +82,8 @@ class Sample:
         )
 
 
-# A function of this type yields the samples. It is called each time samples are needed, so that a
-# large log is not held in memory.
+# A function of this type yields the samples. It is called each time the samples are needed, so that
+# a large log need not be held in memory.
 Samples = Callable[[], Iterable[Sample]]
 Choose = Callable[[Mapping[str, Column], str, str], str]
 _NO_TOTALS: Mapping[str, Any] = MappingProxyType({})
@@ -110,8 +113,8 @@ def graded_log(
     Raises
     ------
     DataError
-        If no score can be chosen, or a mean that the log states differs from the mean of the
-        samples.
+        If no score can be chosen. The error is also raised if the log states a mean that differs
+        from the mean of  the samples.
     """
     columns: dict[str, Column] = {}
     for number, sample in enumerate(samples()):
@@ -136,8 +139,9 @@ def _outcomes(samples: Samples, score: str, wanted: Wanted) -> Iterator[Imported
 
 
 def _others(columns: Mapping[str, Column], score: str, name: str) -> list[str]:
-    """Return a list with a sentence that names the scores that disagree with the score that is
-    read; [] if all scores agree.
+    """Return a note with the scores that differ from the score that is read.
+
+    The returned list holds this single sentence; it is empty if all scores agree.
     """
     read = columns.get(score, {})
     other = []

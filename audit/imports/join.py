@@ -1,6 +1,6 @@
 """Join the outcomes of several logs to the items and answers of one run (pure).
 
-Items are matched by their key, never by their position in a log.
+Items are matched by a key that identifies them, never by their position in a log.
 """
 
 from collections import Counter
@@ -22,12 +22,13 @@ from audit.imports.typed import numbers, undressed
 K = TypeVar("K")
 V = TypeVar("V")
 
-# If this many items have equal names and equal outcomes in two sets, this is not chance.
+# If at least this many items have equal names and equal outcomes in two sets, the items are taken
+# to be the same.
 _NAMES_MIN = 10
 _APART = "name them apart: audit import first=A.eval second=B.eval"
 CHANGED_MAX = (
-    # This is the largest share of a benchmark's items on which logs may disagree. Such items are
-    # left out.
+    # Largest share of a benchmark's items on which logs may disagree. The items on which they
+    # disagree are left out.
     0.01
 )
 _TRIALS = attrgetter("right", "of")
@@ -35,8 +36,9 @@ _TRIALS = attrgetter("right", "of")
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Hold one model's outcome on one item in one epoch: k of n trials were right. k is None if no
-    answer could be read.
+    """Hold one model's outcome on one item in one epoch.
+
+    k of n trials were right. k is None if no answer could be read.
     """
 
     right: int | None
@@ -83,7 +85,8 @@ class Joined:
     measures: set[tuple[str, str]] = field(default_factory=set)
     sampling: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     cut_off: dict[tuple[str, str], list[int]] = field(default_factory=dict)
-    # The keys are salted 64-bit hashes, since a million names would take too much memory.
+    # This maps a hash of each sample and epoch of a model to its log. The samples are stored as
+    # 64-bit hashes, since a million names would take too much memory.
     _seen: dict[int, str] = field(default_factory=dict)
 
     @property
@@ -100,7 +103,7 @@ class Joined:
         log : str
             Name of the log, for messages.
         outcomes : iterable of Imported
-            The outcomes.
+            Outcomes in the log, each of one model on one item.
         unfinished : str
             What an unfinished log holds; "" if the log is complete.
         sampling : str
@@ -133,8 +136,10 @@ class Joined:
                 self._count_trials(outcome)
 
     def _count_trials(self, outcome: Imported) -> None:
-        """Record what an outcome shows about its score. The score may be marked as one that does
-        not count right answers. Otherwise the outcome's n is included in the common denominator.
+        """Record whether an outcome's score counts right answers.
+
+        A score that does not is marked in `measures`. For other decimal scores, the outcome's n is
+        included in the common denominator.
         """
         cell = (outcome.model, outcome.benchmark)
         if outcome.measure:
@@ -172,9 +177,7 @@ class Joined:
         answers.setdefault(intern(key), []).append(epoch)
 
     def _compare(self, log: str, key: str, outcome: Imported, changed: str) -> None:
-        """Mark an outcome's item as changed if another log, or another row of the same log, has
-        another key for the item.
-        """
+        """Mark an item as changed if two rows of the logs disagree about its key or its options."""
         known = self.items[outcome.benchmark][key]
         if _differ(known, outcome):
             ours = f"the key {_key(outcome)[:60]!r} of {len(outcome.options)} options"
@@ -186,7 +189,7 @@ class Joined:
 
 
 def _filled(known: Imported, outcome: Imported) -> Imported:
-    """Return an item with the facts that another log adds: options and key, stratum, and date."""
+    """Return an item, completed with the options, key, stratum and date that another log states."""
     more: dict[str, Any] = {}
     if outcome.stratum and not known.stratum:
         more["stratum"] = outcome.stratum
@@ -200,8 +203,9 @@ def _filled(known: Imported, outcome: Imported) -> Imported:
 
 
 def _put_back(known: Imported, outcome: Imported, answer: str | None) -> str | None:
-    """Return the answer. If this log has the options in another order than the run, the answer's
-    letter is converted to the order of the run.
+    """Return an answer in the run's order of the options.
+
+    If the log has the options in another order, the answer's letter is converted.
     """
     options = outcome.options
     if options == known.options:
@@ -213,8 +217,9 @@ def _put_back(known: Imported, outcome: Imported, answer: str | None) -> str | N
 
 
 def _differ(known: Imported, outcome: Imported) -> bool:
-    """Return whether two logs disagree on the key or the number of options of an item. An item with
-    a single option counts as a disagreement, since it is not a question.
+    """Return whether two logs disagree on the key or the number of options of an item.
+
+    An item with a single option also counts as a disagreement, since it is not a question.
     """
     options = outcome.options
     if (known.options, known.gold, known.target) == (options, outcome.gold, outcome.target):
@@ -227,13 +232,15 @@ def _differ(known: Imported, outcome: Imported) -> bool:
 
 
 def _conflict(known: object, other: object) -> bool:
-    """Return whether both logs state a value and the values differ."""
+    """Return whether two logs both state a value, and the values differ."""
     return bool(known and other) and known != other
 
 
 def _other_target(known: str, other: str) -> bool:
-    """Return whether two keys differ. Numbers are compared by value. A word and a number are never
-    taken to differ.
+    """Return whether two keys certainly differ.
+
+    Numbers are compared by value. A word and a number may mean the same, so they are not taken to
+    differ.
     """
     if not _conflict(known, other):
         return False
@@ -252,8 +259,9 @@ def _key(item: Imported) -> str:
 
 
 def rejoin_by_text(joined: Joined) -> None:
-    """Join items by their text if logs identify the same items differently, for example because
-    options were shuffled.
+    """Join items by their text if the keys of the same items differ between logs.
+
+    For example, the keys differ if the options were shuffled.
 
     Parameters
     ----------
@@ -262,9 +270,9 @@ def rejoin_by_text(joined: Joined) -> None:
 
     Notes
     -----
-    A benchmark is not changed if every model already has nearly all of its items, or if the items
-    have no text. A text that occurs in two items of a model identifies neither item. For example,
-    the same question may be asked about several passages.
+    A benchmark is not changed if every model already has nearly all items of the benchmark, or if
+    the items have no text. If two items of a model have the same text, the text identifies neither
+    item. For example, the same question may be asked about several passages.
     """
     for benchmark, items in joined.items.items():
         cells = _answers_to(joined, benchmark)
@@ -278,13 +286,15 @@ def rejoin_by_text(joined: Joined) -> None:
 
 
 def _answers_to(joined: Joined, benchmark: str) -> list[dict[str, list[Answered]]]:
-    """Return a list with the answers of each model to a benchmark."""
+    """Return the answers of each model to a benchmark, as one mapping for each model."""
     return [answers for (_, name), answers in joined.answers.items() if name == benchmark]
 
 
 def _by_words(items: Mapping[str, Imported]) -> dict[str, list[str]]:
-    """Map the hash of an item's text and options to the keys of all items with this hash. Items
-    without a text are left out.
+    """Map the hash of a text with its options to the keys of all items with this text and these
+    options.
+
+    Items without a text are left out.
     """
     keys: dict[str, list[str]] = {}
     for key, item in items.items():
@@ -300,7 +310,7 @@ def _merge(
     first: str,
     other: str,
 ) -> None:
-    """Move the answers of one item to another item with the same text."""
+    """Move the answers to one item to another item with the same text."""
     known, item = joined.items[benchmark][first], joined.items[benchmark].pop(other)
     if _differ(known, item):
         joined.changed.setdefault(benchmark, {})[first] = (
@@ -343,7 +353,7 @@ def leave_out_changed(joined: Joined) -> dict[str, int]:
 
 
 def match_strata(joined: Joined, benchmark: str, held_out: str) -> int:
-    """Remove held-out items until every stratum has the same share in both sets of items.
+    """Remove held-out items until each stratum (group of items) has the same share in both sets.
 
     As many items as possible are kept. Within a stratum, a hash of an item's key decides whether
     the item is kept.
@@ -387,7 +397,7 @@ def _leave_out(joined: Joined, benchmark: str, keys: Collection[str]) -> None:
 
 
 def only(joined: Joined, models: set[str]) -> Joined:
-    """Return the outcomes of some models only, with only the items that these models have."""
+    """Return the outcomes of some models, with the items that these models have."""
     answers = {cell: outcomes for cell, outcomes in joined.answers.items() if cell[0] in models}
     answered: dict[str, set[str]] = {}
     for (_, benchmark), outcomes in answers.items():
@@ -406,7 +416,7 @@ def only(joined: Joined, models: set[str]) -> Joined:
 
 
 def _only(mapping: Mapping[K, V], keys: Container[K]) -> dict[K, V]:
-    """Return the part of a mapping that has these keys."""
+    """Return the entries of a mapping whose keys are among the given keys."""
     return {key: value for key, value in mapping.items() if key in keys}
 
 
@@ -425,10 +435,12 @@ def leave_out_shared(joined: Joined, benchmark: str, held_out: str) -> int:
 
     Notes
     -----
-    Two items are the same if their texts are. A text that occurs in several items of a set
-    identifies none of them, unless the items have the same key. If the logs hold no texts, items of
-    the same name are the same only if every model has equal outcomes on both. (Two tables may use
-    the same numbers for different items.)
+    Two items are the same if their texts are the same. If several items of a set have the same text
+    but different keys, this text identifies no item.
+
+    If the logs contain no texts, names are compared instead. Two tables may use the same names,
+    such as row numbers, for different items. Therefore items with the same name are taken to be the
+    same only if every model has equal outcomes on both items.
     """
     ours, theirs = joined.items[benchmark], joined.items[held_out]
     first, second = _by_words(ours), _by_words(theirs)
@@ -453,8 +465,9 @@ def leave_out_shared(joined: Joined, benchmark: str, held_out: str) -> int:
 
 
 def _answered_alike(joined: Joined, benchmark: str, held_out: str, keys: Collection[str]) -> bool:
-    """Return whether each model has, for each of these keys, the same outcome in both benchmarks.
-    Return False if all these outcomes are the same value, since this shows nothing.
+    """Return whether each model has the same outcome on each of these items in both benchmarks.
+
+    Return False if all these outcomes have the same value, since this agreement shows nothing.
     """
     outcomes = set()
     for model in joined.models:
@@ -469,8 +482,9 @@ def _answered_alike(joined: Joined, benchmark: str, held_out: str, keys: Collect
 
 
 def check_joined(joined: Joined, benchmarks: Sequence[str]) -> None:
-    """Check that every model has nearly all items, so that the items that all models share
-    represent the benchmark.
+    """Check that every model has nearly all items of each benchmark.
+
+    Only items that all models have are analysed, and these items must represent the benchmark.
 
     Raises
     ------
@@ -486,7 +500,7 @@ def check_joined(joined: Joined, benchmarks: Sequence[str]) -> None:
 
 
 def lacking(joined: Joined, benchmarks: Sequence[str]) -> dict[str, str]:
-    """Return the models that lack too many items of any benchmark.
+    """Return the models that lack too many items of some benchmark.
 
     Returns
     -------
@@ -504,7 +518,7 @@ def lacking(joined: Joined, benchmarks: Sequence[str]) -> dict[str, str]:
 
 
 def shares(joined: Joined, model: str, benchmark: str) -> dict[str, list[float | None]]:
-    """Return the share of right trials of one model on each item.
+    """Return the share of one model's trials that were right, for each item.
 
     Returns
     -------
@@ -524,10 +538,12 @@ def _share(epoch: Answered) -> float | None:
 class Counts:
     """Count one model's items of one benchmark.
 
-    The attributes hold the number of items, the number of items without an answer, and the mean
-    score of the other items. `lacking` counts items that other models have and this model lacks.
-    All items have equal weights, however many trials they have. All epochs of an item have equal
-    weights.
+    The attributes are the number of items, the number of items without an answer, and the mean
+    score of the items with an answer. `lacking` is the number of items that other models have and
+    this model lacks.
+
+    In the mean, each item has the same weight, whatever its number of trials. Each epoch of an item
+    has the same weight.
     """
 
     model: str

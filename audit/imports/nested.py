@@ -7,7 +7,8 @@ from typing import Any
 from audit.imports.record import Record
 
 ABSENT = object()
-# Largest depth, and largest number, of the columns of a row that are listed.
+# Limits for the list of a row's columns: the largest depth of a column, and the largest number of
+# columns.
 _DEPTH, _PATHS = 6, 200
 _SHOWN = 20
 
@@ -53,11 +54,11 @@ def paths(row: Record, before: str = "", depth: int = 1) -> Iterator[tuple[str, 
     Parameters
     ----------
     row : dict
-        The row. Fields whose names cannot be written in --map are left out.
+        The row. Fields are left out if their names cannot be written in --map.
     before : str
         Start of each path.
     depth : int
-        Depth of the row in the record.
+        Number of objects that contain the row.
 
     Yields
     ------
@@ -79,7 +80,7 @@ def paths(row: Record, before: str = "", depth: int = 1) -> Iterator[tuple[str, 
 
 
 def lists_of(document: Record) -> dict[str, list[Record]]:
-    """Return the lists of objects in a document and in its inner objects, by path."""
+    """Map paths to the lists of objects in a document and in its inner objects."""
     every = {**document}
     for name, value in document.items():
         for key, inner in value.items() if isinstance(value, dict) else ():
@@ -96,11 +97,11 @@ def _objects(values: list[Any]) -> bool:
 
 
 def listed(row: Record) -> str:
-    """Format the paths of a row for a message."""
+    """Format the paths of a row's values for a message."""
     names = [path for path, _ in some_paths(row)]
     return ", ".join(names[:_SHOWN]) + (f", ... ({len(names)})" if len(names) > _SHOWN else "")
 
 
 def some_paths(row: Record) -> list[tuple[str, Any]]:
-    """Format the first paths of a row together with their values."""
+    """Return the first paths of a row, each with its value."""
     return list(islice(paths(row), _PATHS))

@@ -1,4 +1,4 @@
-"""Propose the `--map` that would read a table, by the names of its columns (pure)."""
+"""Propose a value of `--map` with which a table can be read, by the names of its columns (pure)."""
 
 import shlex
 from typing import Any
@@ -50,15 +50,15 @@ def propose(row: Record, has_model: bool) -> str:
     Parameters
     ----------
     row : dict
-        A row of the table.
+        A row of the table, as a mapping from columns to values.
     has_model : bool
         Whether the user named the model.
 
     Returns
     -------
     str
-        The argument --map, and --model if no column may hold the model. COLUMN stands for the
-        column of a field if no column's name fits.
+        The argument --map. If no column can hold the model's name, also the argument --model. If no
+        column's name fits a field, --map has COLUMN in place of the column.
     """
     scalars, texts, lists, filled = {}, {}, {}, {}
     for path, value in some_paths(row):
@@ -72,8 +72,8 @@ def propose(row: Record, has_model: bool) -> str:
             lists[path] = value
     fields = {"item": _first(scalars, _ITEM) or _COLUMN, **_scored(scalars)}
     if "correct" not in fields and scalars.get("correct", "") != "":
-        # A column named "correct" would be read in addition to answer and key, but its value here
-        # is not a score.
+        # The row has a column "correct", but its value is not a score. Without this entry, the
+        # column would be read in addition to answer and key.
         fields["correct"] = _COLUMN
     if _counts_otherwise(fields, scalars, row):
         fields["correct"] = _COLUMN
@@ -85,15 +85,16 @@ def propose(row: Record, has_model: bool) -> str:
 
 
 def _counts_otherwise(fields: dict[str, str], scalars: Record, row: Record) -> bool:
-    """Return whether the row has a column "of" although the score is not a count of right trials
-    out of "of".
-    """
+    """Return whether a row has a column "of" that is not the number of trials of the score."""
     scored = fields.get("correct", _COLUMN)
     return "of" in row and scored != _COLUMN and not _is_count(scalars[scored], row["of"])
 
 
 def _map_of(fields: dict[str, str]) -> str:
-    """Return the value of --map. A column that has the name of its field need not be listed."""
+    """Return the value of --map.
+
+    A column is left out if it has the name of its field, unless all columns do.
+    """
     same: list[str] = []
     other: list[str] = []
     for name, path in fields.items():
@@ -103,13 +104,16 @@ def _map_of(fields: dict[str, str]) -> str:
 
 
 def _scored(scalars: Record) -> dict[str, str]:
-    """Return the columns that determine the score. These are a count of right trials and the number
-    of trials, or a score, or answer and key.
+    """Return the columns that determine the score.
+
+    These columns are a number of right trials with the number of all trials, or a score, or an
+    answer with its key.
     """
     scores = {path: value for path, value in scalars.items() if _is_score(value)}
     correct, count = _first(scores, _CORRECT), _first(scalars, _COUNT)
     of = _first(scalars, _TRIALS)
-    # 1 in a column named "correct" is a right answer; in one named "right" it may be 1 of 10.
+    # In a column named "correct", 1 is a right answer. In a column named "right", 1 may mean 1 of
+    # 10 trials.
     unsure = not correct or (correct == count and "correct" not in correct.casefold())
     if count and of and unsure and _is_count(scalars[count], scalars[of]):
         return {"correct": count, "of": of}
@@ -120,8 +124,9 @@ def _scored(scalars: Record) -> dict[str, str]:
 
 
 def _first(values: Record, names: tuple[str, ...]) -> str:
-    """Return the path whose last part is one of the given names; "" if no path fits. Earlier names
-    take precedence, then outer paths.
+    """Return the path whose last part is one of the given names; "" if no path fits.
+
+    If several paths fit, the earliest name decides, and then the outermost path.
     """
     for name in names:
         for path, value in values.items():

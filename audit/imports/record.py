@@ -1,7 +1,9 @@
-"""Define what the readers of all log formats take and yield: the user's wishes, and outcomes of one
-model on one item.
+"""Define the input and output of the readers of all log formats.
 
-The module also reads files within bounds of size: lines, one JSON document, or members of a zip. It
+The input is the user's wishes (`Wanted`). The output is the outcomes of one model on one item
+(`Imported`).
+
+The module also reads files whose size is limited: rows, a JSON document, or members of a zip. It
 never reads a pickle, and never unpacks a zip to disk.
 """
 
@@ -26,10 +28,10 @@ from audit.core.guarded_files import check_regular, read_bytes
 from audit.core.records import ITEM_ID
 
 Record = dict[str, Any]  # a JSON object
-Records = Iterator[tuple[str, Record]]  # pairs (place, object); the place is for messages
+Records = Iterator[tuple[str, Record]]  # pairs (place, object), where the place is for messages
 MAX_CELL = 4 << 20  # largest number of characters of a text; no exam item is longer
 MAX_SHOWN = 200  # number of characters that are shown of an answer, a key or an error
-MAX_OF = 100  # largest number of trials of an item of which a score may be a share
+MAX_OF = 100  # largest number of trials of one item
 _RIGHT = ("c", "true", "yes", "y", "t", "correct", "right", "pass", "passed")
 _WRONG = ("i", "false", "no", "f", "incorrect", "wrong", "fail", "failed")
 _WORDS: dict[str, int | Fraction] = {
@@ -71,20 +73,20 @@ _FAILURE = re.compile(
         |internal\ server\ error|service\ unavailable|gateway\ time-?out|bad\ gateway))""",
     re.VERBOSE,
 )
-NO_ANSWER = "n"  # the score that Inspect writes if there is no answer
+NO_ANSWER = "n"  # the score that Inspect writes for a missing answer
 _EXPECTED = "expected 0, 1, true, false, a share such as 0.3, or k/n such as 3/10"
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Hold how the user wants a log to be read. If a field is empty, the log decides.
+    """Hold the user's wishes about how a log is read. If a wish is empty, the log decides.
 
     Attributes
     ----------
     key : str
         Field whose value identifies an item; "text" for a hash of its text.
     metric : str
-        Name of the score to read. For a part of an Inspect score it is scorer.part.
+        Name of the score to read. If an Inspect score has several parts, the name is scorer.part.
     columns : dict
         {field: column}, for the columns of a table.
     answer_as, gold_as : str
@@ -93,11 +95,11 @@ class Wanted:
     filter : str
         Name of the lm-eval filter to read.
     window : tuple of (str, str) or None
-        (held-out benchmark, FIRST..LAST). Rows of this benchmark are left out if their `date` is
-        outside this period.
+        The name of the held-out benchmark, and a period FIRST..LAST. Rows of this benchmark are
+        left out if their `date` is outside the period.
     split : str
-        A date. Rows of a table from this date on belong to the held-out benchmark of `window`. ""
-        lets the table decide.
+        A date. Rows of a table from this date on belong to the held-out benchmark that `window`
+        names. If it is "", the table itself states the benchmark of each row.
     """
 
     model: str = ""
@@ -124,8 +126,8 @@ class Wanted:
         where : str
             Where the record is, for errors.
         home : Any
-            The item's id in tasks that this program exported, which is the same in every model's
-            log. It takes precedence unless --key names another field.
+            The item's id if this program exported the task. The id is the same in the logs of all
+            models. It is used as key unless --key names another field.
         """
         if home and self.key in ("", ITEM_ID):
             return checked(home, where)
@@ -185,14 +187,14 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """Hold one outcome: the answer of one model to one item in one epoch.
+    """Hold an outcome: the result of one model on one item in one epoch.
 
     Attributes
     ----------
     key : str
         Identifies the item in the logs of all models.
     sample : str
-        Name of the item in its log. It is used to notice repeated items.
+        Name of the item in its log, by which repeated items are noticed.
     right, of : int
         `right` of `of` trials were right. `right` is None if no answer could be read, or if the log
         has an error in place of the answer.
@@ -206,7 +208,7 @@ class Imported:
         Group of the item, such as its difficulty. Both sets of items should have equal shares of
         each group. "" if items have no groups.
     counted : bool
-        Whether the log states the two counts, and not a decimal number.
+        Whether the log states the counts of right and of all trials, and not a decimal score.
     measure : bool
         Whether the score is not a share of right answers but, for example, a probability.
     date : str
@@ -238,13 +240,12 @@ class Imported:
 
 @dataclass(frozen=True)
 class Log:
-    """Hold a log: the tool that wrote it, the tool's version, and the outcomes, which are read on
-    demand.
+    """Hold the outcomes of a log, which are read on demand, with the name and version of its tool.
 
     Attributes
     ----------
     score : str
-        Name of the score that is read; "" if the format has a single one.
+        Name of the score that is read; "" if the format has a single score.
     notes : list of str
         Sentences that a reader of the score should know. The list is filled while outcomes are
         read.
@@ -374,8 +375,8 @@ def trials(right: Any, of: Any, where: str) -> tuple[int | None, int]:
     Raises
     ------
     DataError
-        If the count is not a whole number of right trials but a share. In a column of shares, 1
-        would mean all trials.
+        If the count is a fraction and not a whole number. In a column of fractions, 1 would mean
+        that all trials were right.
     """
     try:
         n, k = int(of), float(right)
@@ -385,8 +386,8 @@ def trials(right: Any, of: Any, where: str) -> tuple[int | None, int]:
         if right is None or right == "":
             return None, 1
     raise DataError(
-        f"{where}: found {right!r:.40} right of n={of!r:.40}, expected a whole number k of n, such as 3 of 10. "
-        "If the column holds shares, do not map `of`."
+        f"{where}: found {right!r:.40} right answers of {of!r:.40}. Expected two whole numbers, such as 3 and 10. "
+        "If the column holds fractions, such as 0.3, leave out the column `of`."
     )
 
 
@@ -479,7 +480,7 @@ def place_of(key: str, options: Sequence[str]) -> int | None:
     Returns
     -------
     int or None
-        The index; None if no option or several options have the text.
+        The index; None if no option has the text, or several options have it.
     """
     return options.index(key) if options.count(key) == 1 else None
 
@@ -490,7 +491,7 @@ def field_of(record: Any, path: str, where: str) -> str:
     Parameters
     ----------
     record : Any
-        The record.
+        A JSON object of the log.
     path : str
         Name of the field; dots lead to inner objects.
     where : str
@@ -553,9 +554,9 @@ MAX_MEMBER = 64 << 20  # largest size of an unpacked member of a zip, in bytes
 MAX_MEMBERS = 1_000_000
 # Largest ratio of unpacked to packed size of a large zip; the ratio of logs is 5 to 50.
 _PACKED = 200
-_ZSTD = 93  # the number that stands for Zstandard in a zip
-# Only these methods of compression are accepted, since no log uses another method. LZMA would
-# allocate as much memory as a member states, up to 4 GiB.
+_ZSTD = 93  # the number of the compression method Zstandard in a zip
+# Only these methods of compression are accepted, since no log uses another method. With LZMA, a
+# member could request up to 4 GiB of memory.
 _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, _ZSTD)
 
 
@@ -597,9 +598,10 @@ def rows_of(path: Path, suffix: str) -> Records:
     Parameters
     ----------
     path : Path
-        The file.
+        Path of the file to read.
     suffix : str
-        The file's kind, whatever its name: .csv, .jsonl, .json or .parquet.
+        The kind of the file: .csv, .jsonl, .json or .parquet. The file's name may have another
+        suffix.
 
     Yields
     ------
@@ -622,12 +624,12 @@ def rows_of(path: Path, suffix: str) -> Records:
 
 
 def open_zip(path: Path) -> zipfile.ZipFile:
-    """Open a zip, and check that the number and sizes of its members are within the bounds.
+    """Open a zip, and check the number and the sizes of its members.
 
     Raises
     ------
     DataError
-        If the file is not a complete zip, or if it exceeds a bound.
+        If the file is not a complete zip, or if it has too many or too large members.
     """
     try:
         check_regular(path, follow=True)
@@ -664,11 +666,11 @@ def member(archive: zipfile.ZipFile, name: str, limit: int = MAX_MEMBER) -> Any:
     Parameters
     ----------
     archive : ZipFile
-        The archive.
+        An open zip, such as a log of Inspect.
     name : str
         Name of the member.
     limit : int
-        Largest number of bytes to read, whatever size the member states.
+        Largest number of bytes to read. The size that the zip states may be wrong.
 
     Raises
     ------
@@ -703,14 +705,16 @@ def member(archive: zipfile.ZipFile, name: str, limit: int = MAX_MEMBER) -> Any:
 
 
 def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
-    """Return a member as a stream. Inspect compresses with Zstandard, which zipfile supports only
-    from Python 3.14 on. So Arrow decompresses it here.
+    """Return a member of a zip as a stream.
+
+    Inspect compresses with Zstandard, which zipfile supports only from Python 3.14 on. Therefore
+    Arrow decompresses such a member.
     """
     if info.compress_type != _ZSTD:
         return archive.open(info)
     with Path(str(archive.filename)).open("rb") as file:
-        # The lengths are read from the member's own header, since those in the zip's directory may
-        # differ.
+        # The lengths of the name and of the extra field are read from the member's own header,
+        # since the zip's directory may state other lengths.
         file.seek(info.header_offset + 26)
         name, extra = struct.unpack("<HH", file.read(4).ljust(4, b"\0"))
         file.seek(name + extra, os.SEEK_CUR)

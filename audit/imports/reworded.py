@@ -1,5 +1,6 @@
-"""Write the joined outcomes on original and reworded items as a run of a perturbation audit,
-together with a library of the rewordings.
+"""Write outcomes on original and reworded items as a run of a perturbation audit.
+
+The run also contains a library of the rewordings.
 """
 
 import random
@@ -32,7 +33,9 @@ REWORDED = "reworded: "  # prefix of the name that the benchmark gets in a log o
 
 
 def write_reworded(run_dir: Path, joined: Joined, facts: RunFacts) -> None:
-    """Write the run of originals and rewordings. If an item has several trials, one trial is drawn.
+    """Write a run with the answers to original items and to their rewordings.
+
+    If an item has several trials, one trial is drawn at random.
 
     Parameters
     ----------
@@ -102,8 +105,9 @@ def _check(joined: Joined, benchmark: str, names: Sequence[str]) -> None:
 def _library(
     joined: Joined, benchmark: str, names: Sequence[str], questions: Sequence[Item]
 ) -> Library:
-    """Return a library of the rewordings that were asked, with the texts in the logs. Neither the
-    program's gates nor a person has checked these rewordings.
+    """Return a library of the rewordings in the logs.
+
+    Neither the program's acceptance checks nor a person has checked these rewordings.
     """
     header = Header(
         name=f"{benchmark}_imported",
@@ -148,16 +152,17 @@ def _library(
 def _rows(
     model: str, joined: Joined, questions: Sequence[Item], names: Sequence[str], seed: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of each original and its variants. A row has an answer only if the logs hold
-    both the original and the variant.
+    """Yield the rows of each original item and its variants (rewordings).
+
+    A row has an answer only if the logs contain the answers to both the original and the variant.
     """
     rng = random.Random(f"{seed} {model}")
     logs = [joined.answers.get((model, name), {}) for name in (questions[0].benchmark, *names)]
     for q in questions:
         first = logs[0].get(q.id)
         for level, (name, log) in enumerate(zip((q.benchmark, *names), logs, strict=True)):
-            # Only one of several trials is drawn, since the audit needs single answers and not
-            # shares. Moreover, trials of one wording are more alike than trials of different
+            # One of several trials is drawn, since the audit needs single answers and not shares of
+            # right trials. Moreover, trials of one wording are more alike than trials of different
             # wordings.
             answer = (
                 rng.choice(each_trial(rng.choice(log[q.id]))) if first and q.id in log else None

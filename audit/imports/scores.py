@@ -1,5 +1,7 @@
-"""Choose the score to read in a log that holds several scores. The user may choose a score by its
-name. If the user chose none and the scores disagree, the log is refused.
+"""Choose the score to read in a log with several scores.
+
+The user may choose a score by its name. If the user chose no score and the scores disagree, the log
+is refused.
 """
 
 import math
@@ -12,7 +14,8 @@ from audit.core.errors import DataError
 from audit.imports.record import outcome
 from audit.statistics.mcnemar import mcnemar_exact
 
-# A reported total may differ from the computed total by this share, since it may be rounded.
+# Largest accepted difference between a reported mean and the computed mean. The reported mean may
+# be rounded.
 _ROUNDED = 1e-3
 # (k, n): k of n trials were right; k is None if the item has no score.
 Outcome = tuple[int | None, int]
@@ -41,9 +44,7 @@ def share(value: Any) -> Outcome | None:
 
 
 def shares(values: Mapping[str, Any]) -> dict[str, Outcome]:
-    """Convert those values that are shares of right trials to outcomes, and leave out all other
-    values.
-    """
+    """Convert scores to outcomes. Values that are not a share of right trials are left out."""
     outcomes = {}
     for name, value in values.items():
         read = share(value)
@@ -65,20 +66,22 @@ def mean_of(outcomes: Iterable[Outcome]) -> Fraction | None:
 
 
 def pooled(outcomes: Iterable[Outcome]) -> Outcome:
-    """Combine several outcomes of an item into one: return their mean share of right trials as an
-    outcome.
+    """Combine several outcomes of an item into one outcome.
+
+    The share of right trials of the returned outcome is the mean of the shares.
     """
     mean = mean_of(outcomes)
     return (None, 1) if mean is None else outcome(float(mean), "")
 
 
 def check_total(total: Any, column: Column, score: str, where: str) -> None:
-    """Check the total of a log against the mean of its items.
+    """Compare the total that a log states with the mean of the log's items.
 
     Parameters
     ----------
     total : Any
-        The total as a share (0 to 1). A value that is not a number is not checked.
+        The mean score of all items that the log states (0 to 1). A value that is not a number is
+        not checked.
     column : dict
         Outcomes by item.
     score : str
@@ -97,7 +100,7 @@ def check_total(total: Any, column: Column, score: str, where: str) -> None:
 
 
 def check_means(total: Any, mean: float, of: str, where: str) -> None:
-    """Check a recorded mean against the mean of the samples.
+    """Compare a recorded mean with the mean of the samples.
 
     Raises
     ------
@@ -117,14 +120,15 @@ def choose_score(columns: Mapping[str, Column], metric: str, where: str) -> str:
     columns : mapping
         Maps each score to its outcomes by item.
     metric : str
-        The user's choice; "" if the user chose none, which is allowed if all scores agree.
+        The score that the user chose. It may be "" (no choice) if all scores agree.
     where : str
         Where the log is, for errors.
 
     Raises
     ------
     DataError
-        If the log lacks the score, or two scores disagree on an item and the user chose none.
+        If the log lacks the chosen score. The error is also raised if two scores disagree on an
+        item and the user chose no score.
     """
     means = [f"{name} {shown(mean_of(column.values()))}" for name, column in columns.items()]
     listed = ", ".join(means)

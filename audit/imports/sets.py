@@ -1,8 +1,10 @@
-"""Store the answers of an imported run under a name, as a reference set, with facts about each
-model.
+"""Store the answers of an imported run as a reference set.
 
-A run of this program can be read as a log too. The log consists of the answers to items that were
-asked as published.
+A reference set has a name and facts about each of its models. Later imports can use these models as
+references.
+
+The module also reads a run of this program as a log. The log contains the answers to items that
+were asked as published.
 """
 
 import json
@@ -40,7 +42,7 @@ from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.schema import RowSchema
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
-# This folder holds facts about the models of published sets.
+# This folder contains facts about the models of published reference sets.
 FACTS = Path(str(files("audit").joinpath("data", "references")))
 _COLUMNS = ("model", "released", "family")
 
@@ -111,12 +113,12 @@ def build_set(
 
 @dataclass(frozen=True)
 class Taken:
-    """Hold the models and outcomes that a reference set adds to an import.
+    """Hold the models that an import takes from a reference set, and their outcomes.
 
     Attributes
     ----------
     models : dict
-        Maps each chosen model to its origin.
+        Maps each chosen model to its origin (release date and family).
     outcomes : iterator of Imported
         The outcomes of the chosen models.
     about : dict
@@ -129,16 +131,17 @@ class Taken:
 
 
 def take_set(name: str, family: str, benchmark: str, held_out: str, before: str | None) -> Taken:
-    """Choose reference models from a set, before any log is read.
+    """Choose reference models from a reference set, before any log is read.
 
     Parameters
     ----------
     family : str
-        Family of the judged models.
+        Family of the tested models. Models of this family are not chosen.
     benchmark, held_out : str
-        The names that the set's two benchmarks get in this import; "" keeps the name in the set.
+        Names of the benchmark and of the held-out items in this import. "" keeps the name that the
+        set uses.
     before : str or None
-        The release date before which reference models must be; see `choose`.
+        Reference models must be released before this date; see `choose`.
 
     Returns
     -------
@@ -152,7 +155,8 @@ def take_set(name: str, family: str, benchmark: str, held_out: str, before: str 
     """
     if not family:
         raise ConfigError(
-            f"set:{name} needs the family of the judged models, whose kin is left out: --family llama."
+            f"The family of the tested models is missing. set:{name} leaves out models of this family. "
+            "Example: --family llama"
         )
     stored = load_set(name)
     origins = {model.name: Origin(model.released, model.family) for model in stored.models}
@@ -173,7 +177,9 @@ def take_set(name: str, family: str, benchmark: str, held_out: str, before: str 
 def _chosen(
     outcomes: Iterator[Imported], models: Container[str], names: Mapping[str, str]
 ) -> Iterator[Imported]:
-    """Yield the outcomes of some models, under the names that this import gives the benchmarks."""
+    """Yield the outcomes of some models. Their benchmarks are renamed to the names in this
+    import.
+    """
     for outcome in outcomes:
         if outcome.model in models:
             benchmark = names.get(outcome.benchmark) or outcome.benchmark
@@ -181,9 +187,10 @@ def _chosen(
 
 
 def _counted(run_dir: Path, manifest: Manifest) -> list[SetModel]:
-    """Return each model's accuracy and counts on the benchmark, with several trials of an item
-    counted as one. Held-out answers are left out, so that the choice of references cannot depend on
-    held-out answers.
+    """Return the accuracy and counts of each model on the benchmark.
+
+    Several trials of an item count as one trial. Answers to held-out items are left out, so that
+    the choice of references cannot depend on these answers.
     """
     joined, benchmark = Joined(), str(manifest.analysis["benchmark"])
     outcomes = read_own(run_dir, Wanted(key=ITEM_ID)).outcomes

@@ -54,9 +54,10 @@ FIELDS = (
     "stratum",
     "date",
 )
-_SHORT = 12  # answers with fewer characters may be truth values
-# If every filled cell of `correct` means right, empty cells may mean wrong. The file is refused if
-# the number of empty cells exceeds both this share of the filled cells and this number.
+_SHORT = 12  # texts with fewer characters may be truth values
+# If every filled cell of the column `correct` means right, empty cells may mean wrong. The file is
+# refused if the number of empty cells exceeds two limits: this share of the number of filled cells,
+# and this number.
 _EMPTY_MAX, _EMPTY_MIN = (
     0.1,
     2,
@@ -75,7 +76,7 @@ def read_table(
     Parameters
     ----------
     path : Path
-        The file.
+        Path of the table.
     kind : str
         csv, jsonl, json or parquet.
     rows : callable or None
@@ -113,8 +114,8 @@ class _Table:
     no : bool
         Whether "n" in the column `correct` means no, and not a missing answer.
     blank : bool
-        Whether `correct` is never "right" in a row without an answer. Rows without an answer then
-        get no score, whatever the value of `correct` is.
+        Whether no row without an answer is marked as right in `correct`. In this case rows without
+        an answer get no score, whatever their mark is.
     """
 
     columns: dict[str, str]
@@ -126,8 +127,10 @@ class _Table:
 def _outcomes(
     path: Path, rows: Callable[[], Records], wanted: Wanted, notes: list[str]
 ) -> Iterator[Imported]:
-    """Yield the outcomes. At the end add a note on how many answers are neither clearly the key nor
-    clearly another answer.
+    """Yield the outcomes of a table.
+
+    At the end a note is added that states how many answers are unparsed: neither clearly the key
+    nor clearly another answer.
     """
     table = _surveyed(path, rows, wanted)
     number = unclear = 0
@@ -158,10 +161,10 @@ def _outcomes(
 
 
 def _placed(read: Imported, cells: Mapping[str, Any], where: str, wanted: Wanted) -> Imported | str:
-    """Return an outcome with its date, or the reason why its row is left out.
+    """Return an outcome with its date, or the reason why the outcome's row is left out.
 
-    If the table is split by date, outcomes from the split date on get the name of the held-out
-    benchmark. Raises DataError if a row needs a date and its cell holds no date.
+    If the table is split by date, outcomes from this date on belong to the held-out benchmark.
+    Raises DataError if a row needs a date but has none.
     """
     named = cells.get("benchmark")
     if wanted.split and wanted.benchmark and named not in (None, "", wanted.benchmark):
@@ -183,7 +186,7 @@ def _placed(read: Imported, cells: Mapping[str, Any], where: str, wanted: Wanted
 
 
 def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table:
-    """Read all rows once, since the meaning of the columns is decided from all rows."""
+    """Read all rows of a table once, and decide what its columns mean."""
     names = _named(rows, wanted)
     if not names:
         return _Table({}, Typing(), no=False, blank=False)
@@ -213,8 +216,9 @@ def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table
 
 
 def _named(rows: Callable[[], Records], wanted: Wanted) -> dict[str, Any]:
-    """Map each column that occurs in any row to one of its values. Dotted columns in --map are
-    included if a row has them.
+    """Map the name of each column that occurs in any row to one of the column's values.
+
+    A nested column, such as doc.id, is included if --map names it and a row has it.
     """
     names: dict[str, Any] = {}
     nested = [column for column in wanted.columns.values() if "." in column]
@@ -230,8 +234,7 @@ def _named(rows: Callable[[], Records], wanted: Wanted) -> dict[str, Any]:
 
 @dataclass
 class _Marks:
-    """Collect what the column `correct` of a table holds, and what the answers in the same rows
-    are.
+    """Collect the values of the column `correct` of a table, and the answers in the same rows.
 
     Attributes
     ----------
@@ -240,8 +243,7 @@ class _Marks:
     answers : set of str
         The short answers. Longer answers are all represented by "long".
     marked, empty : int
-        Number of rows with a mark, and number of rows that have neither a mark nor an answer nor a
-        count.
+        Number of rows with a mark, and number of rows without a mark, an answer and a count.
     answered : bool
         Whether any row has an answer.
     blank : bool
@@ -278,7 +280,7 @@ class _Marks:
             self.blank &= not (no_answer and outcome(mark, where)[0])
 
     def check_wrong_ones(self, path: Path) -> None:
-        """Check that wrong answers are marked as well as right ones.
+        """Check that wrong answers are marked in the column `correct`, and not only right answers.
 
         Raises
         ------
@@ -295,8 +297,9 @@ class _Marks:
 
 
 def _short_answer(value: Any) -> str:
-    """Return a short answer in lower case and without quotes and the like; "long" for a longer
-    answer.
+    """Return a short answer in lower case, without quotes and similar signs.
+
+    For a longer answer, return "long".
     """
     answer = "" if value is None else str(value)
     if len(answer) >= _SHORT:
@@ -305,8 +308,9 @@ def _short_answer(value: Any) -> str:
 
 
 def _mark(value: Any) -> str | None:
-    """Return a cell of `correct` as text, cleaned in the same way as answers; None for an empty
-    cell.
+    """Return a cell of `correct` as text; None for an empty cell.
+
+    Quotes and similar signs are removed in the same way as in answers.
     """
     cell = cell_of(value)
     return None if cell is None else undressed(cell)
@@ -320,8 +324,8 @@ def _typed(path: Path, cells: Columns, columns: dict[str, str], wanted: Wanted) 
 
 
 def _check_no_wrong(path: Path, columns: dict[str, str]) -> None:
-    """Raise ConfigError if the name of the column that is read as `correct` says that it marks
-    wrong answers.
+    """Raise ConfigError if the column for the field `correct` has a name such as "wrong" or
+    "errors".
     """
     column = columns.get("correct", "")
     if _WRONG & set(_NAME_PARTS.findall(column.casefold())):
@@ -334,8 +338,9 @@ def _check_no_wrong(path: Path, columns: dict[str, str]) -> None:
 def _check_no_key(
     path: Path, answers: set[str], marks: set[str], columns: dict[str, str], wanted: Wanted
 ) -> None:
-    """Raise DataError if the column `correct` may hold the key and not a score. This is so if its
-    values are of the same kind as the answers, such as letters or yes and no.
+    """Raise DataError if the column `correct` may hold the key and not a score.
+
+    This is so if its values are of the same kind as the answers, such as letters, or yes and no.
     """
     if "correct" in wanted.columns or "gold" in columns or not answers or not marks:
         return
@@ -350,8 +355,10 @@ def _check_no_key(
 
 
 def _is_no(path: Path, marks: set[str]) -> bool:
-    """Return whether "n" in the column `correct` means no. Inspect writes C, I and P, and N for a
-    missing answer. Raises DataError if the other values do not show which meaning is right.
+    """Return whether "n" in the column `correct` means no.
+
+    In tables from Inspect the values are C, I and P, and N means a missing answer. Raises DataError
+    if the other values do not show which meaning is right.
     """
     yes, inspect = bool(marks & {"y", "t", "f"}), bool(marks & {"c", "i", "p"})
     if NO_ANSWER in marks and yes == inspect:
@@ -363,8 +370,10 @@ def _is_no(path: Path, marks: set[str]) -> bool:
 
 
 def _answer_and_key(cells: dict[str, Any], where: str, wanted: Wanted) -> tuple[str | None, str]:
-    """Return the texts of answer and key. If the table has replies, the answer is the content of
-    the reply's last box, or else the whole reply. Raises DataError if the key is empty.
+    """Return the texts of the answer and of the key in a row.
+
+    If the table has replies, the answer is the content of the last \\boxed{} in the reply, or else
+    the whole reply. Raises DataError if the key is empty.
     """
     gold = cell_of(cells.get("gold"), literal=wanted.gold_as in ("word", "text"))
     if gold is None or not gold.strip("# "):
@@ -415,8 +424,9 @@ def _target(cells: dict[str, Any]) -> str:
 
 
 def _word(cells: dict[str, Any], name: str, where: str) -> str:
-    """Return a field as text; "" if the field is empty or missing. Raises DataError if a field that
-    must be a text holds an object or a list.
+    """Return a field of a row as text; "" if the field is empty or missing.
+
+    Raises DataError if a field that must be a text holds an object or a list.
     """
     value = cells.get(name)
     if name in _WORDS and isinstance(value, dict | list):
@@ -426,8 +436,10 @@ def _word(cells: dict[str, Any], name: str, where: str) -> str:
 
 
 def _failed(cells: dict[str, Any], where: str) -> str:
-    """Return the error in a row; "" if the row has no error. The error is the column `error`, or a
-    reply that is an error message of a client or server.
+    """Return the error in a row; "" if the row has no error.
+
+    The error is the value of the column `error`, or a reply that is an error message of a client or
+    server.
     """
     error = _word(cells, "error", where)
     if error:
@@ -445,15 +457,16 @@ def _letter(word: str, n: int) -> int | None:
 
 
 def _columns(path: Path, row: dict[str, Any], wanted: Wanted) -> dict[str, str]:
-    """Map each field to its column in a table: the column that the user named, or else the column
-    with the field's name.
+    """Map each field to the name of its column in a table.
+
+    This is the column that the user named, or else the column with the field's name.
     """
     for name, column in wanted.columns.items():
         if name not in FIELDS:
             raise ConfigError(
                 f"--map {name}={column}: unknown field {name}; expected one of {', '.join(FIELDS)}."
             )
-        # a number such as 4 is not a column: it means four options in every row
+        # A number in place of a column, such as 4, means that every row has four options.
         if column not in row and not (name == "options" and column.isdecimal()):
             raise ConfigError(f"{path} has no column {column!r}; found {listed(row)}.")
     named = {name: wanted.columns.get(name, name) for name in FIELDS}
@@ -492,7 +505,7 @@ def _right(
     failed: bool,
 ) -> tuple[int | None, int, str | None, int | None]:
     """Return four values of a row: k and n (k of n trials are right), the answer, and the index of
-    the key.
+    the right option.
     """
     if "correct" in cells:
         gold = _letter(_word(cells, "gold", where), len(options))
@@ -517,8 +530,10 @@ def _right(
 
 
 def _options(value: Any, where: str) -> tuple[str, ...]:
-    """Return the texts of the options; letters if only the number of options is known. The number
-    is enough to compute the guessing rate.
+    """Return the texts of a row's options.
+
+    If only the number of options is known, return letters. The number is enough to compute the
+    chance of guessing right.
     """
     if value is None or value == "":
         return ()
@@ -530,7 +545,7 @@ def _options(value: Any, where: str) -> tuple[str, ...]:
         options = None
     if isinstance(options, list):
         return texts_of(options, where)
-    # If other cells of a column are empty, the number 4 is read as 4.0.
+    # If a column has empty cells, its number 4 is read as 4.0.
     if (
         isinstance(options, int | float)
         and not isinstance(options, bool)

@@ -1,5 +1,7 @@
-"""Refuse files without outcomes of single items: totals, samples without results, and a judge's
-marks. Each message states which file to give.
+"""Refuse files without outcomes of single items.
+
+Such files contain totals, samples without results, or a judge's marks. Each error message states
+which file to give instead.
 
 The formats are those of openai/simple-evals (simple_evals.py), lm-sys/FastChat
 (fastchat/llm_judge/common.py, gen_judgment.py), huggingface/lighteval, open-compass/opencompass and
@@ -13,14 +15,15 @@ from audit.core.errors import ConfigError
 
 
 class NoOutcomesError(ConfigError):
-    """Report that a file has a known format but no outcome of an item. In a folder of logs, such a
-    file is left out.
+    """Report that a file has a known format, but contains no outcome of a single item.
+
+    In a folder of logs, such a file is left out.
     """
 
 
 _SOLUTION = {"task_id", "solution", "completion", "raw_solution", "completion_id", "_identifier"}
-# FastChat's marks have these fields, in addition to model and score, or to model_1, model_2 and
-# g1_winner.
+# A judge's marks by FastChat have these fields. They also have the fields model and score, or
+# model_1, model_2 and g1_winner.
 _MARKED = {
     "question_id",
     "judge",
@@ -29,7 +32,7 @@ _REPLIES = {"question_id", "answer_id", "choices"}
 
 
 def refuse_numbers(path: Path, content: dict[str, Any]) -> None:
-    """Check that a JSON object that is a whole file holds more than numbers.
+    """Refuse a file that is a JSON object with only numbers.
 
     Raises
     ------
@@ -51,8 +54,9 @@ def refuse_numbers(path: Path, content: dict[str, Any]) -> None:
 
 
 def refuse_totals(path: Path, content: Any) -> None:
-    """Check that a document, or the first object of a file, does not have a format without
-    outcomes.
+    """Refuse a file in a known format without outcomes.
+
+    The format is recognised by the document, or by the first object of the file.
 
     Raises
     ------

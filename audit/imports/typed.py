@@ -1,17 +1,18 @@
-"""Find out what the cells in the columns `answer` and `gold` (key) of a table mean, and compare
-them (pure).
+"""Interpret the cells in the columns `answer` and `gold` (key) of a table, and compare them (pure).
 
-A cell can be read as a letter, an option's number from 0 or from 1, an option's text, a number, a
-truth value or a word. These are the kinds of readings. One kind is chosen for all answers and one
-for all keys, from all rows together. A pair of kinds is possible if the second can read every key,
-and no cell excludes the first for the answers. If possible pairs would give some row different
-scores, the table is refused. The message lists the arguments that choose a pair.
+A cell can be read as one of these kinds: a letter, an option's number (from 0 or from 1), an
+option's text, a number, a truth value or a word. All rows together decide which kind is used for
+all answers, and which kind for all keys.
+
+A pair of kinds is possible if every key can be read as the second kind, and no cell shows that the
+answers are not of the first kind. If two possible pairs give some row different scores, the table
+is refused. The error message lists the arguments with which the user chooses a pair.
 
 A comparison has three results: right, wrong or unparsed. An answer is unparsed if it is neither
 clearly the key nor clearly another answer.
 
-If the rows list no options and have many keys (`ROWS_AN_OPTION`), it is assumed that the keys name
-every option.
+If the rows list no options, the number of options is taken from the keys. This requires at least
+`ROWS_AN_OPTION` rows for each option, so that every option is likely to be the key of some row.
 """
 
 import re
@@ -32,8 +33,8 @@ from audit.core.records import FinishReason
 from audit.imports.record import is_none
 from audit.scoring.letter import canonical, read_letter
 
-# Readings of these kinds name an option. A truth value names an option if the options are yes and
-# no.
+# A cell of one of these kinds names an option. A truth value names an option if the options are yes
+# and no.
 OPTION = (
     "letter",
     "from0",
@@ -42,28 +43,28 @@ OPTION = (
     "truth",
 )
 KINDS = (*OPTION, "number", "word")
-# These are the possible pairs: (kind for the answers, kind for the keys).
+# Each pair is (kind for the answers, kind for the keys).
 PAIRS = (
     *product(OPTION, OPTION),
     ("number", "number"),
     ("word", "word"),
 )
 ROWS_AN_OPTION = (
-    # With this many keys per option, every option is the key of some row. The probability that a
-    # given option is never the key is (1 - 1/n)^8n < e^-8.
+    # With this many rows for each of n options, every option is almost certainly the key of some
+    # row. The probability that a given option is never the key is (1 - 1/n)^(8n) < e^-8.
     8
 )
 CODES_MAX = (
-    # Largest share of the words that may be letters or numbers. If the share is larger, the words
-    # are taken for names of options.
+    # Largest share of a column's words that may be letters or numbers. If the share is larger, the
+    # words are taken for letters or numbers of options.
     0.1
 )
-# A kind of reading must read at least this share of the answers, and at least this share of the
-# answers that the best kind reads. A kind that reads nearly as many answers as the best kind may be
-# the right one.
+# A kind is possible only if at least this share of the answers can be read as this kind. The share
+# is also required relative to the kind that reads the most answers. A kind that reads nearly as
+# many answers as this best kind may be the right kind.
 USUAL_MIN = 0.5
-# A closed list of keys has at most this many distinct keys, and on average at least this many rows
-# for each key.
+# Keys form a closed list if there are at most this many distinct keys, and on average at least this
+# many rows for each key.
 VOCABULARY_MAX, VOCABULARY_ROWS = (
     200,
     3,
@@ -77,8 +78,8 @@ MAX_CELL = 2_000
 
 _TRUE, _FALSE = ("yes", "true", "y", "t", "1"), ("no", "false", "n", "f", "0")
 _TRUTH = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}
-# In a reply, an answer can be of these kinds only, since a number in a reply rarely means an
-# option's number.
+# An answer in a model's reply is read only as one of these kinds, since a number in a reply rarely
+# means an option's number.
 _OF_REPLIES = ("letter", "text", "truth")
 _NOUN = r"(?:the )?(?:final |correct |best |right )?(?:answer|option|choice|letter)"
 _SAYS = re.compile(
@@ -92,16 +93,16 @@ _LETTERED = re.compile(r"\(?([A-Za-z])([).:])[ \n]?(\S.*)", re.DOTALL | re.ASCII
 _BRACKETED = re.compile(r"\((\d{1,30}(?:\.\d{1,30})?)\)", re.ASCII)
 _DIGIT, _FRAC = re.compile(r"\d"), re.compile(r"\\[dt]?frac")
 _PARTS = re.compile(r"\w+")
-# This matches letters that may belong to a unit. A text with a unit is not a number, since 4 km is
-# not 4 m.
+# This matches a letter that may belong to a unit. A text with a unit is not read as a number, since
+# 4 km is not 4 m.
 _WORDS = re.compile(r"[^\W\d_eE]|(?<!\d)[eE]|[eE](?![+-]?\d)")
 _NUMERIC = re.compile(r"[^\w]{0,3}\d", re.ASCII)
 _LETTER_SET = re.compile(r"[a-j](?:[ ,;/&+|、，]{0,3}[a-j]){0,9}")  # such as "AC", and "A, C"
 _LETTERS_OF = re.compile(r"[^a-j]")
 _ASCII_LETTER = re.compile(r"[A-Za-z]")
 _MARKED = re.compile(r"^[(\[]?[a-z][.):\]]{1,2}\s*(?=\S)")  # the letter before a text: "b. paris"
-# A sentence about an option has at least this many words more than the option's text; a label has
-# fewer.
+# A sentence about an option has at least this many words more than the option's text. A label of an
+# option has fewer additional words.
 _MORE_WORDS = 3
 _INVISIBLE = dict.fromkeys((0xAD, *range(0x200B, 0x2010), 0x2060, 0xFEFF), None)
 # This maps Cyrillic and Greek letters to the Latin letters that look the same. It is used only to
@@ -146,7 +147,7 @@ def cell_of(value: Any, *, literal: bool = False) -> str | None:
 
 
 def same_truths(words: Set[str]) -> bool:
-    """Return whether all words belong to the same pair of truth values, such as yes and no."""
+    """Return whether all words belong to one pair of truth values, such as yes and no."""
     return any(words <= set(pair) for pair in zip(_TRUE, _FALSE, strict=True))
 
 
@@ -171,7 +172,7 @@ def undressed(text: str) -> str:
     ('Paris', '18')
     """
     flat = canonical(text.translate(_INVISIBLE)).replace("\n", " ")
-    # A box may contain another box, so this is repeated.
+    # A box may contain another box, so boxes are removed repeatedly.
     before = ""
     while before != flat:
         before, flat = flat, _BOX.sub(r"\1", flat)
@@ -255,7 +256,7 @@ def readings(text: str, options: tuple[str, ...], n: int) -> dict[str, Any]:
 
 
 def _code(short: str, value: frozenset[Fraction]) -> dict[str, int]:
-    """Map kinds of readings to the option index that a single letter or number names."""
+    """Map each possible kind to the index of the option that a single letter or number names."""
     if short.isalpha():
         return {"letter": LETTERS.index(short.upper())}
     whole = _whole(short, value)
@@ -263,12 +264,12 @@ def _code(short: str, value: frozenset[Fraction]) -> dict[str, int]:
 
 
 def _longer(text: str, base: str, options: tuple[str, ...], n: int) -> dict[str, int]:
-    """Map kinds of readings to the option index that a longer answer names by a letter."""
+    """Map each possible kind to the index of the option that a longer answer names by a letter."""
     texts = () if options == tuple(LETTERS[: len(options)]) else options
     letter = _longer_letter(text, base, texts, n)
     if letter is not None:
-        # If an option's text equals its letter (option A with the text "A"), the answer names it by
-        # letter and by text.
+        # If the text of an option equals its letter, as in option A with the text "A", the answer
+        # names the option by letter and by text.
         same = letter < len(options) and options[letter].upper() == LETTERS[letter]
         return {"letter": letter, "text": letter} if same else {"letter": letter}
     lettered = _LETTERED.fullmatch(base)
@@ -279,16 +280,18 @@ def _longer(text: str, base: str, options: tuple[str, ...], n: int) -> dict[str,
 
 
 def _truth(truth: bool, options: tuple[str, ...]) -> bool | int:
-    """Return the index of the option with this truth value if the options are yes and no. Otherwise
-    return the truth value.
+    """Return the index of the option with a truth value, if the options are yes and no.
+
+    With any other options, return the truth value.
     """
     facts = [_TRUTH.get(word) for word in map(_word, options)]
     return facts.index(truth) if sorted(map(str, facts)) == ["False", "True"] else truth
 
 
 def _whole(digits: str, value: frozenset[Fraction]) -> int | None:
-    """Return the whole number that a cell means, such as 2, 2.0 or #2; None if the cell may mean
-    another number, such as 1.000.
+    """Return the whole number that a cell means, such as 2 for "2.0" or "#2".
+
+    Return None if the cell may mean several numbers. For example, "1.000" may mean 1 or 1000.
     """
     if digits.isdecimal():
         return int(digits)
@@ -297,8 +300,9 @@ def _whole(digits: str, value: frozenset[Fraction]) -> int | None:
 
 
 def _text_place(text: str, base: str, options: tuple[str, ...]) -> int | None:
-    """Return the index of the only option with this text or this number; None if no option or
-    several options match.
+    """Return the index of the option with a given text or number.
+
+    Return None if no option or several options match.
     """
     value, word = numbers(text), base.casefold()
     unlettered = own_letters(options)[1]
@@ -312,12 +316,15 @@ def _text_place(text: str, base: str, options: tuple[str, ...]) -> int | None:
 
 
 def _longer_letter(text: str, base: str, options: tuple[str, ...], n: int) -> int | None:
-    """Return the option index that a longer answer names by a letter ("B) Paris", "I choose B.");
-    None if the answer's text belongs to another option.
+    """Return the index of the option that a longer answer names by a letter ("B) Paris", "I choose
+    B.").
+
+    Return None if the text in the answer is the text of another option.
     """
     for place, option in enumerate(options):
         if len(option) == 1 and LETTERS.find(option.upper()) not in (-1, place):
-            # For example, if the options are blood groups, B may be an option's letter or text.
+            # A letter may also be an option's text: if the options are blood groups, B may be a
+            # letter or a text.
             return None
     if lettered := _LETTERED.fullmatch(base):
         place = LETTERS.index(lettered[1].upper())
@@ -331,22 +338,25 @@ def _longer_letter(text: str, base: str, options: tuple[str, ...], n: int) -> in
 
 
 def _skeleton(word: str) -> str:
-    """Return the letters and digits of a word, with look-alike letters as Latin letters and without
-    accents. Words that look alike have equal skeletons.
+    """Return the skeleton of a word, which is equal for words that look alike.
+
+    The skeleton consists of the word's letters and digits. Accents are removed, and letters of
+    other alphabets that look like a Latin letter are replaced by this letter.
     """
     return "".join(filter(str.isalnum, _without_accents(word)))
 
 
 def _unlettered(word: str) -> str:
-    """Return the skeleton of a word. If the word begins with an option's letter, such as "b.
-    paris", the letter is left out.
-    """
+    """Return the skeleton of a word without an option's letter in front, such as in "b. paris"."""
     lettered = _LETTERED.fullmatch(word)
     return _skeleton(lettered[3] if lettered else word)
 
 
 def _without_accents(word: str) -> str:
-    """Return a word in lower case, with look-alike letters as Latin letters and without accents."""
+    """Return a word in lower case and without accents.
+
+    Letters of other alphabets that look like a Latin letter are replaced by this letter.
+    """
     apart = unicodedata.normalize("NFKD", word.translate(_ALIKE)).casefold()
     return "".join(filterfalse(unicodedata.combining, apart))
 
@@ -368,8 +378,9 @@ def is_code(word: str) -> bool:
 
 
 def _letter_set(word: str) -> frozenset[str] | None:
-    """Return the option letters that a word lists, such as "A,C"; None if the word lists anything
-    else or a letter twice.
+    """Return the set of option letters that a word lists, such as "A,C".
+
+    Return None if the word contains anything else, or a letter twice.
     """
     letters = _ASCII_LETTER.findall(word)
     distinct = frozenset(letters)
@@ -379,8 +390,10 @@ def _letter_set(word: str) -> frozenset[str] | None:
 
 @lru_cache(maxsize=8)
 def _letter_sets(vocabulary: frozenset[str]) -> dict[str, frozenset[str]]:
-    """Map each key to its set of letters, for items with several right options. Return {} unless
-    every key lists letters in alphabetical order.
+    """Map each key to its set of letters, for items with several right options.
+
+    Return {} if any key is not a list of letters in alphabetical order, or if no key has several
+    letters.
     """
     if len(vocabulary) < 3:
         return {}
@@ -396,7 +409,7 @@ def _letter_sets(vocabulary: frozenset[str]) -> dict[str, frozenset[str]]:
 
 
 def _same_word(answer: str, key: str, vocabulary: frozenset[str]) -> bool | None:
-    """Return whether an answer and a key are the same word; None if this is unclear.
+    """Return whether an answer and a key are the same word; None if they may or may not be.
 
     `vocabulary` holds all keys if they form a closed list; otherwise it is empty.
     """
@@ -418,8 +431,10 @@ def _same_letters(answer: frozenset[str] | None, key: frozenset[str] | None) -> 
 
 
 def _one_label(answer: str, key: str, vocabulary: frozenset[str]) -> bool:
-    """Return whether two keys may name the same option. For example, one key may have the option's
-    letter in front, or one key may be a sentence that contains the other key.
+    """Return whether an answer that equals some key may name the same option as another key.
+
+    For example, one of the two may have the option's letter in front, or it may be a sentence that
+    contains the other text.
     """
     more_words = abs(len(_PARTS.findall(answer)) - len(_PARTS.findall(key)))
     in_sentence = more_words >= _MORE_WORDS and _one_holds_the_other(answer, key)
@@ -427,29 +442,31 @@ def _one_label(answer: str, key: str, vocabulary: frozenset[str]) -> bool:
 
 
 def _labels(word: str) -> set[str]:
-    """Return a set of the word itself and the word without a letter in front, since "E. coli" may
-    be option E or a name.
+    """Return a set with a word, and with this word without a letter in front.
+
+    Both are needed, since "E. coli" may mean option E or be a name.
     """
     plain = _without_accents(word)
     return {plain, _MARKED.sub("", plain)}
 
 
 def _one_text(answer: str, key: str, vocabulary: frozenset[str]) -> bool:
-    """Return whether an answer that is not a key may mean this key, or may be a sentence about any
-    key.
+    """Return whether an answer that equals no key may mean a given key, or may be a sentence about
+    any key.
     """
     plain = _skeleton(answer)
     names = filter(None, map(_unlettered, vocabulary))
     if any(name in plain for name in names):
         return True
     if sorted(_PARTS.findall(answer)) == sorted(_PARTS.findall(key)):
-        return True  # the words are the same in another order, such as "A,C" and "C,A"
+        return True  # same words in another order, such as "A,C" and "C,A"
     return _one_holds_the_other(answer, key)
 
 
 def _one_holds_the_other(answer: str, key: str) -> bool:
-    """Return whether one of two texts may contain the other, apart from an option's letter in
-    front.
+    """Return whether one of two texts contains the other text.
+
+    An option's letter in front of the contained text is ignored.
     """
     first, second = _unlettered(answer), _unlettered(key)
     if not (first and second):
@@ -458,15 +475,17 @@ def _one_holds_the_other(answer: str, key: str) -> bool:
 
 
 def _rounded(answer: frozenset[Fraction], key: frozenset[Fraction]) -> bool:
-    """Return whether one number may be the other number rounded to two or more decimals, such as
-    0.1429 and 1/7.
+    """Return whether one of two numbers may be a rounded form of the other, such as 0.1429 of 1/7.
+
+    The rounded form must have at least two decimals. Each argument is the set of numbers that a
+    text can mean.
     """
     pairs = product(answer, key)
     return any(_rounds_to(first, second) or _rounds_to(second, first) for first, second in pairs)
 
 
 def _rounds_to(exact: Fraction, short: Fraction) -> bool:
-    """Return whether the short number has 2 to 10 decimals, and the exact number rounds to it."""
+    """Return whether the exact number, rounded to 2 to 10 decimals, equals the short number."""
     for decimals in range(2, 11):
         if (short * 10**decimals).denominator == 1:
             fewer = (short * 10 ** (decimals - 1)).denominator == 1
@@ -481,8 +500,8 @@ def _same(
         if answer == key and len(key) == 1:
             return True
         return None if answer & key or _rounded(answer, key) else False
-    # If the types differ, one value is a truth value and the other is the index of an option. They
-    # cannot be compared.
+    # If the types differ, one value is a truth value and the other value is the index of an option.
+    # These values cannot be compared.
     if type(answer) is not type(key):
         return None
     return _same_word(answer, key, vocabulary) if kind == "word" else answer == key
@@ -490,13 +509,13 @@ def _same(
 
 @dataclass(frozen=True)
 class Typing:
-    """Hold how the columns of answers and keys are read.
+    """Hold the kinds as which the answers and keys of a table are read.
 
     Attributes
     ----------
     pairs : tuple
-        The possible pairs (kind for the answers, kind for the keys). They give every row the same
-        score. The pair that reads the most answers comes first.
+        The possible pairs (kind for the answers, kind for the keys). All pairs give a row the same
+        score. The pair by which the most answers can be read comes first.
     n : int
         Number of options, for rows that list no options.
     vocabulary : frozenset of str
@@ -549,8 +568,9 @@ class Typing:
     def _right(
         self, answers: dict[str, Any], keys: dict[str, Any], *, same_text: bool
     ) -> bool | None:
-        """Return whether an answer equals its key by every pair of readings; None if pairs
-        disagree, or if no pair reads both.
+        """Return whether an answer equals its key by every possible pair of kinds.
+
+        Return None if the pairs disagree, or if no pair can read both the answer and the key.
         """
         results = set()
         for first, second in self.pairs:
@@ -560,18 +580,20 @@ class Typing:
         return results.pop() if len(results) == 1 else None
 
     def _numbers_options(self) -> bool:
-        """Return whether any pair reads answers or keys as numbers of options."""
+        """Return whether answers or keys are read as numbers of options by any pair of kinds."""
         return not {"from0", "from1"}.isdisjoint(chain.from_iterable(self.pairs))
 
 
 def _two_options(kinds: dict[str, Any]) -> bool:
-    """Return whether an answer names one option by its letter, and another option by its text."""
+    """Return whether an answer names one option by letter and a different option by text."""
     return "letter" in kinds and "text" in kinds and kinds["letter"] != kinds["text"]
 
 
 def _place(values: dict[str, Any], kinds: Iterable[str]) -> int | None:
-    """Return the index of the option that all readings name; None if the readings name several
-    options or no option.
+    """Return the index of the option that a cell names, if several kinds agree on the option.
+
+    `values` maps each kind as which the cell can be read to the value. Return None if the given
+    kinds name several options or no option.
     """
     places = set()
     for kind in kinds:
@@ -582,10 +604,10 @@ def _place(values: dict[str, Any], kinds: Iterable[str]) -> int | None:
 
 @dataclass
 class _Column:
-    """Count how the cells of one column can be read.
+    """Count the cells of one column by the kinds as which they can be read.
 
-    `reads` maps each kind to the number of cells that it can read. `only` counts the cells that can
-    be read as from0 but not from1, or the reverse.
+    `reads` maps each kind to the number of cells that can be read as this kind. `only` counts the
+    cells that can be an option's number from 0 but not from 1 (from0), and the reverse (from1).
     """
 
     cells: int = 0
@@ -593,7 +615,7 @@ class _Column:
     only: Counter[str] = field(default_factory=Counter)
     # Counts of letters and option numbers: {kind: {index of the option: number of cells}}.
     places: defaultdict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
-    odd: dict[str, str] = field(default_factory=dict)  # the first cell that each kind does not read
+    odd: dict[str, str] = field(default_factory=dict)  # {kind: first cell that is not of this kind}
     codes: int = 0  # number of cells that may be numbers or letters of options
     values: int = 0  # number of truth values in rows whose options are not yes and no
     bits: int = 0  # number of cells that are 0 or 1
@@ -609,7 +631,8 @@ class _Column:
         text : str
             The cell.
         kinds : dict
-            The cell's readings, from the function `readings`.
+            Maps each kind as which the cell can be read to the value, as the function `readings`
+            returns it.
         times : int
             Number of rows that contain the cell.
         """
@@ -634,17 +657,18 @@ class _Column:
             self.high = number if self.high is None else max(self.high, number)
 
     def most(self) -> int:
-        """Return the number of cells that the best kind of reading can read. The kind `word` is
-        left out, since it reads all cells.
+        """Return the largest number of cells that can be read as one kind.
+
+        The kind `word` is left out, since every cell can be read as a word.
         """
         return max(self.reads[kind] for kind in KINDS if kind != "word")
 
     def numbered(self) -> int:
-        """Return the number of cells that may be an option's number, from 0 or from 1."""
+        """Return the number of cells that may be an option's number, counted from 0 or from 1."""
         return self.reads["from0"] + self.only["from1"]
 
     def whole(self, value: int) -> int:
-        """Return the number of cells that equal a small whole number."""
+        """Return the number of cells that equal a given small whole number."""
         return self.places["from0"][value] or self.places["from1"][value - 1]
 
     def range(self) -> str:
@@ -661,8 +685,8 @@ class Columns:
 
     def __init__(self) -> None:
         self.answers, self.keys = _Column(), _Column()
-        # Each key is two bit masks over PAIRS: the pairs by which a row is right, and the pairs by
-        # which it is wrong.
+        # This counts rows by two bit masks over PAIRS: the pairs of kinds by which a row is right,
+        # and the pairs by which the row is wrong.
         self.marks: Counter[tuple[int, int]] = Counter()
         self.words: set[str] = set()
         self.counted = True  # whether every row lists its options
@@ -705,19 +729,21 @@ class Columns:
         Parameters
         ----------
         answer_as, gold_as : str
-            The kinds of readings that the user chose; "" if the user chose none.
+            The kinds that the user chose; "" if the user chose no kind.
         free : bool
-            Whether the answers are a model's replies. Then any share of them may be unreadable.
+            Whether the answers are a model's replies. Any share of the replies may then be
+            unreadable.
 
         Returns
         -------
         Typing
-            The possible pairs of readings. All pairs give a row the same score.
+            The possible pairs of kinds. All pairs give a row the same score.
 
         Raises
         ------
         ConfigError
-            If no pair of readings is possible, or possible pairs give different scores.
+            If no pair of kinds is possible, or if two possible pairs give some row different
+            scores.
         """
         self._take()
         if not self.answers.cells or not self.keys.cells:
@@ -738,14 +764,13 @@ class Columns:
         return Typing(tuple(fits), n, vocabulary, mixed)
 
     def _usual(self, kind: str) -> bool:
-        """Return whether a kind of reading can read the required share of the answers
-        (`USUAL_MIN`).
-        """
+        """Return whether the required share of the answers (`USUAL_MIN`) can be read as a kind."""
         return self.answers.reads[kind] >= USUAL_MIN * self.answers.cells
 
     def _closed(self) -> bool:
-        """Return whether the keys form a closed list, with few distinct keys and several rows for
-        each key.
+        """Return whether the keys form a closed list.
+
+        A closed list has few distinct keys, and several rows for each key.
         """
         return len(self.words) <= min(VOCABULARY_MAX, self.keys.cells // VOCABULARY_ROWS)
 
@@ -755,7 +780,8 @@ class Columns:
             places = self.keys.places[kind].keys()
             n = len(places)
             whole = self.keys.reads[kind] == self.keys.cells and places == set(range(n))
-            # Keys from 1 on could also be numbers from 0 on of which 0 never occurs.
+            # Keys that count from 1 could also count from 0, if 0 never occurs. Therefore one more
+            # option is possible.
             spare = kind == "from1"
             if n and whole and self.keys.cells >= ROWS_AN_OPTION * (n + spare):
                 return n
@@ -764,9 +790,10 @@ class Columns:
     def _fits(
         self, pair: tuple[str, str], n: int, answer_chosen: bool, gold_chosen: bool, free: bool
     ) -> bool:
-        """Return whether a pair of readings is possible.
+        """Return whether a pair of kinds is possible.
 
-        `answer_chosen`, `gold_chosen`: whether the user chose the reading.
+        `answer_chosen` and `gold_chosen` state whether the user chose the kind of the answers and
+        of the keys. `free` states whether the answers are a model's replies.
         """
         answer, gold = pair
         if self.keys.reads[gold] < self.keys.cells or not any(self._scored(pair)):
@@ -782,7 +809,7 @@ class Columns:
         return self._answers_fit(pair, n)
 
     def _answers_fit(self, pair: tuple[str, str], n: int) -> bool:
-        """Return whether the answers do not exclude a pair of readings."""
+        """Return whether the answers are compatible with a pair of kinds."""
         answer = pair[0]
         if answer == "number" and self.counted:
             return self._values()
@@ -793,8 +820,7 @@ class Columns:
         return self._based(self.answers, answer, n)
 
     def _truths(self) -> bool:
-        """Return whether both columns hold truth values written in the same way (both as words, or
-        both as 0 and 1).
+        """Return whether both columns hold truth values, either both as words or both as 0 and 1.
 
         If one column has 0 and 1 and the other has words, the numbers may be class labels: in RTE's
         published labels, 0 stands for True. Numbers such as 2 are not truth values.
@@ -805,18 +831,19 @@ class Columns:
         return answers_are_bits == keys_are_bits and numbers_are_bits
 
     def _values(self) -> bool:
-        """Return whether the numbers in rows with options are values, and not the numbers of
-        options.
+        """Return whether the numbers in the cells are the options' contents and not option numbers.
 
-        This is so if some keys and most answers are outside the range of option numbers, both from
-        0 and from 1.
+        The rows list options. The numbers are contents if some keys and most answers cannot be
+        option numbers, whether options are counted from 0 or from 1.
         """
         most = USUAL_MIN * self.answers.reads["number"]
         return self.answers.numbered() < most and self.keys.numbered() < self.keys.cells
 
     def _lettered(self, pair: tuple[str, str]) -> bool:
-        """Return whether letters name options. This is so if all are among the first letters of the
-        alphabet, or if both columns share letters. (Y and N do not name options.)
+        """Return whether the letters in the cells name options.
+
+        This is so if all letters are among the first letters of the alphabet, or if some letter
+        occurs in both columns. (Y and N, for yes and no, do not name options.)
         """
         answers, keys = self.answers.places[pair[0]], self.keys.places[pair[1]]
         last = 0
@@ -828,16 +855,20 @@ class Columns:
         return pair == ("letter", "letter") and not answers.keys().isdisjoint(keys)
 
     def _based(self, column: _Column, kind: str, n: int) -> bool:
-        """Return whether the column's numbers may count from 0 (kind from0) or from 1 (from1): no
-        cell excludes it.
+        """Return whether a column can be of the kind from0 or from1.
+
+        The function returns False if some cell excludes this kind.
+
+        Options are counted from 0 for the kind from0, and from 1 for the kind from1.
         """
         if kind == "from0":
             return not (column.only["from1"] if self.counted else column.whole(n))
         return kind != "from1" or not column.only["from0"]
 
     def _wordy(self) -> bool:
-        """Return whether both columns hold words, with only a few cells that may be letters or
-        numbers of options.
+        """Return whether both columns hold words.
+
+        Only a few cells may be letters or numbers of options.
         """
         if self._closed() and _letter_sets(frozenset(self.words)):
             return True
@@ -848,20 +879,23 @@ class Columns:
         return keys <= CODES_MAX and answers <= keys + CODES_MAX
 
     def _preferred(self, fits: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Return the pairs of readings without those that another pair makes unnecessary."""
+        """Return the possible pairs of kinds, without pairs that are less plausible than another
+        pair.
+        """
         named = [pair for pair in fits if pair[0] in OPTION]
         if self.counted and named:
             return named
         fits = [pair for pair in fits if pair[0] != "word"] or fits
         same = self.answers.low == self.keys.low and self.answers.high == self.keys.high
-        # If equal numbers occur in both columns, answers and keys count from the same base.
+        # If both columns have the same smallest and largest number, answers and keys are of the
+        # same kind.
         if same and ("number", "number") in fits:
             fits = [pair for pair in fits if pair[0] == pair[1]]
         return fits
 
     def _scored(self, pair: tuple[str, str]) -> tuple[int, int]:
-        """Return the number of rows that are right by a pair of readings, and the number of rows
-        that are wrong.
+        """Return the number of rows that are right by a pair of kinds, and the number that are
+        wrong.
         """
         bit = 1 << PAIRS.index(pair)
         right = wrong = 0
@@ -895,8 +929,9 @@ class Columns:
         )
 
     def _odd_key(self) -> str:
-        """Return a clause for the message about a key that the most common kind of reading cannot
-        read; "" if there is no such key.
+        """Return a clause for the error message about a key that is unlike most keys.
+
+        The clause is "" unless most keys are of one kind and some key is not of this kind.
         """
         for kind in ("letter", "number", "truth"):
             usual = self.keys.reads[kind] > self.keys.cells / 2
@@ -910,8 +945,9 @@ class Columns:
 
 
 def _candidates(answer_as: str, gold_as: str, free: bool) -> list[tuple[str, str]]:
-    """Return the pairs of readings that the user's choice allows. For replies, only pairs whose
-    answers name an option are returned.
+    """Return the pairs of kinds that the user's choice allows.
+
+    For replies, only pairs are returned by which an answer names an option.
     """
     pairs = []
     for answer, gold in PAIRS:
@@ -923,8 +959,10 @@ def _candidates(answer_as: str, gold_as: str, free: bool) -> list[tuple[str, str
 
 @lru_cache(maxsize=1 << 11)
 def _marks(answer: str, gold: str, texts: tuple[str, ...], n: int) -> tuple[int, int]:
-    """Return two bit masks: the pairs of readings by which the answer is right, and those by which
-    it is wrong. The bits are in the order of PAIRS.
+    """Return two bit masks: the pairs of kinds by which an answer is right, and the pairs by which
+    it is wrong.
+
+    The bits are in the order of PAIRS.
     """
     answers, keys = readings(answer, texts, n), readings(gold, texts, n)
     right = wrong = 0

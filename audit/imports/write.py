@@ -1,5 +1,5 @@
-"""Write joined outcomes as a run directory: the manifest, and the rows of a memory audit that
-measures only the score.
+"""Write the outcomes of joined logs as a run directory: the manifest, and the rows of a memory
+audit that measures only the score.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ _SETTING = {"arm": Arm.SCORE.value, "ordering": 0}
 _LETTER, _NUMBER = Reading.LETTER.value, Reading.NUMBER.value
 _STOP, _ERROR = FinishReason.STOP.value, FinishReason.ERROR.value
 _SHARD_ROWS = 16_384
-# Values of the columns that only an engine can fill. Lists are empty, and numbers are 0.
+# Default values of the columns that only an engine can fill: empty lists, and 0 for numbers.
 _NO_VALUE = {
     pa.string(): "",
     pa.bool_(): False,
@@ -46,20 +46,20 @@ _NO_VALUE = {
 
 @dataclass(frozen=True)
 class RunFacts:
-    """Hold the facts about an import that the manifest of its run states.
+    """Hold the facts about an import that are written into the run's manifest.
 
     Attributes
     ----------
     judged : sequence of str
-        Models under audit. All other models in the logs are references.
+        Names of the models under audit. All other models in the logs are references.
     files : sequence of mapping
         Name, sha256, tool and version of each log.
     options : mapping
-        Options with which the logs were read. The manifest states them.
+        Options with which the logs were read.
     origin_facts : mapping
         Result of `check_origin` for the held-out items.
     checks : sequence of LogCheck
-        Checks of the logs.
+        Result of each check of the logs.
     origins : mapping
         Origin of each model.
     """
@@ -76,7 +76,7 @@ class RunFacts:
 
 
 def write_run(run_dir: Path, joined: Joined, facts: RunFacts) -> int:
-    """Write a run in which only the score was measured.
+    """Write a run directory of a memory audit that measured only the score.
 
     Returns
     -------
@@ -92,8 +92,8 @@ def write_run(run_dir: Path, joined: Joined, facts: RunFacts) -> int:
 
     Notes
     -----
-    The status of an interrupted run stays `running`, and no gate passes a run with this status. The
-    same command starts the run again.
+    If the command is interrupted, the status of the run stays `running`, and no gate passes the
+    run. The same command then writes the run again.
     """
     names = [facts.benchmark]
     if facts.held_out:
@@ -131,7 +131,7 @@ def write_run(run_dir: Path, joined: Joined, facts: RunFacts) -> int:
 
 
 def _trials(joined: Joined, names: Sequence[str]) -> int:
-    """Return the largest number of trials of any item. Every item gets this number of rows."""
+    """Return the largest number of trials of an item, which is the number of rows of every item."""
     most = 0
     for (_, name), answers in joined.answers.items():
         for epochs in answers.values() if name in names else ():
@@ -152,12 +152,12 @@ def save(
     rows: Callable[[str], Iterator[Record]],
     also: Callable[[Path], object] = lambda path: None,
 ) -> None:
-    """Write a finished run.
+    """Write the run directory of finished logs: the manifest, the questions and the rows.
 
     Parameters
     ----------
     audit_options, analysis : mapping
-        Facts of the audit: `audit_options` are added to the configuration, and `analysis` to the
+        Entries that the audit adds: `audit_options` to the configuration, and `analysis` to the
         settings with which the run is judged.
     rows : callable
         Function from the name of a model to its rows.
@@ -224,7 +224,7 @@ def _batches(rows: Iterator[Record]) -> Iterator[list[Record]]:
 
 
 def _partial(joined: Joined, benchmark: str) -> dict[str, str]:
-    """Map each model with an unfinished log to the part of the benchmark that this log holds."""
+    """Map each model with an unfinished log to the part of the benchmark that the log covers."""
     return {model: lack for (model, name), lack in joined.partial.items() if name == benchmark}
 
 
@@ -255,7 +255,7 @@ def _rows(
 ) -> Iterator[Record]:
     """Yield one row for each trial, the right answers first.
 
-    A trial that the log lacks counts as not asked.
+    A trial that is missing in the log counts as not asked.
     """
     revision = joined.revisions.get(model)
     for item in questions:
@@ -277,7 +277,7 @@ def row(
     Parameters
     ----------
     schema : RowSchema
-        Columns of the audit; those that only an engine fills are empty.
+        Columns of the audit. Columns that only an engine can fill get empty values.
     model, revision : str
         The model, and the revision of its weights if the log states it.
     item : Item
@@ -312,13 +312,13 @@ def row(
 
 
 def pooled(epochs: Sequence[Answered]) -> list[Answered]:
-    """Return the epochs of an item so that each epoch has the same weight.
+    """Combine the epochs (repeated runs) of an item so that each epoch has the same weight.
 
     Returns
     -------
     list of Answered
-        The epochs. If their numbers of trials differ, the parsed epochs are replaced by one outcome
-        with their mean share of right answers.
+        The epochs, if all have the same number of trials. Otherwise one outcome replaces the parsed
+        epochs. Its share of right answers is the mean share of these epochs.
 
     Examples
     --------

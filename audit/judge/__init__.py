@@ -1,1 +1,1 @@
-"""Judge the cells of a panel and build the report, in the same way for all audits."""
+"""Judge the cells of a panel, and build the report, by the same code for all audits."""

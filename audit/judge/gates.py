@@ -1,4 +1,4 @@
-"""Define the checks (gates) that several audits share. Each gate checks the data by one rule."""
+"""Define the gates that several audits share. A gate is a check of the data with a threshold."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +13,11 @@ from audit.shards.keys import RequestCounts
 from audit.statistics.chance import upper_limit
 from audit.statistics.paired import CellOutcomes, FloatArray, State
 
-# An accuracy of exactly 1 withholds the verdict if its probability over all conditions is lower
-# than this value.
+# Limit for accuracies of exactly 1. If the probability of such an accuracy (over all conditions) is
+# lower, the verdict is withheld.
 IMPLAUSIBLE = 1e-3
-# An agreement is accepted if it is at most this number of standard errors below its expected value.
+# The agreement of two sets of outcomes is accepted if it lies at most this number of standard
+# errors below its expected value.
 _MARGIN = 3.5
 _LIMIT_MIN = 1.5  # With a lower limit, more than one in ten wrong item orders would pass.
 READ_ADVICE = (
@@ -44,12 +45,12 @@ class LogCheck:
 
 
 def checks_of(analysis: Mapping[str, Any]) -> tuple[LogCheck, ...]:
-    """Return the checks in a manifest's `analysis`; only imported runs have checks."""
+    """Return the checks of imported logs from a manifest's `analysis`; empty for other runs."""
     return tuple(LogCheck(**check) for check in analysis.get("log_checks", ()))
 
 
 def log_checks(checks: Iterable[LogCheck]) -> tuple[Gate, ...]:
-    """Return the checks of an import as gates; a failed check withholds the verdict."""
+    """Return the checks of imported logs as gates. A failed check withholds the verdict."""
     gates = []
     for check in checks:
         rule = Rule(check.name, 0.0, "the imported logs")
@@ -66,15 +67,15 @@ def above_chance(
     Parameters
     ----------
     shown : str
-        Accuracy as text.
+        The accuracy as text, for the sentence that states the result.
     z : float
-        Distance of the accuracy from chance, in standard errors. It is the number of the gate.
+        Accuracy minus chance, in standard errors. The gate reports z as its number.
     chance : float
         Accuracy of guessing (0-1).
     limit : float
         Smallest z that passes.
     numbers : mapping
-        Further numbers that the gate reports, by name.
+        Further numbers to report, by name.
 
     Returns
     -------
@@ -97,7 +98,7 @@ def parsed(cell: CellOutcomes, least: float) -> Gate:
     Parameters
     ----------
     cell : CellOutcomes
-        Answers of the cell.
+        Outcomes of one model on one benchmark.
     least : float
         Smallest share of parsed answers (0-1) that passes.
 
@@ -122,18 +123,20 @@ def exact_values(
     advice: str,
     numbers: Mapping[str, float | None] | None = None,
 ) -> Gate:
-    """Check that no condition has an accuracy of exactly 0 or 1, which is rare in real data.
+    """Check that no condition has an accuracy of exactly 0 or 1.
+
+    Such accuracies are rare in real data.
 
     Parameters
     ----------
     rows : sequence of (str, array)
-        Name of each condition with its outcomes. NaN means no outcome.
+        Name and outcomes of each condition; NaN for a missing outcome.
     everything : array
-        Outcomes of all conditions.
+        Outcomes of all conditions together, for the overall accuracy.
     unmoved : str
-        Text of a further alarm; "" if there is no further alarm.
+        Description of a further implausible result; "" if there is none.
     otherwise : str
-        Sentence to use if no exact value occurs.
+        Sentence that states the result if no accuracy is exactly 0 or 1.
     advice : str
         Advice to give if a value is implausible.
     numbers : mapping or None
@@ -142,14 +145,14 @@ def exact_values(
     Returns
     -------
     Gate
-        Result of the check. Its number is the number of exact accuracies, plus 1 for a further
-        alarm.
+        Result of the check. Its number is the number of accuracies of exactly 0 or 1, plus 1 if
+        `unmoved` is given.
 
     Notes
     -----
-    A strong model is sometimes right on all of 50 questions. An accuracy of exactly 1 is therefore
-    accepted if the overall accuracy makes it likely enough (a probability of 1 in 1,000 over all
-    conditions). The gate then mentions this accuracy, but does not withhold the verdict.
+    A strong model sometimes answers all of 50 questions right. An accuracy of exactly 1 is
+    therefore accepted if its probability, given the overall accuracy, exceeds 1 in 1,000 over all
+    conditions. The gate then mentions this accuracy, but does not withhold the verdict.
     """
     pooled = float(np.nanmean(everything)) if np.any(~np.isnan(everything)) else float("nan")
     alarms: list[str] = []
@@ -206,18 +209,21 @@ def reached_model(
     nothing: str,
     must: bool,
 ) -> Gate:
-    """Check that requests of two conditions differ, because equal requests test nothing.
+    """Check that the requests of two conditions differ.
+
+    If the requests are equal, the comparison of the conditions tests nothing.
 
     Parameters
     ----------
     name : str
         Name of the gate.
     counts : iterable of RequestCounts
-        Counts of compared, equal and repeated requests.
+        Numbers of compared, equal and repeated requests, for each comparison.
     limit : float
         Largest share of equal requests that passes. The observed share is the number of the gate.
     sentence : str
-        Template of the detail, with the fields {compared}, {same} and {repeated}.
+        Template of the sentence that states the result, with the fields {compared}, {same} and
+        {repeated}.
     advice : str
         Advice to give after a failure.
     nothing : str
@@ -256,16 +262,17 @@ def reached_model(
 
 @dataclass(frozen=True)
 class Agreement:
-    """Hold the agreement between two rows of outcomes.
+    """Hold how well two sets of outcomes agree, as a test of whether their items are in the same
+    order.
 
     Parameters
     ----------
     z : float
-        Correlation of the rows, multiplied by sqrt(n - 1).
+        Correlation of the two sets over n items, multiplied by sqrt(n - 1).
     expected : float
-        The z to expect for rows of the same items, computed from the agreement within each row.
+        Expected z if both sets hold the same items in the same order.
     limit : float
-        Smallest z that is accepted for rows of the same items in the same order.
+        Smallest accepted z. A smaller z means that the order of the items differs.
     """
 
     z: float
@@ -274,28 +281,28 @@ class Agreement:
 
 
 def agreement(x: FloatArray, y: FloatArray, correlation: float, z_min: float) -> Agreement | None:
-    """Return the agreement between two sides that should hold the same items in the same order.
+    """Return how well two arrays of outcomes agree that should be in the same order of items.
 
     Parameters
     ----------
     x, y : (n,) array
-        Outcomes of each side.
+        Outcomes of the n items in each array.
     correlation : float
-        Correlation to expect if both sides hold the same items in the same order.
+        Expected correlation of x and y if both are in the same order of items.
     z_min : float
         Upper bound on `Agreement.limit`.
 
     Returns
     -------
     Agreement or None
-        The agreement. None if a side is constant, or if the expected correlation is too small.
+        The agreement. None if x or y is constant, or if the expected correlation is too small.
     """
     if x.std() == 0 or y.std() == 0:
         return None
     root = float(np.sqrt(x.size - 1))
-    # `spread` is the standard error of z. It is 1 without agreement. It is larger if few items are
-    # wrong, because a few coincidences then have a large effect. For standardised 0/1 values x and
-    # y, E[x^2 y^2] = 1 + skew(x) skew(y) corr(x, y).
+    # `spread` is the standard error of z. Without agreement, the standard error is 1. If few items
+    # are wrong, the standard error is larger, because a few coincidences then have a large effect.
+    # For standardised 0/1 values x and y, E[x^2 y^2] = 1 + skew(x) skew(y) corr(x, y).
     spread = float(np.sqrt(max(1 + scipy.stats.skew(x) * scipy.stats.skew(y) * correlation, 1.0)))
     limit = min(z_min, correlation * root - _MARGIN * spread)
     if not limit >= _LIMIT_MIN:

@@ -1,5 +1,7 @@
-"""Judge the cells of every audit in one loop. A record (`Judge`) holds the functions of an audit
-for each step.
+"""Judge the cells of any audit in one loop.
+
+A cell is one model on one benchmark. An audit supplies a record (`Judge`) with a function for each
+of these steps:
 
 cells -> evidence -> p-values corrected over the panel -> gates -> decision -> result
 """
@@ -26,7 +28,7 @@ Result = TypeVar("Result")
 class Settings(Generic[Chosen]):
     """Hold the thresholds, the seed and the calibration with which cells are judged.
 
-    `table` is the calibration of the audit. Without a table, no error rate is quoted.
+    `table` is the calibration table of the audit. If it is None, no error rate is quoted.
     """
 
     thresholds: Chosen
@@ -37,7 +39,7 @@ class Settings(Generic[Chosen]):
 
 @dataclass(frozen=True)
 class Case(Generic[Cell, Evidence, Panel]):
-    """Hold one cell and the results of the steps that have been run on it.
+    """Hold one cell and the results of the steps that have been run on this cell.
 
     Parameters
     ----------
@@ -46,11 +48,11 @@ class Case(Generic[Cell, Evidence, Panel]):
     settings : Settings
         Thresholds and seed.
     rng : Generator
-        Random generator of the cell, in the state in which `measure` left it.
+        Random generator of the cell, in its state after the step `measure`.
     evidence : Evidence
         Result of the step `measure`.
     panel : Panel
-        Entry of the cell in the result of the step `over_panel`.
+        Result of the step `over_panel` for this cell, such as its corrected p-values.
     gates : tuple of Gate
         Results of the checks.
     """
@@ -81,7 +83,7 @@ class Judge(Generic[Cell, Evidence, Panel, Result]):
     gates : callable
         Function from a case to the results of its checks.
     result : callable
-        Function from a case to the result of its cell: the decision with all sentences.
+        Function from a case to the result of the cell: the decision and all sentences.
     shipped : str
         Name of the file in `audit/data` with the audit's error rates; "" if no rates were
         simulated.
@@ -103,7 +105,7 @@ def judge_cells(
     Parameters
     ----------
     judge : Judge
-        The audit's functions.
+        The audit's function for each step.
     cells : sequence of Cell
         Cells of the panel.
     settings : Settings
@@ -112,8 +114,8 @@ def judge_cells(
     Returns
     -------
     tuple of Result
-        Result of each cell, in the order of the cells. A cell's random numbers depend on the seed
-        and on the cell's name, not on other cells.
+        Result of each cell, in the order of `cells`. The random numbers for a cell depend only on
+        the seed and the name of this cell.
     """
     streams = [cell_rng(settings.seed, *judge.name(cell)) for cell in cells]
     evidence = []
@@ -140,7 +142,7 @@ def cell_rng(seed: int, *names: str) -> np.random.Generator:
     Returns
     -------
     Generator
-        A generator in the same state whenever the arguments are the same.
+        A generator. Equal arguments give generators in the same state.
     """
     return np.random.default_rng([seed, zlib.crc32("\0".join(names).encode())])
 
@@ -156,7 +158,7 @@ def holm_rows(rows: Sequence[Sequence[float | None]]) -> list[list[float | None]
     Returns
     -------
     list of list of float or None
-        Adjusted p-values in the same arrangement. None stands for a test that was not made.
+        The adjusted p-value of each entry of `rows`. None stands for a test that was not made.
     """
     flat: list[float] = []
     for row in rows:

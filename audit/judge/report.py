@@ -1,7 +1,7 @@
 """Build the report of the runs of one audit: page, verdict.json, tables and figures.
 
-The report is built from the run directories alone. Each file is either written completely or not at
-all, and verdict.json is written last.
+The report is built only from the run directories. Each file is written completely or not at all,
+and verdict.json is written last.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,12 +36,13 @@ class Report(Generic[Verdict, Behind]):
     Parameters
     ----------
     judge : callable
-        Function from run directories to their verdict and further data for the audit's `page.py`.
+        Function from run directories to two results: the verdict, and further data for the audit's
+        `page.py`.
     takes : tuple of str
         Options of `audit report` that this audit accepts.
     options : callable
-        Function from the run directories and the options in `takes` to the keyword arguments of
-        `judge`.
+        Function that returns the keyword arguments of `judge`. Its arguments are the run
+        directories and the options in `takes`.
     """
 
     judge: Callable[..., tuple[Verdict, Behind]]
@@ -119,16 +120,16 @@ class Report(Generic[Verdict, Behind]):
 def report_of_answers(
     audit: Audit, judge: Judge[Any, Any, Any, Any], verdict: type[Verdict], limits: type[Limits]
 ) -> Report[Verdict, Path]:
-    """Return the report of an audit that judges only the answers of one run (`CellOutcomes`).
+    """Return the `Report` of an audit that judges only the answers of a single run.
 
     Parameters
     ----------
     audit : Audit
-        The audit.
+        Definition of the audit.
     judge : Judge
-        The audit's functions that judge a cell.
+        The audit's function for each step of judging a cell.
     verdict : type
-        Subclass of `JudgedRun` that adds no fields.
+        Type of the verdict: a subclass of `JudgedRun` without further fields.
     limits : type
         Class of the audit's thresholds.
 
@@ -190,7 +191,7 @@ def head_of(
     settings : Settings
         Thresholds and seed.
     seen : sequence of Seen
-        Rows that were counted in each run.
+        Counted rows of each run.
     rows : sequence of CellRows
         Number of existing rows and number of expected rows of each cell.
 
@@ -216,7 +217,7 @@ def with_reservations(
     design: Field,
     judged: set[str] | None = None,
 ) -> Result:
-    """Return a result with reservations about its references and the sensitivity of its audit.
+    """Add reservations about the references and the audit's sensitivity to the result of a cell.
 
     Parameters
     ----------
@@ -225,9 +226,9 @@ def with_reservations(
     audit : str
         Name of the audit.
     analysis : mapping
-        The manifest's `analysis`.
+        The section `analysis` of the run's manifest.
     sensitivity : mapping
-        Measured sensitivities, as returned by `load_sensitivity`.
+        Measured sensitivities of the audit, as returned by `load_sensitivity`.
     design : Field
         Design of the run.
     judged : set of str or None

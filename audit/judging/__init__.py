@@ -1,4 +1,5 @@
-"""Grade the contrasts of every audit in the same way, and define verdict.json as a typed model.
+"""Derive grades from the results of every audit by the same rules, and define verdict.json as a
+typed model.
 
 The package does no I/O except for reading verdict.json.
 """

@@ -1,4 +1,4 @@
-"""Turn a verdict.json into a ruling: pass, review, block or no decision, with the exit code."""
+"""Derive a ruling from a verdict.json: pass, review, block or no decision, with an exit code."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -18,10 +18,11 @@ from audit.judging.result import Status
 from audit.judging.together import Document, Entry, JointVerdict, SuiteRules, parse, parts_of
 from audit.judging.vocabulary import VerdictWord, subtitle
 
-# Order of decisions in a panel, the worst first. "No decision" is worse than "review": a person's
-# approval must not let an audit pass that reached no conclusion.
+# Order of the decisions in a panel, the worst first. "No decision" is worse than "review".
+# Otherwise a person's approval could let an audit pass that reached no conclusion.
 WORST_FIRST = (Decision.BLOCK, Decision.NO_DECISION, Decision.REVIEW, Decision.PASS)
-# Display of each decision on a page, with its meaning for a job that calls the gate.
+# Display text of each decision on a page, with the meaning of the decision for a job that calls
+# `audit gate`.
 SHOWN: dict[Decision, VerdictWord] = {
     Decision.BLOCK: VerdictWord(
         "Block",
@@ -56,11 +57,11 @@ class CellRuling:
     Attributes
     ----------
     not_run : tuple of str
-        Controls that were not run.
+        Names of the controls that were not run.
     failed_gates : tuple of (str, str)
         Name of each failed gate, with the sentence that states its result.
     plain : str
-        The verdict in plain words.
+        Short phrase that states the verdict in plain words.
     context : str
         Name of the context if the benchmark has several contexts; otherwise "".
     """
@@ -84,7 +85,7 @@ class CellRuling:
 class Changed:
     """Hold a field whose value differs between a run and its sealed plan.
 
-    If the run or the plan lacks the field, its value there is None.
+    A value is None if the run (or the plan) does not have the field.
     """
 
     field: str
@@ -94,7 +95,8 @@ class Changed:
 
 @dataclass(frozen=True)
 class Seal:
-    """Hold the seal of an audit, a plan that was signed before the run (`governance.sealed`).
+    """Hold the seal of an audit. A sealed plan is fixed and signed before the run
+    (`governance.sealed`).
 
     Attributes
     ----------
@@ -117,7 +119,7 @@ class Seal:
 
 @dataclass(frozen=True)
 class Try:
-    """Hold an earlier run of the same audit, model and benchmark.
+    """Hold an earlier run of the same audit on the same model and benchmark.
 
     Attributes
     ----------
@@ -134,35 +136,41 @@ class Try:
 
     @property
     def same_design(self) -> bool:
-        """Return whether the two runs differ at most in the questions that were drawn."""
+        """Return whether the earlier run has the same design as the run under judgement.
+
+        Two runs of the same design may differ in the questions that were drawn.
+        """
         return set(self.differs) <= {"questions"}
 
 
 @dataclass(frozen=True)
 class Ruling:
-    """Hold the ruling of a gate on a run.
+    """Hold the ruling of `audit gate` on a run.
 
     Parameters
     ----------
     run : str
         Name of the run.
     decision, exit_code
-        Final decision, which takes people's decisions into account, and its exit code.
+        Final decision and its exit code. Recorded decisions of people are taken into account.
     verdict_decision : Decision
-        Decision by the verdict alone.
+        Decision that follows from the verdict, without the decisions of people.
     problem : str
-        Reason why there is no verdict to decide by; "" if there is a verdict.
+        Reason why the run has no usable verdict; "" if it has a verdict.
     incomplete : tuple of CellRows
         Cells with missing answers.
     cells : tuple of CellRuling
         Ruling on each cell.
     together : tuple of str
-        Joint statements of several audits.
+        Sentences that combine the statements of several audits.
     rules : tuple of str
-        Sentences on the applied rules. They state the decision by the thresholds of a suite's
-        source, which thresholds decide, and which thresholds differ from the shipped thresholds.
+        Sentences on the applied rules:
+
+        - the decision by the thresholds of a suite's source;
+        - which thresholds decide;
+        - which thresholds differ from the shipped thresholds.
     scope : str
-        Forms of contamination that a pass of several audits covers.
+        Forms of contamination that a pass of several audits excludes, as a phrase.
     decided : tuple of str
         Decisions of people, one sentence each.
     overridden : bool
@@ -170,9 +178,9 @@ class Ruling:
     own_thresholds : tuple of str
         Sentences on thresholds that differ from the shipped thresholds.
     seals : tuple of Seal
-        Sealed plan of each sealed run.
+        Seal of each run with a sealed plan.
     tries : tuple of Try
-        Earlier runs of the same audit, as far as they are known.
+        Known earlier runs of the same audit.
     """
 
     run: str
@@ -223,7 +231,7 @@ def words_of(audit: str) -> Mapping[str, VerdictWord]:
     return verdicts
 
 
-# Names of codes and rates in files of earlier versions, with their present names.
+# Map names of codes and rates in files of earlier versions to their present names.
 _EARLIER = {"brittle": "no_excess_detected", "brittle_cause_unknown": "drop_cause_unknown"}
 _EARLIER_RATES = {"clean_brittle": "clean_unknown", "memorised_brittle": "memorised_unknown"}
 
@@ -304,7 +312,7 @@ def read_document(path: Path) -> Document:
     Parameters
     ----------
     path : Path
-        The file.
+        Path of the verdict.json.
 
     Returns
     -------
@@ -327,7 +335,7 @@ def read_verdict(path: Path) -> AuditVerdict[Any]:
     Parameters
     ----------
     path : Path
-        The file.
+        Path of the verdict.json.
 
     Returns
     -------
@@ -355,7 +363,8 @@ def _json(path: Path) -> Any:
 
 
 def _renamed(plain: Any) -> Any:
-    """Return the JSON value with the present names in every cell.
+    """Return the JSON value with names of earlier versions replaced by the present names in every
+    cell.
 
     A cell without a grade gets the grade of its verdict.
     """
@@ -399,13 +408,13 @@ def rule(document: Document, run: str = "") -> Ruling:
     document : Document
         The verdict.
     run : str
-        Name of the run, which the ruling states.
+        Name of the run, for the ruling.
 
     Returns
     -------
     Ruling
-        The ruling. Its decision is that of the worst cell, or "no decision" if rows are missing or
-        an audit measured nothing.
+        The ruling. Its decision is that of the worst cell. If rows are missing or an audit measured
+        nothing, its decision is "no decision".
     """
     parts = parts_of(document)
     joint, suite = (
@@ -451,7 +460,8 @@ def rule(document: Document, run: str = "") -> Ruling:
 
 
 def shipped_alone(ruling: Ruling) -> Ruling:
-    """Return the ruling if the shipped thresholds were used, otherwise a failed ruling.
+    """Return the ruling if the shipped thresholds were used; otherwise return a ruling of "no
+    decision".
 
     Parameters
     ----------
@@ -461,7 +471,7 @@ def shipped_alone(ruling: Ruling) -> Ruling:
     Returns
     -------
     Ruling
-        The given ruling, or a failed ruling if other thresholds were used.
+        The given ruling, or a ruling of "no decision" (`failed`) if other thresholds were used.
     """
     if ruling.problem or not ruling.own_thresholds:
         return ruling
@@ -476,7 +486,7 @@ def shipped_alone(ruling: Ruling) -> Ruling:
 def _thresholds(parts: Iterable[tuple[str, AuditVerdict[Any]]]) -> Iterator[str]:
     """Yield a sentence for each audit whose thresholds differ from the shipped thresholds.
 
-    The sentence is needed because any model would pass if the thresholds were large enough.
+    The reader needs this sentence, since any model would pass with sufficiently lax thresholds.
     """
     for audit, part in parts:
         if audit not in AUDITS:
@@ -495,7 +505,9 @@ def _thresholds(parts: Iterable[tuple[str, AuditVerdict[Any]]]) -> Iterator[str]
 
 
 def _suite_rule(suite: SuiteRules | None) -> Iterator[str]:
-    """Yield a sentence if the thresholds of a suite's source decide instead of our verdict."""
+    """Yield a sentence if the decision uses the thresholds of a suite's source instead of our
+    verdict.
+    """
     if suite is not None and suite.gate == "source":
         yield "The thresholds of the suite's source decide here (gate: source)."
 
@@ -503,10 +515,10 @@ def _suite_rule(suite: SuiteRules | None) -> Iterator[str]:
 def _scoped(
     worst: Decision, joint: Iterable[Entry], suite: SuiteRules | None
 ) -> tuple[Decision, tuple[str, ...], str]:
-    """Return the decision, the problems, and the forms of contamination that a pass covers.
+    """Return the decision, the problems, and the forms of contamination that a pass excludes.
 
-    A pass of the worst cell becomes "no decision", with a problem, if a form that the suite
-    requires was not examined.
+    A suite may require that certain forms are examined. If a required form was not examined, a pass
+    becomes "no decision", and the problem names the form.
     """
     if worst != Decision.PASS:
         return worst, (), ""
@@ -520,7 +532,7 @@ def _scoped(
 
 
 def gated(cell: CellRuling, suite: SuiteRules | None) -> CellRuling:
-    """Return a cell with the decision that applies in its suite.
+    """Return the ruling on a cell with the decision that applies in its suite.
 
     Parameters
     ----------
@@ -532,13 +544,13 @@ def gated(cell: CellRuling, suite: SuiteRules | None) -> CellRuling:
     Returns
     -------
     CellRuling
-        The cell. If `gate` of the suite is "source", its decision is that of the source's
-        thresholds.
+        The ruling on the cell. If the suite's `gate` is "source", the decision follows from the
+        thresholds of the suite's source.
 
     Notes
     -----
-    The source's thresholds cannot pass a cell whose verdict is withheld. Otherwise they would pass
-    a model without any right answer, whose contamination score is 0.
+    If the verdict is withheld, the cell cannot pass, whatever the source's thresholds say.
+    Otherwise a model without any right answer would pass, since its contamination score is 0.
     """
     if suite is None or suite.gate != "source":
         return cell
@@ -555,7 +567,8 @@ def gated(cell: CellRuling, suite: SuiteRules | None) -> CellRuling:
 
 
 def failed(run: str, problem: str) -> Ruling:
-    """Return the ruling on a run without a verdict. People's decisions cannot turn it into a pass.
+    """Return the ruling on a run without a verdict. A person's decision cannot turn this ruling
+    into a pass.
 
     Parameters
     ----------

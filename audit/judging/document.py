@@ -1,9 +1,10 @@
 """Define the verdict.json of one audit as a typed model.
 
-The module `together` defines the verdict.json of several audits. Every reader (gate, pages,
-registry, export, terminal) uses this model. Keys that are not fields of the model hold figures of
-one audit. If other modules read such a figure, the audit declares it as a field in a subclass of
-`Cell`.
+The gate, the pages, the registry, the export and the terminal read verdict.json through this model.
+The module `together` defines the verdict.json of several audits.
+
+Keys that are not fields of the model hold numbers of one audit. If another module reads such a
+number, the audit declares a field for it in a subclass of `Cell`.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ class Section(BaseModel):
 
     @property
     def figures(self) -> dict[str, JsonValue]:
-        """Return the values of keys that are not fields of the section, by key."""
+        """Map each key that is not a field of the section to its value."""
         return self.__pydantic_extra__
 
 
 class Coded(Section):
-    """Hold a reason or a piece of advice: the code of its sentence, and the numbers in the
+    """Hold a reason or a piece of advice as the code of a sentence and the numbers in that
     sentence.
 
     Shares and differences are on the scale 0-1, not in per cent.
@@ -74,8 +75,9 @@ class WithoutMemory(Section):
 
 
 class Cell(Section):
-    """Hold one model on one benchmark, or on one context of a benchmark. Fields with a default
-    exist only in some audits.
+    """Hold the result of one model on one benchmark, or on one context of a benchmark.
+
+    Fields with a default value exist only in some audits.
 
     Attributes
     ----------
@@ -112,7 +114,7 @@ class Cell(Section):
     def archetype(self) -> str | None:
         """Return the kind of item on which the display words of the verdict depend.
 
-        The value is None if the words do not depend on a kind of item.
+        The value is None if the display words are the same for all kinds of items.
         """
         return None
 
@@ -123,17 +125,21 @@ class Cell(Section):
 
     @property
     def rates(self) -> Mapping[str, float | None]:
-        """Return the error rates of the nearest calibrated design; empty if no design is near."""
+        """Return the error rates of the nearest calibrated design; empty if no design is near the
+        run.
+        """
         return self.calibration.rates if self.calibration else {}
 
     @property
     def sound(self) -> bool:
-        """Return whether all checks passed that can withhold the verdict."""
+        """Return whether the measurement is sound: every check that can withhold the verdict
+        passed.
+        """
         return not any(gate.status == "fail" and gate.withholds for gate in self.gates)
 
 
 class Answered(Section):
-    """Hold one model on one revision of a benchmark, with the number of its rows in a run."""
+    """Hold the number of rows that a run has for one model on one revision of a benchmark."""
 
     model: str
     benchmark: str
@@ -148,7 +154,7 @@ class Run(Section):
 
     @property
     def held(self) -> list[dict[str, Any]]:
-        """Return the entry of each model and benchmark, in the format of
+        """Return the run's rows for each model and benchmark, in the format of
         `shards.complete.contents`.
         """
         return [answered.model_dump() for answered in self.models]
@@ -165,7 +171,7 @@ OfAudit = TypeVar("OfAudit", bound=Cell)
 
 
 class AuditVerdict(Section, Generic[OfAudit]):
-    """Hold the verdict.json of one audit: its first fields, and a cell for each judged model and
+    """Hold the verdict.json of one audit: fields of the run, and a cell for each judged model and
     benchmark.
 
     Attributes
@@ -173,8 +179,8 @@ class AuditVerdict(Section, Generic[OfAudit]):
     thresholds : dict
         Value of each threshold in `conf/verdict`, by name.
     rows : tuple of CellRows
-        Row counts of every model and benchmark that the runs asked for, including combinations
-        without any row.
+        Number of rows of every planned pair of model and benchmark, including pairs without any
+        row.
     """
 
     kind: str = Field(alias="schema")

@@ -1,11 +1,16 @@
-"""Determine which forms of contamination a suite's pass covers, and the error rates of the suite.
+"""Determine which forms of contamination the pass of a suite excludes, and the suite's error rates.
 
-The error rates are counted in the table of `audit calibrate audit=suite`. For each design and
-world, the table counts the simulated models by the combination of outcomes of the audits. A pass
-covers a form at a dose (a share of learnt items) under two conditions. First, an audit that looks
-for this form cleared the model. Second, in a simulated design no larger than this run's, the audit
-found this form at this dose in at least LIKELY of the models. Otherwise the form was not examined.
-The module does no I/O.
+A suite is a set of audits. `audit calibrate audit=suite` simulates models and writes a table. For
+each design and simulated world, the table counts the models by the combination of the audits'
+outcomes. The error rates are computed from these counts.
+
+A pass excludes a form at a dose (the share of items that were learnt) under two conditions:
+
+- An audit that looks for this form cleared the model.
+- In a simulated design that is no larger than the run's, this audit found the form at this dose in
+  at least the share LIKELY of the models.
+
+Otherwise the form counts as not examined. The module does no I/O.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,8 +23,8 @@ import scipy
 from audit.judging.document import Cell
 from audit.judging.ladder import FINDINGS, Grade
 
-# A key of the table has one letter for each of these audits, in this order. The validity audit is
-# left out, since it makes no statement about memory.
+# Audits in the order of the letters in a key of the table. The validity audit has no letter, since
+# it makes no statement about memory.
 AUDITS = (
     "sweep",
     "perturb",
@@ -36,11 +41,12 @@ LETTERS = {  # letter for the outcome of one audit in a key of the table
     Grade.UNDECIDED: "O",
     Grade.CLEARED: "C",
 }
-LIKELY = 0.8  # smallest power with which a form counts as examined (Cohen 1988)
-# Largest distance at which a simulated design counts as near the run. It corresponds to about three
-# times as many questions.
+LIKELY = 0.8  # smallest power at which a form counts as examined (Cohen 1988)
+# Largest distance between a run and a simulated design that is used for it. A design with a third
+# of the run's questions has about this distance.
 NEAR = 1.1
-_SLACK = 1.1  # A design may have up to 1.1 times the run's items, since runs leave out a few items.
+# A design may have up to 1.1 times as many items as the run, since a run leaves out a few items.
+_SLACK = 1.1
 _PLUS = {"references": 1}
 
 
@@ -98,14 +104,15 @@ class Share:
 
 @dataclass(frozen=True)
 class Passed:
-    """Hold a form that an audit excludes at a dose (a share of the published items).
+    """Hold a form of contamination that an audit excludes at a dose (share of learnt published
+    items).
 
     Attributes
     ----------
     found : Rate
-        Share of the simulated models with this form in which the audit finds it.
+        Share of simulated models with this form and dose in which the audit finds the form.
     passes : Rate
-        Share of the simulated models with this form that pass all audits.
+        Share of simulated models with this form and dose that pass all audits.
     """
 
     form: str
@@ -117,16 +124,17 @@ class Passed:
 
 @dataclass(frozen=True)
 class SuiteError:
-    """Hold error rates of all audits together, in the nearest design that was simulated.
+    """Hold the error rates of all audits together, in the nearest simulated design.
 
     Attributes
     ----------
     any_finding : mapping
-        For each simulated world, the share of clean models in which any audit has a finding.
+        Map each simulated world without memory to the share of its models in which any audit has a
+        finding.
     clean_passes : Rate
-        Share of clean models that pass.
+        Share of models without memory that pass all audits.
     passes : mapping
-        For each form and dose, the share of contaminated models that pass.
+        Map each form and dose to the share of models with this contamination that pass all audits.
     """
 
     design: Mapping[str, Any]
@@ -138,18 +146,18 @@ class SuiteError:
 
 @dataclass(frozen=True)
 class Scope:
-    """Hold the forms of contamination that a pass covers, and those that it does not cover.
+    """Hold the forms of contamination that a pass excludes, and the forms that were not examined.
 
     Attributes
     ----------
     passed : tuple of Passed
-        Forms that a pass covers, with their doses.
+        Forms that a pass excludes, each with its dose.
     found : tuple of str
         Forms that an audit found.
     not_examined : tuple of str
-        Forms that a pass does not cover.
+        Forms that were not examined, so that a pass does not exclude them.
     error : SuiteError or None
-        Error rates of all audits together; None if no simulated design is near.
+        Error rates of all audits together; None if no simulated design is near the run.
     """
 
     passed: tuple[Passed, ...]
@@ -160,7 +168,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Judged:
-    """Hold one audit of a model and benchmark.
+    """Hold the verdict of one audit on a model and benchmark.
 
     Attributes
     ----------
@@ -214,14 +222,14 @@ def any_found(counts: Mapping[str, int], audits: Sequence[str]) -> Share:
     Parameters
     ----------
     counts : mapping
-        Number of simulated models by the combination of outcomes of the audits.
+        Map each combination of outcomes of the audits to its number of simulated models.
     audits : sequence of str
         Names of the audits.
 
     Returns
     -------
     Share
-        The models with a finding, as a share of all models.
+        Number of models with a finding, as a share of all models.
     """
     return Share(
         sum(n for key, n in counts.items() if _letters(key, audits) & {"F", "S"}),
@@ -230,19 +238,20 @@ def any_found(counts: Mapping[str, int], audits: Sequence[str]) -> Share:
 
 
 def all_cleared(counts: Mapping[str, int], audits: Sequence[str]) -> Share:
-    """Return the share of simulated models that pass the suite because all the audits clear them.
+    """Return the share of simulated models that all the audits clear, so that the models pass the
+    suite.
 
     Parameters
     ----------
     counts : mapping
-        Number of simulated models by the combination of outcomes of the audits.
+        Map each combination of outcomes of the audits to its number of simulated models.
     audits : sequence of str
         Names of the audits.
 
     Returns
     -------
     Share
-        The models that pass, as a share of all models.
+        Number of models that pass, as a share of all models.
     """
     return Share(
         sum(n for key, n in counts.items() if {"C"} == _letters(key, audits)), sum(counts.values())
@@ -261,18 +270,21 @@ def nearest(table: Mapping[str, Any] | None, judged: Sequence[Judged]) -> Mappin
     table : mapping or None
         The table of `audit calibrate audit=suite`.
     judged : sequence of Judged
-        The audits of the run.
+        Verdict of each audit of the run.
 
     Returns
     -------
     mapping or None
-        Entry of the design in the table. None if no design is near, if the run's alpha differs from
-        the table's, or if the run's smallest effect that matters is larger than the table's.
+        Entry of the design in the table. The value is None in three cases:
+
+        - no design is near the run;
+        - alpha differs between the run and the table;
+        - the smallest effect that matters is larger in the run than in the table.
 
     Notes
     -----
-    The distance is the sum of |log(design / run)| over three sizes: the number of items, the number
-    of held-out items, and 1 + the number of references.
+    The distance is the sum of |log(size in the design / size in the run)| over three sizes: the
+    number of items, the number of held-out items, and the number of references plus 1.
     """
     if table is None:
         return None
@@ -319,7 +331,7 @@ def scope(judged: Sequence[Judged], table: Mapping[str, Any] | None) -> Scope | 
     Parameters
     ----------
     judged : sequence of Judged
-        The audits of one model and benchmark.
+        Verdict of each audit on one model and benchmark.
     table : mapping or None
         The table of `audit calibrate audit=suite`.
 
@@ -360,9 +372,9 @@ def scope(judged: Sequence[Judged], table: Mapping[str, Any] | None) -> Scope | 
 def _passed(
     form: str, audits: Sequence[str], judged: Sequence[Judged], entry: Mapping[str, Any]
 ) -> list[Passed]:
-    """Return an entry for each dose at which an audit that clears the model has enough sensitivity.
+    """Return the doses at which a form is excluded, the smallest dose first.
 
-    The smallest dose comes first.
+    A dose is excluded if an audit cleared the model and detects this dose with enough power.
     """
     passed = []
     for dose in DOSES:
@@ -401,7 +413,7 @@ def _error(entry: Mapping[str, Any], audits: Sequence[str]) -> SuiteError:
 
 
 def words(scopes: Sequence[Scope]) -> str:
-    """Return a phrase that names the forms that a pass covers in every scope.
+    """Return a phrase with the forms that a pass excludes for every model and benchmark.
 
     Parameters
     ----------
@@ -425,7 +437,7 @@ def words(scopes: Sequence[Scope]) -> str:
 
 
 def unmet(scopes: Sequence[Scope], required: Mapping[str, float]) -> str:
-    """Return why a pass does not cover the forms and doses that a suite requires.
+    """Return a message if a pass does not exclude all forms and doses that a suite requires.
 
     Parameters
     ----------
@@ -437,7 +449,8 @@ def unmet(scopes: Sequence[Scope], required: Mapping[str, float]) -> str:
     Returns
     -------
     str
-        Message with the forms that were not examined, and what to add; "" if all are covered.
+        Message with the forms that were not examined, and with what to add to the run. "" if a pass
+        excludes all required forms.
     """
     missing = []
     for form, dose in required.items():
@@ -451,8 +464,9 @@ def unmet(scopes: Sequence[Scope], required: Mapping[str, float]) -> str:
 
 
 def _dose(scopes: Sequence[Scope], form: str) -> float | None:
-    """Return the smallest dose at which every scope covers a form; None if a scope does not cover
-    it."""
+    """Return the smallest dose at which every scope excludes a form; None if a scope does not
+    exclude this form.
+    """
     largest = None
     for scope in scopes:
         doses = []
@@ -476,7 +490,7 @@ def sentences(scope: Scope) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        Sentences on the covered forms, on the other forms, and on the error rates.
+        Sentences on the forms that a pass excludes, on the remaining forms, and on the error rates.
     """
     lines = []
     for passed in scope.passed:

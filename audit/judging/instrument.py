@@ -1,8 +1,12 @@
 """Define what each audit can detect, and combine the statements of several audits.
 
-Each audit is an instrument that makes statements only about the kinds of effect that it can detect.
-A finding remains valid even if an instrument that cannot detect its kind of effect finds nothing.
-No instrument clears a model of an effect that it cannot detect. The module does no I/O.
+Each audit is called an instrument. Three rules apply:
+
+- An instrument makes statements only about the kinds of effect that it can detect.
+- A finding of one kind of effect remains valid if an instrument for other kinds finds nothing.
+- An instrument cannot clear a model of an effect that it cannot detect.
+
+The module does no I/O.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,12 +22,13 @@ from audit.judging.vocabulary import VerdictWord
 
 @dataclass(frozen=True)
 class Indicator:
-    """Hold a figure with its 95 % interval, all 0-1; a number that was not computed is None.
+    """Hold an estimate with its 95 % interval, as fractions. A number that was not computed is
+    None.
 
     Attributes
     ----------
     against : tuple of str
-        Names of the reference models with which the figure was computed. Figures with different
+        Names of the reference models with which the estimate was computed. Estimates with different
         references are not comparable.
     """
 
@@ -58,7 +63,8 @@ TITLES: Mapping[str, str] = {
 class Seen(StrEnum):
     """Hold the statement of an instrument on one kind of effect.
 
-    If several instruments make a statement, the statement that comes first in this enum counts.
+    If several instruments make different statements, the statement listed first in this enum
+    counts.
     """
 
     SEEN = "seen"
@@ -83,15 +89,15 @@ _SEEN = {
 
 @dataclass(frozen=True)
 class Measured:
-    """Hold the figure on which a finding is based.
+    """Hold the estimate on which a finding is based.
 
     Attributes
     ----------
     estimate, low, high : float or None
-        The figure and its 95 % interval, 0-1; None if not computed.
+        The estimate and its 95 % interval, as fractions; None if not computed.
     false_alarms : float or None
-        Share of clean models in which this procedure has a finding, in the nearest calibrated
-        design; None if no design is near.
+        Share of models without memory in which this procedure has a finding, in the nearest
+        calibrated design. None if no design is near the run.
     """
 
     what: str
@@ -103,7 +109,7 @@ class Measured:
     def __str__(self) -> str:
         """Return a text such as 'largest gain under noise: +1.1 points [−7.2, +8.9]'.
 
-        The text is empty if the figure was not computed. A drop is written without a sign.
+        The text is empty if the estimate was not computed. A drop is written without a sign.
         """
         if self.estimate is None:
             return ""
@@ -113,7 +119,7 @@ class Measured:
         return f"{self.what}: {figure}{bracket}{ends}"
 
     def supports(self, grade: Grade) -> bool:
-        """Return whether the figure is evidence for a grade.
+        """Return whether the estimate is evidence for a grade.
 
         Parameters
         ----------
@@ -123,8 +129,8 @@ class Measured:
         Returns
         -------
         bool
-            False if the grade requires a significant contrast, but the interval of this figure
-            includes 0. The verdict is then based on another figure.
+            False if the grade requires a significant contrast, but the interval of this estimate
+            includes 0. The verdict is then based on another estimate.
 
         Examples
         --------
@@ -139,22 +145,22 @@ class Measured:
 
 @dataclass(frozen=True)
 class Instrument:
-    """Hold an audit as a row of the table of instruments.
+    """Describe an audit for comparisons with other audits.
 
     Attributes
     ----------
     sees : frozenset of str
         The kinds of effect (`KINDS`) that the audit detects.
     measured : callable
-        Function from a cell to its main figure.
+        Function from a cell to its main estimate.
     tracked : callable
-        Function from a cell to the figures that a registry follows over versions of a model.
+        Function from a cell to the estimates that a registry compares between versions of a model.
     of_cell : callable or None
-        Function from a cell to the kinds of effect that are detected in this cell, if they depend
-        on the cell.
+        Function from a cell to the kinds of effect that the audit can detect in this cell. None if
+        the kinds are the same in every cell.
     by_kind : callable or None
-        Function from (cell, alpha) to the grade of each kind, if a finding does not apply to all
-        kinds alike.
+        Function from (cell, alpha) to the grade of each kind of effect. None if a finding applies
+        to all kinds alike.
     cell : type
         Type of the audit's cells in verdict.json.
     """
@@ -203,18 +209,18 @@ def finding(instrument: Instrument, cell: Cell, word: VerdictWord, alpha: float 
     Parameters
     ----------
     instrument : Instrument
-        The instrument (audit).
+        The audit that judged the cell.
     cell : Cell
         A cell of the audit's verdict.json.
     word : VerdictWord
-        Display words of the cell's verdict.
+        Display words for the cell's verdict.
     alpha : float
         Significance level of the audit's run.
 
     Returns
     -------
     Finding
-        The statement, as a row of the table.
+        The statement of the instrument on each kind of effect.
     """
     sees = instrument.of_cell(cell) if instrument.of_cell else instrument.sees
     grades = instrument.by_kind(cell, alpha) if instrument.by_kind else {}
@@ -250,8 +256,8 @@ def looked_for(findings: Sequence[Finding]) -> dict[str, tuple[Seen, ...]]:
     Returns
     -------
     dict of tuple of Seen
-        For each kind of effect, the statement of each instrument, followed by the combination of
-        all statements. The combination is NOT_RUN if every instrument is blind to the kind.
+        Map each kind of effect to the statements of all instruments. The last entry combines these
+        statements; it is NOT_RUN if no instrument can detect the kind.
     """
     table = {}
     for kind in KINDS:
@@ -286,7 +292,8 @@ def synthesis(findings: Sequence[Finding]) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        One sentence for each state, with the kinds and instruments to which it applies.
+        One sentence for each kind of statement (`Seen`), with the kinds of effect and the
+        instruments to which the sentence applies.
     """
     by_state: dict[Seen, list[str]] = {state: [] for state in _LINES}
     for kind, row in looked_for(findings).items():

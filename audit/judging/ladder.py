@@ -1,4 +1,7 @@
-"""Grade the contrasts of a cell by the ladder of grades that all audits share.
+"""Grade a cell by its contrasts, with the same ordered list of grades in all audits.
+
+A contrast is a comparison that an audit makes. A guard is a check that excludes another cause of a
+contrast. The first grade whose condition holds applies (details: `grade`).
 
 | grade | condition | decision, exit code |
 |---|---|---|
@@ -19,7 +22,7 @@ from enum import StrEnum
 
 
 class Decision(StrEnum):
-    """Name the decisions of a gate; each has an exit code for the calling job."""
+    """Name the decisions of `audit gate`. Each decision has an exit code for the calling job."""
 
     PASS = "pass"  # noqa: S105 - a decision, not a password
     REVIEW = "review"
@@ -93,14 +96,14 @@ _DECISIONS = {
 }
 BLOCK_AT = ("strong", "suggestive")
 FINDINGS = (Grade.FOUND_STRONG, Grade.FOUND_SUGGESTIVE)
-SPEAKING = (*FINDINGS, Grade.CAUSE_UNKNOWN)  # grades with a significant contrast
+SPEAKING = (*FINDINGS, Grade.CAUSE_UNKNOWN)  # the grades that require a significant contrast
 DECIDED = (*SPEAKING, Grade.CLEARED)  # grades that more data of the same kind would not change
 NO_ROOM = "no_room"  # code for a score at which no effect that matters is possible
 
 
 @dataclass(frozen=True)
 class Guard:
-    """Hold another explanation of a contrast, and whether the data exclude it.
+    """Hold an alternative explanation of a contrast, and whether the data exclude this explanation.
 
     Attributes
     ----------
@@ -109,8 +112,8 @@ class Guard:
     excluded : bool
         True if the data of this run exclude the explanation.
     stated : bool
-        True if the explanation gives the same data as the effect that the audit tests for. The
-        verdict then states it.
+        True if the explanation predicts the same data as the effect that the audit tests for. The
+        verdict then states the explanation.
     """
 
     code: str
@@ -120,14 +123,14 @@ class Guard:
 
 @dataclass(frozen=True)
 class Bound:
-    """Report whether the upper limit of a contrast excludes an effect that matters.
+    """Hold whether the upper limit of a contrast excludes an effect that matters.
 
     Attributes
     ----------
     excluded : bool
         True if the smallest effect that matters lies above the one-sided 95 % upper limit.
     room : bool
-        True if the score leaves room for an effect of this size.
+        True if an effect of this size could show at the measured score.
     """
 
     excluded: bool
@@ -145,9 +148,10 @@ class Contrast:
     speaks : bool
         True if the contrast is significant after correction and its interval lies above zero.
     guards : tuple of Guard
-        Other explanations of the contrast.
+        Alternative explanations of the contrast.
     bound : Bound or None
-        Upper limit; None if the contrast cannot clear a model.
+        Whether the upper limit excludes an effect that matters; None if the contrast cannot clear a
+        model.
     failed : tuple of str
         Codes of checks of this contrast that failed.
     missing : tuple of str
@@ -174,12 +178,12 @@ class Contrast:
 
     @property
     def open(self) -> tuple[Guard, ...]:
-        """Return the guards whose explanation is not excluded.
+        """Return the guards whose alternative explanation is not excluded.
 
         Returns
         -------
         tuple of Guard
-            The open guards, in the order of `guards`.
+            These guards, in the order of `guards`.
         """
         return tuple(guard for guard in self.guards if not guard.excluded)
 
@@ -204,7 +208,7 @@ class Graded:
 
 
 def grade(contrasts: Sequence[Contrast], failed: Sequence[str] = ()) -> Graded:
-    """Return the first grade of the ladder that applies to a cell.
+    """Return the grade of a cell: the first grade whose condition holds.
 
     Parameters
     ----------
@@ -220,8 +224,8 @@ def grade(contrasts: Sequence[Contrast], failed: Sequence[str] = ()) -> Graded:
 
     Notes
     -----
-    A failed check of the whole measurement precedes findings. Findings precede a failed check of a
-    single contrast, which precedes clearing.
+    A failed check of the whole measurement is considered first, then findings, then failed checks
+    of single contrasts, and last whether the model is cleared.
 
     Examples
     --------
@@ -281,7 +285,7 @@ def _finding(speaking: Sequence[Contrast]) -> Graded | None:
 
 
 def _bounded(judged: Sequence[Contrast], missing: tuple[str, ...]) -> Graded:
-    """Return the grade that the upper limits support if no contrast is a finding.
+    """Return the grade of a cell without a finding, from the upper limits of its contrasts.
 
     `missing` holds the codes of contrasts that were not judged.
     """

@@ -1,4 +1,5 @@
-"""Define the parts of every audit's verdict: gates, reasons, the nearest calibration, numbers.
+"""Define the parts that the verdict of every audit consists of: gates, reasons, the nearest
+calibration, and numbers.
 
 In verdict.json, a number that could not be computed is null, never 0.
 """
@@ -14,15 +15,14 @@ from typing import Any
 from audit.core.json_types import plain
 from audit.core.number_text import listed, percent, points, pvalue, signed_points
 
-SIGNIFICANT_DIGITS = (
-    6  # Significant digits of every float in verdict.json, so that equal shards give equal bytes.
-)
+# Significant digits of each float in verdict.json. Rounding makes equal shards give equal bytes.
+SIGNIFICANT_DIGITS = 6
 
-MAX_ITEMS = 50  # largest number of ids that a gate lists; `item_count` counts all ids
+MAX_ITEMS = 50  # largest number of item ids that a gate lists
 
 
 class Status(StrEnum):
-    """Hold the result of a gate: it passed, failed, or does not apply."""
+    """Name the possible results of a gate: the gate passed, failed, or does not apply."""
 
     PASS = "pass"  # noqa: S105 - a gate's status, not a password
     FAIL = "fail"
@@ -38,19 +38,19 @@ class Gate:
     number, threshold : float or None
         The measured number and the threshold with which it is compared.
     source : str
-        The source of the threshold.
+        The publication or rule from which the threshold comes.
     detail : str
-        The result in one sentence.
+        One sentence that states the result.
     advice : str
-        What to do after a failure.
+        What the user can do after a failure.
     withholds : bool
         True if a failure withholds the verdict; otherwise the failure is only reported.
     items : tuple of str
-        Ids of the questions that caused the result (the first MAX_ITEMS, sorted).
+        Sorted ids of questions that caused the result, at most MAX_ITEMS.
     item_count : int
         Number of all questions that caused the result.
     numbers : dict
-        Further figures of the gate, by name.
+        Further numbers that the gate reports, by name.
     """
 
     name: str
@@ -68,8 +68,7 @@ class Gate:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Hold the nearest calibrated design, and the error rates of the same procedure in that
-    design."""
+    """Hold the calibrated design nearest to a run, and the audit's error rates in this design."""
 
     design: dict[str, bool | float | int | str]
     rates: dict[str, float | None]
@@ -131,7 +130,7 @@ def json_ready(value: Any) -> Any:
     Parameters
     ----------
     value : object
-        Numbers, texts, sequences and mappings.
+        Any nesting of numbers, texts, sequences and mappings.
 
     Returns
     -------
@@ -143,7 +142,8 @@ def json_ready(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Reason:
-    """Hold a reason or a piece of advice, stored as a code with numbers.
+    """Hold a reason or a piece of advice as the code of a sentence, with the numbers of the
+    sentence.
 
     Attributes
     ----------
@@ -152,7 +152,7 @@ class Reason:
     numbers : mapping
         The numbers in the sentence, by name. Shares and differences are on the scale 0-1.
     said : str
-        The whole sentence if a gate has already written it; otherwise "".
+        The whole sentence, if a gate has already written the sentence; otherwise "".
     """
 
     code: str
@@ -168,14 +168,14 @@ Texts = Mapping[str, str | Callable[..., str]]
 
 
 def because(code: str, **numbers: Any) -> Reason:
-    """Return a reason with a code and numbers.
+    """Return the reason with the given code and numbers.
 
     Parameters
     ----------
     code : str
-        Key of its sentence in an audit's texts.
+        Key of the sentence in an audit's texts.
     **numbers
-        Numbers in the sentence, by name.
+        Numbers that the sentence contains, by name.
 
     Returns
     -------
@@ -275,31 +275,31 @@ class _Formatter(string.Formatter):
 
 
 def sizes(questions: int, needed: int | None) -> dict[str, float | None]:
-    """Return the numbers that describe the size of a design, for the gate `enough_data`.
+    """Return how many questions were asked and how many are needed, for the gate `enough_data`.
 
     Parameters
     ----------
     questions : int
         Number of questions that were asked.
     needed : int or None
-        Number of questions that the plan needs; None if no number is enough.
+        Number of questions that the plan needs; None if no number of questions is enough.
 
     Returns
     -------
     dict
-        Numbers by name, as `audit.judging.vocabulary.subtitle` reads them.
+        The two numbers by name, in the format that `audit.judging.vocabulary.subtitle` expects.
     """
     return {"asked": float(questions), "needed": None if needed is None else float(needed)}
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Hold the definition of a gate: its name, its threshold, and the source of the threshold.
+    """Define a gate by its name, its threshold and the source of the threshold.
 
     Attributes
     ----------
     always_items : bool
-        True if the ids of questions are kept even if the gate passed.
+        True if the result lists ids of questions even when the gate passed.
     """
 
     name: str
@@ -318,7 +318,7 @@ class Rule:
         items: Sequence[str] = (),
         numbers: Mapping[str, float | None] | None = None,
     ) -> Gate:
-        """Return the result of the gate.
+        """Return the result of the gate for data to which the gate applies.
 
         Parameters
         ----------
@@ -327,19 +327,19 @@ class Rule:
         number : float
             Number that is compared with the threshold.
         detail, advice : str
-            The result in one sentence, and what to do after a failure.
+            One sentence that states the result, and what the user can do after a failure.
         withholds : bool
             True if a failure withholds the verdict.
         items : sequence of str
             Ids of the questions that caused the result.
         numbers : mapping, optional
-            Further figures by name.
+            Further numbers to report, by name.
 
         Returns
         -------
         Gate
-            The result. If the gate passed, the result has no advice, and it has items only if
-            `always_items` is True.
+            The result. A passed gate has no advice, and it lists items only if `always_items` is
+            True.
         """
         shown = () if passed and not self.always_items else tuple(sorted(items))
         return Gate(
@@ -357,7 +357,7 @@ class Rule:
         )
 
     def absent(self, detail: str, *, withholds: bool = True) -> Gate:
-        """Return the result of the gate for data to which it does not apply.
+        """Return the result of the gate for data to which the gate does not apply.
 
         Parameters
         ----------
@@ -401,7 +401,7 @@ def ids_where(ids: Sequence[str], hit: Iterable[bool]) -> tuple[str, ...]:
     ids : sequence of str
         All ids.
     hit : iterable of bool
-        One value for each id; True selects it.
+        For each id, True if the id is selected.
 
     Returns
     -------

@@ -1,6 +1,4 @@
-"""Define the fields that the verdicts of all audits share, in verdict.json and in each of its
-cells.
-"""
+"""Define the fields that the verdicts of all audits share: fields of a run and of a cell."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +18,7 @@ Result = TypeVar("Result", bound="CellResult")
 class Decided(Generic[Word]):
     """Hold a verdict with its grade, its reasons and its advice.
 
-    Each audit has its own type of verdict, and may add fields in a subclass.
+    Each audit defines its own verdicts, and may add fields in a subclass.
     """
 
     verdict: Word
@@ -30,12 +28,12 @@ class Decided(Generic[Word]):
 
     @classmethod
     def withheld(cls, verdict: Word, failed: Sequence[Gate], words: Mapping[str, GateWord]) -> Self:
-        """Return the decision on a measurement that failed checks.
+        """Return the decision to withhold the verdict because checks failed.
 
         Parameters
         ----------
         verdict : Word
-            The audit's verdict on such a measurement.
+            The audit's verdict for a measurement that failed checks.
         failed : sequence of Gate
             The failed gates.
         words : mapping
@@ -61,7 +59,7 @@ class CellResult:
     decision : Decided
         The verdict with its reasons, in the audit's subclass of `Decided`.
     calibration : Calibration or None
-        Nearest calibrated design; None if no calibration exists.
+        Calibrated design nearest to the run; None if no calibration exists.
     sensitivity : str or None
         Measured sensitivity of the audit, as a sentence.
     watermark : str
@@ -87,7 +85,7 @@ class CellResult:
 
     @property
     def grade(self) -> Grade:
-        """Return the grade of the ladder."""
+        """Return the grade of the cell (see `audit.judging.ladder`)."""
         return self.decision.grade
 
     @property
@@ -105,17 +103,17 @@ class CellResult:
 class JudgedRun(Generic[Cell, Result]):
     """Hold all judged cells of a run, or of several runs that are merged into one panel.
 
-    The record contains no times and no paths.
+    The record contains neither times nor paths.
 
     Attributes
     ----------
     runs : tuple of dict
         Models of each run.
     rows : tuple of CellRows
-        Row counts of every model and benchmark that the runs asked for, including combinations
-        without any row.
+        Number of rows of every planned pair of model and benchmark, including pairs without any
+        row.
     cells, results : tuple
-        Measured cells and their results, in the same order.
+        The measured cells, and the result of each cell in the same order.
     """
 
     audit: ClassVar[str]
@@ -131,11 +129,11 @@ class JudgedRun(Generic[Cell, Result]):
 
     @property
     def marks(self) -> dict[tuple[str, str], str]:
-        """Map each pair (model, benchmark) to its watermark."""
+        """Map each pair (model, benchmark) to its note on missing rows."""
         return {(r.model, r.benchmark): r.watermark for r in self.rows}
 
     def mark(self, cell: Cell, result: Result) -> str:
-        """Return the watermark of one cell.
+        """Return the watermark of one cell: a note on missing rows.
 
         Parameters
         ----------
@@ -153,7 +151,7 @@ class JudgedRun(Generic[Cell, Result]):
 
     @property
     def marked(self) -> tuple[Result, ...]:
-        """Return the results, with a watermark on each cell that lacks rows."""
+        """Return the results, with a note (watermark) on each cell with missing rows."""
         marked = []
         for cell, result in zip(self.cells, self.results, strict=True):
             marked.append(_marked(result, self.mark(cell, result)))
@@ -165,11 +163,11 @@ class JudgedRun(Generic[Cell, Result]):
         return all(result.grade in DECIDED for result in self.results)
 
     def own(self) -> dict[str, Any]:
-        """Return the fields of verdict.json that only this audit has."""
+        """Return the fields of the run that only this audit writes into verdict.json."""
         return {}
 
     def own_of_cell(self, cell: Cell, result: Result) -> dict[str, Any]:
-        """Return the fields of a cell in verdict.json that only this audit has.
+        """Return the fields of a cell that only this audit writes into verdict.json.
 
         Parameters
         ----------
@@ -193,7 +191,7 @@ class JudgedRun(Generic[Cell, Result]):
         Returns
         -------
         dict
-            The head, and a dict for each cell.
+            The fields of the run, with a list that holds a dict for each cell.
         """
         head = {
             "schema": f"{self.audit} verdict",
@@ -208,7 +206,7 @@ class JudgedRun(Generic[Cell, Result]):
         return plain
 
     def found_first(self) -> Self:
-        """Return the run with its cells sorted by grade, as on a page."""
+        """Return the run with its cells sorted by grade, which is their order on a page."""
         grades = [list(Grade).index(result.decision.grade) for result in self.results]
         order = sorted(range(len(grades)), key=grades.__getitem__)
         results = tuple(self.results[k] for k in order)
@@ -249,7 +247,7 @@ def _marked(result: Result, watermark: str) -> Result:
 
 
 def cell_head(result: CellResult) -> dict[str, Any]:
-    """Return the fields of a cell that all audits share.
+    """Return the fields that a cell has in the verdict.json of every audit.
 
     Parameters
     ----------
@@ -259,7 +257,7 @@ def cell_head(result: CellResult) -> dict[str, Any]:
     Returns
     -------
     dict
-        Fields of verdict.json.
+        The fields by name, as JSON types.
     """
     return {
         **attributes(

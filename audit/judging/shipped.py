@@ -23,12 +23,12 @@ def nearest_design(
     table : mapping or None
         A shipped calibration table.
     distance : callable
-        Function from a design to its distance from the run; infinite if the design and the run
-        cannot be compared.
+        Function from a design to its distance from the run. The distance is infinite if design and
+        run cannot be compared.
     near : float
         Largest distance at which error rates are quoted.
     sentence : callable
-        Function from an entry of the table to a sentence with its rates.
+        Function from an entry of the table to a sentence with the error rates of this entry.
     none_near : str
         Sentence to use if no design is within `near`.
     thresholds : mapping or None
@@ -37,8 +37,9 @@ def nearest_design(
     Returns
     -------
     Calibration or None
-        Design, rates and sentence; design and rates are empty if no design is within `near`. None
-        if there is no table, or if no design can be compared with the run.
+        The nearest design, its error rates and a sentence. If no design is within `near`, design
+        and rates are empty. The value is None without a table, or if no design can be compared with
+        the run.
     """
     designs: Sequence[Mapping[str, Any]] = (table or {}).get("designs", ())
     far, index = min(
@@ -58,14 +59,14 @@ def nearest_design(
 
 
 def apart(one: float, other: float, least: float = 1) -> float:
-    """Return the distance between two sizes on a log scale.
+    """Return the distance between two sizes on a logarithmic scale.
 
     Parameters
     ----------
     one, other : float
         The two sizes.
     least : float
-        Lower bound, which replaces any smaller size.
+        Lower bound of a size. A smaller size is replaced by this bound.
 
     Returns
     -------

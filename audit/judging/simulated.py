@@ -1,7 +1,8 @@
-"""Calibrate any audit: simulate models of known truth, and count wrong and right verdicts.
+"""Calibrate any audit: simulate models with known contamination, and count right and wrong
+verdicts.
 
-The function `procedures` in an audit's module `calibrate` returns the `Procedure` records of the
-audit.
+The records (`Procedure`) of an audit are returned by the function `procedures` in the audit's
+module `calibrate`.
 """
 
 import argparse
@@ -24,17 +25,17 @@ from audit.judging.result import rounded
 
 SEED = 42
 CHUNK = 25  # number of models that are drawn from one seed
-PANEL = 12  # Each simulated model is judged alone, and also in a panel of this many models.
+PANEL = 12  # Number of models in a simulated panel. Each model is judged alone and in such a panel.
 
 Rates = Mapping[str, float | None]
 Entry = dict[str, Any]
 Entries = Sequence[Mapping[str, Any]]
-# The seed of a random generator, and the number of models that are drawn from it.
+# A stream: the seed of a random generator, and the number of models drawn from this generator.
 Stream = tuple[tuple[int, ...], int]
 
 
 class Case(NamedTuple):
-    """Hold one design in one simulated world, with the random streams of its models."""
+    """Hold one design in one simulated world, with the seeds of the simulated models."""
 
     design: Any
     name: str  # name of the world
@@ -51,11 +52,11 @@ class Procedure:
     cases : sequence of Case
         Cases in the order of the table.
     judge : callable
-        Function from design, world and generator to the counts of one simulated model. It must be
-        importable by other processes.
+        Function from (design, world, generator) to the counts of one simulated model. The function
+        must be importable by other processes.
     entries : callable
-        Function from a case and its counts (by stream) to parts of table entries. Parts with the
-        same design and name are merged.
+        Function from a case and the counts of its models to parts of table entries. The counts are
+        grouped by stream. Parts with the same design and name are merged.
     table : callable
         Function from entries to a markdown table, which is printed after each design.
     closing : sequence of callable
@@ -63,7 +64,7 @@ class Procedure:
     section : str
         Key of the section in the table.
     head : mapping
-        Further keys of the table, in addition to the sections.
+        Keys of the table that are not sections, with their values.
     """
 
     cases: Sequence[Case]
@@ -88,13 +89,13 @@ def seed_of(seed: int, case: Any) -> tuple[int, int]:
     Returns
     -------
     tuple of int
-        A seed that depends only on the two arguments.
+        The seed, which depends only on the two arguments.
     """
     return seed, zlib.crc32(repr(case).encode())
 
 
 def streams(seed: int, design: Any, name: str, models: int) -> list[Stream]:
-    """Return the random streams of the simulated models of a world.
+    """Split the simulated models of a world into streams with one seed each.
 
     Parameters
     ----------
@@ -110,14 +111,14 @@ def streams(seed: int, design: Any, name: str, models: int) -> list[Stream]:
     Returns
     -------
     list of Stream
-        Streams of at most CHUNK models, each with its seed and its number of models.
+        For each stream, the seed and the number of models, at most CHUNK.
     """
     key = seed_of(seed, (design, name))
     return [((*key, k), min(CHUNK, models - at)) for k, at in enumerate(range(0, models, CHUNK))]
 
 
 def _models(task: tuple[Callable[..., Any], Any, Any, tuple[int, ...], int]) -> list[Any]:
-    """Return the counts of each model of a stream.
+    """Simulate the models of a stream, and return the counts of each model.
 
     The function is at the top level of the module so that a process pool can run it.
     """
@@ -129,7 +130,8 @@ def _models(task: tuple[Callable[..., Any], Any, Any, tuple[int, ...], int]) -> 
 def calibrate(
     procedure: Procedure, run: Callable[..., Any] = map
 ) -> Iterator[tuple[list[Entry], bool]]:
-    """Yield the table entries of each design, after each of its simulated worlds.
+    """Simulate the cases of a section, and yield the table entries of a design after each of its
+    worlds.
 
     Parameters
     ----------
@@ -172,13 +174,13 @@ def _merge(entries: list[Entry], part: Entry) -> None:
 def rate(name: str, values: NDArray[np.float64]) -> dict[str, float | None]:
     """Return the mean of a count over simulated models, and the standard error of this mean.
 
-    The keys are `name` and `name` followed by "_se".
+    The mean has the key `name`, and its standard error has the key `name` + "_se".
 
     Notes
     -----
-    Models are independent, but the counts within a model are not. The standard error is therefore
-    computed from the spread over models. For a rate of exactly 0 or 1, one more model with the
-    other outcome is added to compute the standard error.
+    The models are independent, but the counts within a model are not. The standard error is
+    therefore computed from the spread between models. If the rate is exactly 0 or 1, the spread is
+    computed with one additional model that has the other outcome.
     """
     n, mean = values.size, float(values.mean())
     spread = (
@@ -193,15 +195,15 @@ def rates(names: Sequence[str], streams: Sequence[Sequence[Any]]) -> dict[str, f
     Parameters
     ----------
     names : sequence of str
-        Names of the counts, in the order of a model's counts.
+        Names of the counts, in the order in which a model has them.
     streams : sequence of sequence
-        Counts of each model, by stream.
+        For each stream, the counts of each of its models.
 
     Returns
     -------
     dict
-        Rates with their standard errors. Counts that are undefined (NaN) in this world are left
-        out.
+        Rate and standard error of each count, by name. A count that is undefined (NaN) in this
+        world is left out.
     """
     found: dict[str, float | None] = {}
     for name, values in zip(
@@ -213,7 +215,8 @@ def rates(names: Sequence[str], streams: Sequence[Sequence[Any]]) -> dict[str, f
 
 
 def by_world(names: Sequence[str]) -> Callable[[Case, Sequence[Sequence[Any]]], list[Entry]]:
-    """Return a function that makes one table entry for each design.
+    """Return a function that makes one table entry for each design, with the rates of all its
+    worlds.
 
     Parameters
     ----------
@@ -224,7 +227,8 @@ def by_world(names: Sequence[str]) -> Callable[[Case, Sequence[Sequence[Any]]], 
     -------
     callable
         Function for `Procedure.entries`. The name of a rate consists of the world and the count,
-        such as "clean_found". WORLD_simulations is the number of simulated models.
+        such as "clean_found". The number of simulated models has the name of the world and
+        "_simulations".
     """
 
     def entries(case: Case, streams: Sequence[Sequence[Any]]) -> list[Entry]:
@@ -236,7 +240,7 @@ def by_world(names: Sequence[str]) -> Callable[[Case, Sequence[Sequence[Any]]], 
 
 
 def by_name(names: Sequence[str]) -> Callable[[Case, Sequence[Sequence[Any]]], list[Entry]]:
-    """Return a function that makes one table entry for each world, together with its design.
+    """Return a function that makes one table entry for each combination of design and world.
 
     Parameters
     ----------
@@ -289,7 +293,7 @@ def rate_text(rates: Rates, name: str) -> str:
     Returns
     -------
     str
-        The rate in per cent, with its standard error in brackets if that is known.
+        The rate in per cent. The standard error follows in brackets if it is known.
     """
     value, error = rates.get(name), rates.get(f"{name}_se")
     if value is None:
@@ -310,7 +314,7 @@ def table_text(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     Returns
     -------
     str
-        The markdown: the head, and one line for each row.
+        The markdown text: the header, and one line for each row.
     """
     lines = [" | ".join(head), " | ".join(["---"] * len(head)), *(" | ".join(row) for row in rows)]
     return "\n".join(f"| {line} |" for line in lines) + "\n"
@@ -344,7 +348,8 @@ def add_arguments(parser: argparse.ArgumentParser, audit: Any) -> None:
 
 
 def run_calibration(audit: Any, options: argparse.Namespace, **own: Any) -> int:
-    """Simulate the procedures of an audit, and print each design when it is complete.
+    """Simulate all sections of an audit's calibration table, and print each design when it is
+    complete.
 
     Parameters
     ----------
@@ -385,7 +390,7 @@ def run_calibration(audit: Any, options: argparse.Namespace, **own: Any) -> int:
 def _fill(
     table: dict[str, Any], procedure: Procedure, out: Path | None, run: Callable[..., Any]
 ) -> None:
-    """Add the entries of a procedure to the table.
+    """Simulate one section, and add its entries to the table.
 
     The file is written after each world, so that an interrupted calibration keeps its results.
     """

@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"-[0-9.]+(e[+-]?[0-9]+)?")
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Return a csv document with texts that no spreadsheet runs as formulas.
+    """Return a csv document in which no text can run as a formula in a spreadsheet.
 
     Parameters
     ----------
@@ -58,16 +58,16 @@ def csv_pieces(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> Iterator
 
 
 def columns(rows: Iterable[Any], *names: str, plain: Callable[[Any], Any] | None = None) -> str:
-    """Return a csv document with chosen attributes of each row.
+    """Return a csv document with one line for each row and one column for each chosen attribute.
 
     Parameters
     ----------
     rows : iterable
         Objects or mappings.
     *names : str
-        Columns. "name" is a column with the attribute of this name. "name=path" is a column with
-        the value at a path of attributes and keys separated by dots. The field is empty if the path
-        does not exist.
+        The columns, each as "name" or "name=path". A path consists of attributes and keys that are
+        separated by dots. The column holds the value at the path, or the attribute `name` if there
+        is no path. If the value does not exist, the field is empty.
     plain : callable, optional
         Function from a value to the text that is written.
 
@@ -101,7 +101,9 @@ def _plain(value: Any) -> Any:
 
 
 def safe(text: str) -> str:
-    """Return an untrusted text that no spreadsheet runs as a formula (OWASP, "CSV injection").
+    """Make an untrusted text safe for spreadsheets, so that it does not run as a formula.
+
+    The source of the rule is OWASP, "CSV injection".
 
     Parameters
     ----------
@@ -111,15 +113,15 @@ def safe(text: str) -> str:
     Returns
     -------
     str
-        The text. If a spreadsheet could run it as a formula, it begins with an apostrophe. Numbers
-        are not changed.
+        The text, with an apostrophe before it if a spreadsheet could run the text as a formula.
+        Numbers are not changed.
 
     Examples
     --------
     >>> safe("=HYPERLINK(1)")
     "'=HYPERLINK(1)"
     """
-    # The csv module does not quote a lone CR.
+    # The csv module does not quote a carriage return without a line feed.
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     return "'" + lines if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else lines
 

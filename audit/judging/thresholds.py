@@ -6,15 +6,15 @@ from typing import Any, Self
 
 from audit.core.errors import ConfigError, check_known
 
-_LARGEST = 1_000_000  # Largest allowed threshold. Its square is finite.
+_LARGEST = 1_000_000  # Largest allowed threshold. The square of this number is finite.
 _EARLIER = {"brittle_drop_min": "fall_noted"}  # names of thresholds in runs of earlier versions
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Hold thresholds of an audit (shares, accuracies and effects are 0-1).
+    """Hold thresholds of an audit. Shares, accuracies and effects are fractions between 0 and 1.
 
-    A value that is out of range raises ConfigError.
+    The constructor raises ConfigError if a value is out of range.
     """
 
     alpha: float = 0.05
@@ -22,12 +22,12 @@ class Limits:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            # If a threshold is a text, its audit checks it.
+            # A threshold that is a text is checked by its audit.
             if isinstance(field.default, str):
                 continue
             number = isinstance(value, int | float) and not isinstance(value, bool)
-            # This form of the comparison also refuses NaN, against which every measurement would
-            # pass.
+            # The comparison is false for NaN, so NaN is refused. With NaN as threshold, every
+            # measurement would pass.
             if not (number and 0 <= value <= _LARGEST):
                 raise ConfigError(
                     f"Threshold {field.name} is {value!r}. Expected a number from 0 to "
@@ -52,7 +52,7 @@ class Limits:
         Returns
         -------
         Limits
-            The thresholds; a threshold that the mapping lacks has its default value.
+            The thresholds. A threshold that is missing in the mapping has its default value.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Define verdict.json of several audits as a typed model, and read any verdict.json.
+"""Define the verdict.json of several audits as a typed model, and parse any verdict.json.
 
 The module does no I/O.
 """
@@ -19,12 +19,14 @@ from audit.judging.ladder import Decision
 
 
 class Entry(Section):
-    """Hold the statement of each instrument on one model and benchmark, and their combination.
+    """Hold the statement of each instrument (audit) on one model and benchmark, and the combination
+    of these statements.
 
     Attributes
     ----------
     forms : Scope or None
-        Forms of contamination that a pass covers; None if no audit makes a statement about memory.
+        Forms of contamination that a pass excludes; None if no audit makes a statement about
+        memory.
     """
 
     model: str
@@ -35,9 +37,9 @@ class Entry(Section):
 
 
 class SourceRuling(Section):
-    """Hold the decision on one cell by the thresholds of a suite's source.
+    """Hold the decision on one cell by the thresholds of the publication that a suite follows.
 
-    The decision is reported next to our verdict.
+    The report shows this decision next to our verdict.
     """
 
     audit: str
@@ -47,14 +49,14 @@ class SourceRuling(Section):
 
 
 class CheckedModel(Section):
-    """Hold the audited model of a suite.
+    """Hold the stated and the found version of the model that a suite audits.
 
     Attributes
     ----------
     stated : str or None
-        Version that the operator of the endpoint states.
+        Version of the model that the operator of the endpoint states.
     found : str or None
-        Version that the runs found.
+        Version of the model that the runs found.
     claimed : bool
         True if the version is known only from the operator's statement.
     """
@@ -71,9 +73,10 @@ class SuiteRules(Section):
     Attributes
     ----------
     gate : {"ours", "source"}
-        Whose thresholds decide: ours, or those of the suite's source.
+        Thresholds that determine the decision: "ours", or those of the publication that the suite
+        follows ("source").
     forms_required : dict
-        Required dose of each form of contamination.
+        For each form of contamination, the dose (share of learnt items) that a pass must exclude.
     source : tuple of SourceRuling
         Decisions by the thresholds of the suite's source.
     """
@@ -129,7 +132,7 @@ def parts_of(document: Document) -> list[tuple[str, AuditVerdict[Any]]]:
 
 
 def suite_of(document: Document) -> SuiteRules | None:
-    """Return the rules of the suite with which the verdicts were judged.
+    """Return the rules of the suite to which a verdict.json belongs.
 
     Parameters
     ----------
@@ -234,8 +237,8 @@ def schema() -> dict[str, JsonValue]:
     Returns
     -------
     dict
-        The schema. It does not restrict the figures that only one audit has. Fields are explained
-        in the docstrings of the models.
+        The schema. Numbers that only one audit has are not restricted. The docstrings of the models
+        explain the fields.
     """
     made = TypeAdapter(AuditVerdict[Cell] | JointVerdict).json_schema(by_alias=True)
     about = "Scores, shares and differences are 0-1. A number that was not computed is null."

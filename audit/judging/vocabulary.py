@@ -40,13 +40,14 @@ class VerdictWord:
     name : str
         Display name.
     glyph, marker : str
-        Symbol in texts, and symbol in charts.
+        Symbol of the verdict in texts, and symbol in charts.
     means : str
         Meaning of the verdict in one or two sentences.
     where : mapping
-        Display words for each kind of item, if the meaning depends on the kind of item.
+        Map each kind of item to other display words; empty if the meaning does not depend on the
+        kind of item.
     plain : str
-        A few plain words that are shown next to the name.
+        Short explanation in plain words, shown next to the name.
     """
 
     name: str
@@ -114,14 +115,14 @@ UNDERPOWERED = VerdictWord(
 def verdict_of(
     words: Mapping[Word, VerdictWord], grade: Grade, archetype: str | None = None
 ) -> Word:
-    """Return the verdict that states a grade.
+    """Return the first verdict of an audit that has a given grade.
 
     Parameters
     ----------
     words : mapping
         Display words by verdict.
     grade : Grade
-        The grade of the ladder.
+        The grade (see `audit.judging.ladder`).
     archetype : str or None
         The kind of item; None if the words do not depend on a kind of item.
 
@@ -149,7 +150,7 @@ def word_of(words: Mapping[Any, VerdictWord], cell: Cell) -> VerdictWord:
     words : mapping
         Display words by verdict.
     cell : Cell
-        A cell of verdict.json.
+        Entry of one model and benchmark in verdict.json.
 
     Returns
     -------
@@ -170,33 +171,34 @@ def sizes_of(cell: Cell) -> tuple[float | None, float | None]:
     Parameters
     ----------
     cell : Cell
-        A cell of verdict.json.
+        Entry of one model and benchmark in verdict.json.
 
     Returns
     -------
     tuple of float or None
-        Number asked and number needed; None for a number that the cell does not state.
+        Number of questions asked, and number of questions needed; None for a number that the cell
+        does not state.
     """
     numbers = next((gate.numbers for gate in cell.gates if gate.name == "enough_data"), {})
     return numbers.get("asked"), numbers.get("needed")
 
 
 def subtitle(words: Mapping[Any, VerdictWord], cell: Cell) -> str:
-    """Return the verdict in a few plain words.
+    """Return a short phrase that explains the verdict.
 
-    If there were too few questions, the words state the number asked and the number needed.
+    If too few questions were asked, the phrase states how many were asked and how many are needed.
 
     Parameters
     ----------
     words : mapping
         Display words by verdict.
     cell : Cell
-        A cell of verdict.json.
+        Entry of one model and benchmark in verdict.json.
 
     Returns
     -------
     str
-        The words.
+        The phrase.
     """
     if cell.verdict != "underpowered":
         word = word_of(words, cell)
@@ -216,9 +218,9 @@ class GateWord:
     Attributes
     ----------
     title : str
-        Subject of a line that ends with "pass" or "fail".
+        Name of the gate on a page, in a line that ends with "pass" or "fail".
     because : str
-        Meaning of a failure, as part of a headline.
+        Phrase for a headline that says what a failure means.
     reads : str
         The data that the gate checks, if an audit states them.
     """
@@ -258,12 +260,13 @@ ANSWER_LABELS = {  # display names of the thresholds of ANSWER_GATES
 
 
 def gate_reasons(failed: Sequence[Gate], words: Mapping[str, GateWord]) -> tuple[Reason, ...]:
-    """Return the reasons why gates withhold a verdict, each with the gate's title on the page.
+    """Return a reason for each gate that withholds the verdict. The reason contains the gate's
+    title.
 
     Parameters
     ----------
     failed : sequence of Gate
-        The failed gates.
+        Gates that failed and withhold the verdict.
     words : mapping
         Display words by gate.
 

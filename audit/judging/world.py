@@ -1,11 +1,14 @@
-"""Define what is true of simulated models and of their benchmark: the facts that a calibration
-varies.
+"""Define the simulated worlds of a calibration: what is true of the models and of the benchmark.
 
-An audit draws the simulated answers to its questions from a `World`. The facts about ability,
-memory and unparsed answers apply to every kind of question. Every other fact concerns one kind of
-question, and an audit that does not ask questions of this kind cannot detect the fact. A new audit
-uses the facts that apply to every kind of question. It extends `World` if its questions need
-further facts. The module does no I/O.
+An audit draws the simulated answers to its questions from a `World`. A world has two groups of
+facts:
+
+- Facts about ability, memory and unparsed answers apply to every kind of question.
+- Every other fact concerns one kind of question, such as variants. Audits without questions of this
+  kind cannot detect the fact.
+
+A new audit uses the first group, and adds facts to `World` if its questions need them. The module
+does no I/O.
 """
 
 from dataclasses import dataclass, fields
@@ -18,7 +21,7 @@ from audit.statistics.paired import BoolArray
 
 
 class Known(NamedTuple):
-    """Hold masks of the published items (n,) that the tested model remembers.
+    """Hold what the tested model remembers of each published item, as boolean arrays of shape (n,).
 
     Attributes
     ----------
@@ -37,11 +40,11 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """Hold what is true of the tested model, its references and the items; the default has no
+    """Hold what is true of the tested model, its references and the items. The default has no
     effects.
 
-    Accuracies, shares and points are 0-1. The points that a fact adds or subtracts apply at the
-    accuracy of the design.
+    Accuracies, shares and points are fractions (0-1). Changes in points are stated for a model with
+    the accuracy of the design.
 
     Attributes
     ----------
@@ -51,32 +54,33 @@ class World:
         Lowest and highest accuracy of the references. Their accuracies are evenly spaced between
         these two values. By default they lie around the tested model's accuracy.
     abler : float
-        Logits by which every reference of a suite is more able than the tested model.
+        By how many logits every reference of a suite is more able than the tested model.
     answers, wording, text : float
-        Share of the published items of which the tested model remembers the answer under any
-        wording, the answer under the published wording, or the text. The items of a smaller share
-        are a subset of the items of a larger share.
+        Share of the published items that the tested model remembers in one of three ways: the
+        answer under any wording, the answer under the published wording, or the text. The items of
+        a smaller share are a subset of the items of a larger share.
     group : int
         Number of neighbouring items in a group. The items of a group are remembered together.
     unparsed : float
         Share of all answers of all models that is not parsed.
     unparsed_wrong, unparsed_right : float
-        Share of the tested model's answers to the changed question (noisy messages, variants) that
-        is wrong and not parsed, or right and not parsed.
+        Share of unparsed answers among the tested model's answers to changed questions (noisy
+        messages, variants). Unparsed answers that are wrong, and unparsed answers that are right,
+        have separate shares.
 
     gain, gain_one_r : float
-        Points that the noisy arm gains at every number r of routers, or only at r=1. A negative
-        gain applies to the reference too.
+        Points that the accuracy with noisy messages gains, at every number r of routers or only at
+        r=1. A negative gain applies to the reference too.
     clean_loss : float
-        Points that the clean baseline and the ensemble control lose, but not the noisy arm.
+        Points that the clean baseline and the ensemble control lose, while the accuracy with noisy
+        messages does not change.
     lossy_alone : bool
-        True if only a single clean message causes this loss, and several messages compensate for
-        it.
+        True if the loss `clean_loss` occurs only with a single clean message, not with several.
     repetition : float
         Points gained if there is more than one message, whether the messages are intact or damaged.
     shock, noisy_shock : float
-        Standard deviation of a shift that is common to all questions of one run, and the standard
-        deviation in noisy runs if it differs.
+        Standard deviation of a shift that all questions of one run share. `noisy_shock` replaces
+        this value in noisy runs.
     repeats : float
         Share of questions whose answer is the same in every run of the unchanged question
         (temperature 0 and faithful relays).
@@ -89,18 +93,18 @@ class World:
     grouped : bool
         True if the run knows the groups.
     leak, hints : float
-        Share of questions whose noisy messages state the answer, and share whose noisy messages
-        hint at it for every reader.
+        Share of questions whose noisy messages state the answer, and share of questions whose noisy
+        messages give every model a hint of the answer.
 
     harder : float
-        Points that variants cost every model.
+        Points that every model loses on variants.
     harder_alone : float
-        Further points that variants cost the tested model.
+        Further points that the tested model alone loses on variants.
     uneven, uneven_references : float
-        Standard deviation, between models, of the points that variants cost, and the standard
-        deviation between references if it differs.
+        Standard deviation, between models, of the points lost on variants. `uneven_references`
+        replaces this value for references.
     touchy : float
-        Further points that variants cost one in eight models.
+        Further points that one of eight models loses on variants.
     family : str
         First part of the references' names. The first part of the tested model's name is "model".
     logit : bool
@@ -119,34 +123,36 @@ class World:
     tainted : bool
         True if one reference remembers the published wording.
     references_unparsed : float
-        Share of the references' answers to variants that is wrong and not parsed.
+        Share of unparsed answers, all wrong, among the references' answers to variants.
     fresh_easier : float
-        Points by which variants of held-out items cost less than variants of the benchmark's items.
+        By how many points the loss on variants is smaller for held-out items than for the
+        benchmark's items.
 
     fresh_harder : float
-        Points that the held-out set costs every model.
+        Points that every model loses on the held-out items.
     newer : float
-        Further points that the held-out set costs the tested model, because it is newer. The dates
-        are not stated to the audit.
+        Further points that the tested model loses on the held-out items because these items are
+        newer. The audit does not know the dates.
     fresh_touchy : float
-        Further points that the held-out set costs one reference.
+        Further points that one reference loses on the held-out items.
     tau : float
         Standard deviation, between models, of the difference in points between the two sets.
     spread, fresh_spread : float
         Standard deviation of item difficulties, in logits, for published and for held-out items.
     guess, fresh_guess : float
-        Probability of a right answer to an unknown published item, and to an unknown held-out item
-        if it differs.
+        Probability of guessing right on an unknown published item. `fresh_guess` replaces this
+        value for held-out items.
     fresh_options : int
         Number of options of a held-out item. The audit knows this number, but not the probability
-        of a lucky guess.
+        of a right guess.
     chosen : bool
         True if the held-out items were chosen from a pool by the references' own answers.
     knowing : int
         Number of references that know the same published answers.
     hidden : float
-        Share of the tested model's answers on each set that is not parsed. If the number is above
-        0, the unparsed answers would support a gap. If it is below 0, they would contradict a gap.
+        Share of the tested model's answers on each set that are not parsed. If `hidden` is above 0,
+        the unparsed answers would support a gap. If `hidden` is below 0, the unparsed answers would
+        contradict a gap.
 
     popular : float
         How much likelier a published text is than a held-out text, in standard deviations.
@@ -156,8 +162,8 @@ class World:
     even : bool
         True if likelihoods have the same spread over texts for every model.
     sequenced, felt : float
-        How much likelier the published order is to every model, in standard deviations, and the
-        factor of this effect for the tested model.
+        How much likelier the published order is to every model, in standard deviations. For the
+        tested model, this effect is multiplied by `felt`.
     file : float
         How much likelier every text and order is, in standard deviations, because the tested model
         has read the whole file.

@@ -1,6 +1,7 @@
 """Test whether a model has read the items of a benchmark.
 
-The evidence is the likelihood of the items' order and text, and the score on held-out items.
+Three kinds of evidence are used: the likelihood of the order of the items, the likelihood of their
+text, and the gap between the scores on the benchmark and on held-out items.
 
 items      texts that are sent to the model
 audit      the record of this audit that the run uses

@@ -1,8 +1,8 @@
 """Run or resume a memory audit: `python -m audit.memory model=... benchmark=...`.
 
 The exit code is 0 if the run finished, whatever the verdict, and 1 if it did not finish or a model
-failed. With gate=true, the exit code can also be 3 (memory of the text seen, gap to held-out items)
-or 4 (withheld, underpowered); see `audit gate`.
+failed. With gate=true, the exit code can also be 3 or 4 (see `audit gate`): 3 for memory of the
+text or a gap to held-out items, and 4 for a verdict that is withheld or underpowered.
 """
 
 from audit.config.command_line import start
@@ -24,7 +24,7 @@ def memory(config: MemoryConfig) -> int:
     Parameters
     ----------
     config : MemoryConfig
-        The composed options.
+        Options of the run, composed by Hydra.
 
     Returns
     -------

@@ -63,7 +63,7 @@ JUDGE = Judge(
     result=_result,
     shipped="calibration_memory.json",
 )
-# Call `gates.readable` on the cells before they are judged.
+# Before this function is called, `gates.readable` must be applied to the cells.
 analyse = partial(judge_cells, JUDGE)
 
 
@@ -74,7 +74,7 @@ class RunVerdict(JudgedRun[MemoryCell, MemoryResult]):
     Attributes
     ----------
     orders : dict
-        The options from which the orders of items and options were drawn.
+        Options of the run that determine the orders of items and of answer options.
     """
 
     audit = "memory"
@@ -88,14 +88,14 @@ class RunVerdict(JudgedRun[MemoryCell, MemoryResult]):
         Parameters
         ----------
         cell : MemoryCell
-            The cell, which holds the names of the benchmark and of the held-out items.
+            The cell, with the names of the benchmark and of the held-out items.
         result : MemoryResult
             Not used.
 
         Returns
         -------
         str
-            The note on the first incomplete set; empty if both sets are complete.
+            The note on the first set of items with missing rows; empty if no row is missing.
         """
         mark = self.marks.get((cell.model, cell.benchmark), "")
         if mark or cell.fresh is None:
@@ -117,7 +117,7 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
     Parameters
     ----------
     cell : MemoryCell
-        The measured cell.
+        Measured results of the tested model and its references.
     result : MemoryResult
         The verdict and the evidence of the cell.
 
@@ -177,8 +177,8 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
 # Error rates are quoted only from a design within this distance of the run. A design with twice the
 # items and half the held-out items of the run has the distance 1.4.
 NEAR = 1.5
-# In these simulated worlds no model has memory, but the sets or the models differ. The highest rate
-# of findings in these worlds is quoted.
+# In these simulated worlds no model has memory, but the two sets of items or the models differ. The
+# report quotes the highest rate of findings over these worlds.
 DIFFER = (
     "abler",
     "weaker",
@@ -218,19 +218,25 @@ def nearest(
 
     Notes
     -----
-    The distance is |log n| + |log fresh| + |log(1 + R)| + |log-odds of accuracy|, where R is the
-    number of references. Each term is computed from the ratio between run and design (for the
-    log-odds: from the difference). A design is compared with the run only if both agree on
-    score_alone and on whether there are held-out items. A run with held-out items but no reference
-    is compared with a design that has neither held-out items nor references.
+    The distance between run and design is the sum of four terms:
+
+    - |log(ratio of the numbers of published items)|
+    - |log(ratio of the numbers of held-out items)|
+    - |log(ratio of (number of references + 1))|
+    - |difference between the log-odds of the accuracies|
+
+    A design is compared with the run only if score_alone is the same and both have (or both lack)
+    held-out items. A run with held-out items but without references is compared with designs that
+    have neither.
     """
     n, fresh, references = itemgetter("n", "fresh", "references")(run)
     if not fresh or not references:
         fresh = references = 0
 
     def distance(design: Mapping[str, Any]) -> float:
-        """Return the distance of a calibrated design from the run; infinite for another kind of
-        design.
+        """Return the distance of a calibrated design from the run.
+
+        The distance is infinite if the two cannot be compared.
         """
         if bool(design["fresh"]) != bool(fresh) or design["score_alone"] != run["score_alone"]:
             return inf
@@ -248,7 +254,7 @@ def nearest(
 
 
 def _log_odds(accuracy: float) -> float:
-    """Return the log-odds of an accuracy, which is limited to .001 to .999."""
+    """Return the log-odds of an accuracy. Accuracies are first limited to [.001, .999]."""
     bounded = min(max(accuracy, 0.001), 0.999)
     return log(bounded / (1 - bounded))
 
@@ -264,7 +270,7 @@ def rates_sentence(entry: Mapping[str, Any]) -> str:
     Returns
     -------
     str
-        The rate of false positives, then that of findings, clearances and false negatives.
+        A sentence with four rates: false positives, findings, clearances and false negatives.
     """
     d, r = entry["design"], entry["rates"]
     held_out = (

@@ -1,8 +1,9 @@
 """Build the requests of a memory audit: questions to answer, and texts whose likelihood is
 measured.
 
-An item lacks an order if its options have a natural order, if it has too few possible orders, or if
-it has no neighbour. The row of the item then states the reason, and no request is sent or scored.
+An item lacks a requested order in three cases: its options have a natural order, too few other
+orders are possible, or the item has no neighbour. The row of the item then states the reason, and
+nothing is sent or scored.
 """
 
 import zlib
@@ -34,13 +35,13 @@ NOT_ASKED = "the item has no such order, so nothing was sent"
 
 @dataclass(frozen=True)
 class Orders:
-    """Hold what is needed to compute the orders of items and options again (`Work.state`).
+    """Hold the options from which a worker computes the orders of items and options (`Work.state`).
 
     Attributes
     ----------
     run_dir : str
-        Path of the run directory that contains questions.arrow, or of questions.arrow. The shards
-        are computed from this file.
+        Path of questions.arrow, or of the run directory that contains this file. The shards are
+        computed from this file.
     seed, shard_items, orders, option_orders : int
         Options of the run.
     """
@@ -53,28 +54,28 @@ class Orders:
 
 
 def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list[Presentation]:
-    """Return one item under one arm at each level of a part.
+    """Return the requests of one item under one arm, one request for each level of a part.
 
     Parameters
     ----------
     work : Work
         The run context; `work.state` is `Orders`.
     item : Item
-        The item.
+        Item of a benchmark, with its stem and options.
     part : Part
         The arm and its levels.
 
     Returns
     -------
     list of Presentation
-        One presentation for each level. If the item has no order with the number of the level, the
-        presentation has an error.
+        One presentation for each level. If the item lacks the requested order, the presentation has
+        an error.
     """
     return [_present(work, item, part.arm, level) for level in part.levels]
 
 
 def _present(work: Work, item: Item, arm: str, level: int) -> Presentation:
-    """Return the request of one item under one arm, with its order number `level`."""
+    """Return the request of one item under one arm, in the order with the number `level`."""
     state = work.state
     if arm == Arm.SCORE:
         prompt = direct_prompt(work.protocol, item, work.reading)
@@ -101,14 +102,14 @@ def _present(work: Work, item: Item, arm: str, level: int) -> Presentation:
 
 
 def item_orders(item: Item, state: Orders) -> list[tuple[int, ...]]:
-    """Return the orders of an item's wrong options other than the published order.
+    """Return orders of the wrong options of an item that differ from the published order.
 
     These orders are the same for every model.
 
     Parameters
     ----------
     item : Item
-        The item.
+        Item of a benchmark, with its stem and options.
     state : Orders
         Number of orders and seed.
 
@@ -139,7 +140,7 @@ def shard_orders(shard: Sequence[Item], state: Orders) -> list[tuple[int, ...]]:
 
 
 def _rng(state: Orders, purpose: str, item: Item) -> np.random.Generator:
-    """Return a generator that depends only on the seed, the purpose and the item."""
+    """Return a random generator that depends only on the seed, the purpose and the item."""
     return np.random.default_rng(
         [state.seed, zlib.crc32(f"{purpose}\0{item.benchmark}\0{item.id}".encode())]
     )
@@ -147,8 +148,8 @@ def _rng(state: Orders, purpose: str, item: Item) -> np.random.Generator:
 
 @lru_cache(maxsize=2)
 def _positions(state: Orders) -> dict[tuple[str, str], tuple[int, tuple[Item, ...], int]]:
-    """Map the benchmark and id of each item to the number of its shard, the shard, and the item's
-    place in the shard.
+    """Map (benchmark, id) of each item to three values: the number of its shard, this shard, and
+    the position of the item in the shard.
     """
     positions = {}
     for number, shard in enumerate(shards_of(list(QuestionFile(state.run_dir)), state.shard_items)):
@@ -158,7 +159,9 @@ def _positions(state: Orders) -> dict[tuple[str, str], tuple[int, tuple[Item, ..
 
 
 def _given(item: Item, pieces: tuple[str, ...], shard: int | None = None) -> Presentation:
-    """Return a request for the likelihood of a text that is given in pieces."""
+    """Return a request for the likelihood of a text. The pieces of the text are measured
+    separately.
+    """
     columns = {"asked": True, "shard": shard, "pieces": pieces}
     return Presentation("".join(pieces), item.options, item.gold, columns, pieces=pieces)
 
@@ -204,19 +207,21 @@ SCHEMA = row_schema(
 
 
 def reply_columns(setting: Setting, reply: Generation) -> dict[str, object]:
-    """Return the columns that depend on the reply.
+    """Return the columns of a row that are computed from the model's reply.
 
     Parameters
     ----------
     setting : Setting
-        The arm. Arms other than `published` need only the totals of the pieces (option_logprobs).
+        The arm and its level. Arms other than `published` need no likelihood of single tokens, only
+        the totals of the pieces (option_logprobs).
     reply : Generation
         The reply.
 
     Returns
     -------
     dict
-        The token columns; empty sequences for arms other than `published`.
+        The columns with likelihoods of single tokens; empty sequences for arms other than
+        `published`.
     """
     tokens = reply.tokens if setting.arm == Arm.PUBLISHED else None
     columns = {}

@@ -4,14 +4,17 @@
 
 The command writes the calibration table that ships with the package. It takes some minutes.
 
-`audit.memory.worlds` simulates the models, and the tests of the real verdict judge them. Two errors
-are counted: a finding for a model without memory, and a clearance
-(`nothing_seen_by_this_instrument`) of a model with memory. Each model is judged alone, and as one
-of twelve models with Bonferroni's correction. A finding that survives this correction also survives
-Holm's.
+`audit.memory.worlds` simulates the models, which are judged like real models. Two errors are
+counted:
 
-The gates look for faults that a simulation does not have, so only `fresh_matched` and `fresh_drawn`
-are applied. A design with one reference is judged with references_min=1.
+- a finding for a model without memory;
+- a clearance (`nothing_seen_by_this_instrument`) of a model with memory.
+
+Each model is judged alone, and as one of twelve models with Bonferroni's correction. A finding that
+is significant after this correction is also significant after Holm's correction.
+
+Most gates look for faults that a simulation does not have. Only the gates `fresh_matched` and
+`fresh_drawn` are therefore applied. A design with one reference is judged with references_min=1.
 """
 
 from argparse import Namespace
@@ -41,8 +44,8 @@ from audit.memory.vocabulary import Decision
 from audit.memory.vocabulary import MemoryVerdict as V
 from audit.memory.worlds import CLEAN, WITH_MEMORY, WORLDS, MemoryDesign, simulate
 
-# Number of permutations of a test. The smallest p-value is then .005, which is below Holm's limit
-# for the six indicators of one model, but not for the 72 of a panel.
+# Number of permutations of a test, which gives p-values of .005 or more. This is below Holm's limit
+# for the six indicators of one model, but not for the 72 indicators of a panel.
 RESAMPLES = 199
 SIMULATIONS = 300  # simulated models of each world without memory
 _OF_MEMORY = 2  # For worlds with memory, the number of simulations is divided by this number.
@@ -101,27 +104,35 @@ SHIPPED: Mapping[MemoryDesign, Sequence[str]] = {
     MemoryDesign(3000, 3000, 8): HOSTILE,
 }
 OUTCOMES = ("", "_text", "_gap", "_unknown", "_cleared", "_panel", "_cleared_panel", "_cleared_10")
-_WIDE = 0.10  # Clearances are also counted with this value as the smallest effect that matters.
+# A second value of the smallest effect that matters, for which clearances are counted too.
+_WIDE = 0.10
 
 
 def judge(design: MemoryDesign, world: World, rng: np.random.Generator) -> tuple[bool, ...]:
-    """Judge one simulated model, and return which outcomes it has.
+    """Simulate and judge one model, and return which outcomes the model has.
 
     Parameters
     ----------
     design : MemoryDesign
-        The numbers of items and references.
+        Numbers of items and references to simulate.
     world : World
-        The facts of the simulation.
+        What is true of the simulated models and items.
     rng : numpy.random.Generator
         Source of the draws.
 
     Returns
     -------
     tuple of bool
-        Whether the model has each of OUTCOMES, in this order: any finding; memory of the text; a
-        gap; a gap of unknown cause; cleared; any finding in a panel; cleared in a panel; cleared if
-        10 points is the smallest effect that matters.
+        True or False for each of OUTCOMES, in this order:
+
+        - any finding;
+        - memory of the text;
+        - a gap;
+        - a gap of unknown cause;
+        - cleared;
+        - any finding, in a panel;
+        - cleared, in a panel;
+        - cleared if 10 points is the smallest effect that matters.
     """
     limits = MemoryThresholds()
     if design.references:
@@ -146,14 +157,14 @@ def judge(design: MemoryDesign, world: World, rng: np.random.Generator) -> tuple
 
 
 def measured(cell: MemoryCell, limits: MemoryThresholds, rng: np.random.Generator) -> Evidence:
-    """Return the evidence of one simulated cell, without correction over a panel.
+    """Return the evidence of one simulated cell, before p-values are corrected over a panel.
 
     Parameters
     ----------
     cell : MemoryCell
         The simulated cell.
     limits : MemoryThresholds
-        The thresholds.
+        Thresholds of the memory audit.
     rng : numpy.random.Generator
         Source of the permutations.
 
@@ -173,7 +184,7 @@ def decided(evidence: Evidence, limits: MemoryThresholds) -> Decision:
     evidence : Evidence
         The evidence with adjusted p-values.
     limits : MemoryThresholds
-        The thresholds.
+        Thresholds of the memory audit.
 
     Returns
     -------
@@ -216,8 +227,8 @@ def in_panel(evidence: Evidence) -> Evidence:
     Returns
     -------
     Evidence
-        The evidence with p-values corrected by Bonferroni's method. This is the largest correction
-        that Holm's method can make.
+        The evidence with p-values corrected by Bonferroni's method. Holm's method never makes a
+        larger correction.
     """
 
     pvalues, unguarded = [], []
@@ -228,7 +239,9 @@ def in_panel(evidence: Evidence) -> Evidence:
 
 
 def _bonferroni(pvalues: Sequence[float | None]) -> list[float | None]:
-    """Return p-values times the number of p-values in a panel, at most 1. None stays None."""
+    """Multiply p-values by the number of p-values in a panel, and limit the products to 1. None
+    stays None.
+    """
     tests = PANEL * sum(p is not None for p in pvalues)
     return [None if p is None else min(tests * p, 1.0) for p in pvalues]
 
@@ -248,9 +261,9 @@ def procedures(
     Returns
     -------
     tuple of Procedure
-        One section. Its rate W is the share (0-1) of models in world W with any finding. W followed
-        by another of OUTCOMES is the share with that outcome, and W_se is a Monte-Carlo standard
-        error.
+        One section with several rates for each world W. The rate W is the share (0-1) of models
+        with any finding. The rate W + OUTCOME is the share with another of OUTCOMES. The name of a
+        Monte-Carlo standard error ends with "_se".
     """
     clean = options.simulations or SIMULATIONS
     cases = []
@@ -300,7 +313,7 @@ def markdown(entries: Entries, names: Sequence[str] = tuple(CLEAN), label: str =
 
 
 def tables(entries: Entries) -> tuple[str, ...]:
-    """Return the tables of the documentation.
+    """Return the tables of rates that the documentation shows.
 
     Parameters
     ----------
@@ -310,8 +323,9 @@ def tables(entries: Entries) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        Tables of findings without memory, of unknown causes, of findings with memory, and of
-        clearances if the smallest effect that matters is 5 or 10 points.
+        Tables of findings without memory, of gaps of unknown cause, of findings with memory, and of
+        clearances. Clearances are shown for two values of the smallest effect that matters: 5 and
+        10 points.
     """
     return (
         markdown(entries),

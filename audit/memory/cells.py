@@ -1,6 +1,7 @@
 """Read the shards of a run into MemoryCells.
 
-A cell holds the results of a judged model and of its references on both sets of items.
+A cell holds the results of a judged model and its references on two sets of items: the benchmark,
+and the held-out items.
 """
 
 from __future__ import annotations
@@ -52,18 +53,19 @@ _COLUMNS = (
 
 @dataclass
 class _Rows:
-    """Hold the rows of one model on one set as numbers, in the order in which they are read.
+    """Hold the numbers read from the rows of one model on one set of items.
 
     Attributes
     ----------
     score : dict
-        The scores of each item, one for each trial.
+        Map each item to its list of scores, one score for each trial.
     asked : set
         Items whose score was requested.
     order : dict
-        Log-likelihoods (nats) of the items of a shard, by shard and level.
+        Log-likelihoods (nats) of the items of a shard, by number of the shard and level.
     requests : dict
-        Sum of the request digests of each level, by item id (orders of options) or shard number.
+        Map each item id (for orders of options) or shard number (for orders of items) to the sum of
+        the request digests of each level.
     """
 
     score: dict[str, list[float]] = field(default_factory=dict)
@@ -94,7 +96,7 @@ def load_memory(
     Parameters
     ----------
     run_dir : Path
-        The run.
+        Directory of the run.
     judged : sequence of str
         Names of the judged models; the other models of the run are references.
     references : sequence of ReferenceRun
@@ -104,7 +106,7 @@ def load_memory(
     fresh : str or None
         Name of the held-out items.
     own : Orders
-        The orders of the run; its `run_dir` is not read.
+        Options of the run that determine the orders. The field `run_dir` is not used.
 
     Returns
     -------
@@ -159,7 +161,9 @@ def load_memory(
 def _items_of_set(
     name: str, questions: Sequence[Item], own: Orders
 ) -> tuple[ItemSet, list[Item], list[int]]:
-    """Return the item set of one benchmark, its items, and the numbers of its shards in the run."""
+    """Return three values for one benchmark: its `ItemSet`, its items, and the numbers of its
+    shards.
+    """
     items = [q for q in questions if q.benchmark == name]
     shards = {}
     if own.orders:  # Imported answers have no orders.
@@ -169,7 +173,7 @@ def _items_of_set(
     return _item_set(name, items, list(shards.values()), own), items, list(shards)
 
 
-# The trials of each item, by (model, set).
+# Map (model, set of items) to the trials of each item.
 Answers = Mapping[tuple[str, str], Mapping[str, Sequence[float | None]]]
 
 
@@ -219,7 +223,7 @@ def score_cells(
 
 
 def _answered(trials: Mapping[str, Sequence[float | None]]) -> _Rows:
-    """Return the rows of one model and set that have only a score."""
+    """Return rows of one model on one set of items from scores alone, without likelihoods."""
     rows = _Rows()
     for id_, every in trials.items():
         read = []
@@ -237,9 +241,10 @@ def _answered(trials: Mapping[str, Sequence[float | None]]) -> _Rows:
 def _of_runs(
     references: Sequence[ReferenceRun], questions: Sequence[Item]
 ) -> Iterator[tuple[dict[tuple[str, str], _Rows], str]]:
-    """Yield the rows of each reference run with the name of each of its reference models.
+    """Yield the rows of a reference run and the name of a model, for each reference model of each
+    run.
 
-    Rows of imported logs get the ids of `questions`.
+    If the run was imported from logs, its item ids are replaced by the ids of `questions`.
     """
     for run in references:
         rows = _read(run.path)
@@ -253,7 +258,9 @@ def _of_runs(
 def _kind(
     published: tuple[ItemSet, list[Item], Any], fresh: tuple[ItemSet, list[Item], Any], seed: int
 ) -> Auc | None:
-    """Return the AUC with which words alone separate the two sets; None if a set has no texts."""
+    """Return the AUC of a classifier that separates the two sets by words alone; None if a set has
+    no texts.
+    """
     published_texts, fresh_texts = (
         list(map(item_text, published[1])),
         list(map(item_text, fresh[1])),
@@ -276,8 +283,8 @@ def _read(run_dir: Path) -> dict[tuple[str, str], _Rows]:
 def _renamed(
     imported_rows: Mapping[tuple[str, str], _Rows], items: Mapping[ItemKey, ItemKey]
 ) -> dict[tuple[str, str], _Rows]:
-    """Return imported answers under the item ids of this run. Each item counts once, however many
-    trials it has.
+    """Return imported answers under the item ids of this run. An item with several trials counts
+    once.
     """
     renamed: dict[tuple[str, str], _Rows] = {}
     for (model, name), rows in imported_rows.items():
@@ -297,7 +304,8 @@ def _renamed(
 
 def _take(rows: _Rows, row: dict[str, Any]) -> None:
     """Add one row of a shard to the rows of its model and set."""
-    # Every row holds its own copy of the id. Interning keeps one copy and saves memory.
+    # Every row has a separate copy of the item id. Interning keeps a single copy, which saves
+    # memory.
     id_, arm, level = intern(row["question_id"]), row["arm"], row["ordering"]
     reads = rows.reads[arm]
     if not row["asked"]:
@@ -338,14 +346,15 @@ def _take_published(rows: _Rows, row: dict[str, Any]) -> None:
 def _model_set(
     model: str, rows: _Rows, questions: Sequence[Item], shards: Sequence[int], own: Orders
 ) -> ModelSet:
-    """Return the results of one model on the items of one set, NaN where a row is missing."""
+    """Return the results of one model on the items of one set, with NaN for a missing row."""
     ids = [q.id for q in questions]
     parts = shards_of(questions, own.shard_items) if own.orders else []
     order = np.full((len(shards), own.orders + 1), np.nan)
     for s, number in enumerate(shards):
         for level in range(own.orders + 1):
             terms = rows.order.get((number, level), ())
-            # If an item is missing, the sum is the likelihood of another text and is not used.
+            # If an item of a shard is missing, the sum is the likelihood of a shorter text, so it
+            # is not used.
             if len(terms) == len(parts[s]):
                 order[s, level] = sum(terms)
 
@@ -376,13 +385,12 @@ def _model_set(
 def _orders_sent(
     requests: Mapping[str | int, Mapping[int, int]], first: Mapping[int, str]
 ) -> RequestCounts:
-    """Count the requests for other orders that repeat the request for the published or an earlier
-    order.
+    """Count orders whose requests repeat the requests for the published order or an earlier order.
 
-    A request is named by its item, or by the first item of its shard (`first`). A shard is sent as
-    one request for each item, which also contains the items before it. Two orders are equal only if
-    all their requests are equal. A single request may coincide, such as the request of an item that
-    comes first in both orders.
+    An order of a shard is sent as one request for each item, which also contains the preceding
+    items. Two orders count as equal only if all their requests are equal. Single requests may be
+    equal by chance: for example, if the same item comes first in both orders. The count names an
+    order by its item, or by the first item of its shard (`first`).
     """
     published, others = {}, {}
     for key, levels in requests.items():
@@ -399,7 +407,9 @@ def _orders_sent(
 def _item_set(
     name: str, questions: Sequence[Item], shards: Sequence[Sequence[Item]], own: Orders
 ) -> ItemSet:
-    """Return the items of one set with their clusters, lengths and similarity of neighbours."""
+    """Return the `ItemSet` of one set: the clusters and lengths of the items, and the similarity of
+    neighbouring items.
+    """
     cluster = np.unique([q.group for q in questions], return_inverse=True)[1]
     n_options = []
     log_lengths = []
@@ -422,21 +432,22 @@ def neighbours(shards: Sequence[Sequence[Item]], own: Orders) -> dict[str, Float
     Parameters
     ----------
     shards : sequence of S shards
-        Neighbouring items.
+        Each shard is a sequence of neighbouring items.
     own : Orders
         Options from which the K other orders of each shard are drawn.
 
     Returns
     -------
     dict of array (S, K + 1)
-        An array for each measure, with the published order in the first column. "words" is the mean
-        share of words that neighbours have in common (Jaccard). "length" is minus the mean
-        difference between the lengths of neighbours.
+        Map each measure to an array with a row for each shard and a column for each order. The
+        first column is the published order. "words" is the mean Jaccard index of the words of
+        neighbouring items. "length" is the mean absolute difference between the lengths of
+        neighbouring items, with a minus sign.
 
     Notes
     -----
-    If these measures distinguish the published order, a model may find this order likelier without
-    having read it.
+    If these measures distinguish the published order from others, this order may be likelier to a
+    model that has not read it.
     """
     measures = {}
     for name in ("words", "length"):

@@ -14,7 +14,7 @@ from audit.core.errors import ConfigError
 from audit.core.records import Design
 from audit.memory.design import MemoryThresholds, make_design
 
-# These options decide what is sent, so a reference run must have the same values.
+# These options determine the requests. A reference run must therefore have the same values.
 SAME = ("seed", "n", "shard_items", "orders", "option_orders", "control_benchmark")
 
 ALONE = (
@@ -48,8 +48,8 @@ def from_hydra(cfg: DictConfig) -> MemoryConfig:
     Returns
     -------
     MemoryConfig
-        The options, with the reference models among the models. If a model is an endpoint, no other
-        orders are sent, because an endpoint returns no likelihoods.
+        The options. Reference models are added to the models. If a model is an endpoint, only the
+        published order is sent, because an endpoint returns no likelihoods.
 
     Raises
     ------
@@ -65,12 +65,12 @@ def from_hydra(cfg: DictConfig) -> MemoryConfig:
 
 
 def validate(config: MemoryConfig) -> None:
-    """Check everything that needs neither a model nor a benchmark.
+    """Check the options as far as neither a model nor a benchmark must be loaded.
 
     Parameters
     ----------
     config : MemoryConfig
-        The options.
+        Options of the run.
 
     Raises
     ------
@@ -89,12 +89,12 @@ def validate(config: MemoryConfig) -> None:
 
 
 def score_alone(config: MemoryConfig) -> bool:
-    """Return whether only scores are measured and no likelihoods.
+    """Return whether the run measures only scores, without likelihoods.
 
     Parameters
     ----------
     config : MemoryConfig
-        The options.
+        Options of the run.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def design_of(config: MemoryConfig) -> Design:
     Parameters
     ----------
     config : MemoryConfig
-        The options.
+        Options of the run.
 
     Returns
     -------

@@ -22,8 +22,8 @@ from audit.statistics.unparsed import DECIDE_AT, tipping_point
 # If one of these gates fails, the indicators that need held-out items are not judged.
 TAKEN_AWAY = ("fresh_matched", "fresh_drawn", "same_kind", "above_guessing")
 _TEXT = (Name.ITEM, Name.HALF, Name.WRONG)
-# The code of the advice that helps to exclude another cause, by the code of this cause. The default
-# advice is to use larger references.
+# Map the code of a cause other than memory to the code of the advice that helps to exclude this
+# cause. The default advice is to use larger references.
 _EXCLUDES = {
     "no_reference": "add_references",
     "one_family": "other_families",
@@ -34,7 +34,7 @@ _EXCLUDES = {
     "unparsed": "mend_unparsed",
     "undated": "state_dates",
 }
-# The sentences of this advice need the numbers of the doubt.
+# Codes of advice whose sentences contain the numbers of the doubt.
 _DETAILED = ("other_families", "state_dates")
 
 
@@ -51,13 +51,14 @@ def significant(indicators: Sequence[Indicator], alpha: float) -> tuple[Indicato
     Returns
     -------
     tuple of Indicator
-        The indicators that are significant even with their guards.
+        The indicators that are significant even with the guards against other causes.
     """
     return tuple(indicator for indicator in indicators if indicator.seen(alpha))
 
 
 def unexplained(indicators: Sequence[Indicator], alpha: float) -> tuple[Indicator, ...]:
-    """Return the indicators that stand out, possibly for another cause than memory.
+    """Return the indicators that are significant, but possibly because of a cause other than
+    memory.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ def unexplained(indicators: Sequence[Indicator], alpha: float) -> tuple[Indicato
     Returns
     -------
     tuple of Indicator
-        The indicators that are significant only without their guards.
+        The indicators that are significant only without the guards against other causes.
     """
     return tuple(indicator for indicator in indicators if indicator.open(alpha))
 
@@ -87,8 +88,8 @@ def finding(indicators: Sequence[Indicator], alpha: float) -> V | None:
     Returns
     -------
     MemoryVerdict or None
-        Memory of the text if an indicator of the text is significant, otherwise a gap if the
-        indicator of the score is significant. None without a significant indicator.
+        Memory of the text if an indicator of the text is significant. Otherwise a gap, if the
+        indicator of the score is significant. None if no indicator is significant.
     """
     names = _names(significant(indicators, alpha))
     if set(names) - {Name.GAP}:
@@ -101,8 +102,8 @@ def _names(indicators: Sequence[Indicator]) -> list[Name]:
     return [indicator.name for indicator in indicators]
 
 
-# The code of the advice, by the code of what an indicator lacks. The default advice is to ask more
-# items.
+# Map the code of what an indicator lacks to the code of the advice. The default advice is to ask
+# more items.
 _LACKS = {
     "needs_both": "add_held_out",
     "needs_held_out": "add_held_out_alone",
@@ -116,14 +117,14 @@ _LACKS = {
 
 
 def decide(evidence: Evidence, gates: Sequence[Gate], limits: MemoryThresholds) -> Decision:
-    """Decide one cell.
+    """Return the decision on one cell: its grade, its verdict, the reasons and the advice.
 
     Parameters
     ----------
     evidence : Evidence
         The indicators, corrected over the panel.
     gates : sequence of Gate
-        The checks of the measurement.
+        Results of the checks of the measurement.
     limits : MemoryThresholds
         The level and the smallest effect that matters.
 
@@ -134,12 +135,15 @@ def decide(evidence: Evidence, gates: Sequence[Gate], limits: MemoryThresholds) 
 
     Notes
     -----
-    Each indicator is a contrast with guards against causes other than memory. Only the gap to
-    held-out items has a bound. If the one-sided 95 % upper limit of the gap is at most the smallest
-    effect that matters, memory of answers is excluded. This does not depend on whether the text was
-    examined. A cell is not cleared if the panel's correction removes a finding of the cell, or if
-    the gap is below zero by more than chance. If the held-out items do not match the benchmark's
-    and there is no other finding, the verdict is withheld.
+    Each indicator is a contrast with guards against causes other than memory.
+
+    Only the gap to held-out items has a bound, so only the gap can clear a cell. Memory of answers
+    is excluded if the one-sided 95 % upper limit of the gap is at most the smallest effect that
+    matters. The likelihood of the text plays no role in this.
+
+    A cell is not cleared if a finding is significant only without the panel's correction, or if the
+    gap is significantly below zero. If the held-out items do not match the benchmark and there is
+    no other finding, the verdict is withheld.
     """
     indicators, alpha = evidence.indicators, limits.alpha
     blocking = failed(gates)
@@ -193,7 +197,7 @@ def _to_exclude(codes: Sequence[str], indicators: Sequence[Indicator]) -> tuple[
 def _contrast(
     indicator: Indicator, e: Evidence, unfit: Sequence[Gate], limits: MemoryThresholds
 ) -> Contrast:
-    """Return an indicator as a contrast, from which `audit.judging.ladder` computes the grade."""
+    """Convert an indicator to a contrast, from which `audit.judging.ladder` computes the grade."""
     alpha, gap = limits.alpha, indicator.name == Name.GAP
     judged = indicator.judged or indicator.unguarded is not None
     contrast = indicator.contrast(alpha)
@@ -203,7 +207,7 @@ def _contrast(
     bound = None
     if gap:
         room = 1 - _ability(e) >= limits.effect_of_interest
-        # The comparison is false for NaN, so no model is cleared if the limit is NaN.
+        # The comparison is false for NaN, so a limit of NaN clears no model.
         excluded = e.upper() <= limits.effect_of_interest
         hidden = e.favours_held_out or _found_alone(e, alpha)
         bound = Bound(excluded and not hidden, room)
@@ -217,7 +221,7 @@ def _ability(e: Evidence) -> float:
 
 
 def _found_alone(e: Evidence, alpha: float) -> bool:
-    """Return whether the cell alone has a finding that only the panel's correction removes."""
+    """Return whether the cell would have a finding without the correction over the panel."""
     pvalues = []
     for indicator in e.indicators:
         pvalues.append(np.nan if indicator.pvalue is None else indicator.pvalue)
@@ -225,12 +229,12 @@ def _found_alone(e: Evidence, alpha: float) -> bool:
 
 
 def _unfit(gates: Sequence[Gate]) -> tuple[Gate, ...]:
-    """Return the failed gates without which the held-out items cannot be compared."""
+    """Return the failed gates that must pass before the held-out items can be compared."""
     return tuple(g for g in gates if g.name in TAKEN_AWAY and g.status == Status.FAIL)
 
 
 def _to_identify(indicators: Sequence[Indicator], limits: MemoryThresholds) -> tuple[Reason, ...]:
-    """Return the advice on data that could answer the question. Advice on the gap comes first."""
+    """Return advice on which data could answer the question. Advice on the gap comes first."""
     ordered = sorted(indicators, key=lambda indicator: indicator.name != Name.GAP)
     codes = []
     for indicator in ordered:
@@ -265,7 +269,8 @@ def _missing(
 
 
 def tipping(evidence: Evidence, verdict: V, limits: MemoryThresholds) -> float | None:
-    """Return the largest odds ratio of unparsed answers at which the statement on the gap holds.
+    """Return the largest odds ratio of imputed unparsed answers at which the statement on the gap
+    holds.
 
     Parameters
     ----------
@@ -280,7 +285,8 @@ def tipping(evidence: Evidence, verdict: V, limits: MemoryThresholds) -> float |
     Returns
     -------
     float or None
-        None if all answers were parsed, or if the verdict does not depend on the gap.
+        The odds ratio. None if all answers were parsed, or if the verdict does not depend on the
+        gap.
     """
     gap = evidence.indicator(Name.GAP)
     if not evidence.held or not gap.pvalue or gap.adjusted is None:
@@ -340,13 +346,13 @@ def headline(
     Parameters
     ----------
     cell : MemoryCell
-        The cell, which names model and benchmark.
+        The cell, with the names of model and benchmark.
     verdict : MemoryVerdict
         The verdict on the cell.
     evidence : Evidence
-        The indicators.
+        The statistics, with the indicators.
     gates : sequence of Gate
-        The checks of the measurement.
+        Results of the checks of the measurement.
     alpha : float
         Level of the indicators.
 

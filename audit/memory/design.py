@@ -15,7 +15,7 @@ ORDERS_MAX = 1000
 
 
 class Arm(StrEnum):
-    """Name the measurements on an item."""
+    """Name the kinds of measurement on an item."""
 
     SCORE = "score"  # the answer to the question
     PUBLISHED = "published"  # the likelihood of the item as published
@@ -34,8 +34,8 @@ def make_design(shard_items: int, orders: int, option_orders: int, *, whole: boo
         Numbers of other orders of the items in a shard, and of the options in an item. If both are
         0, only the score is measured, which needs no likelihood of a given text.
     whole : bool
-        Whether every question is asked. The order of items is measured only then, since a sample
-        lacks published neighbours.
+        Whether every question is asked. Only then is the order of items measured, since the
+        published neighbours of a sampled item may be missing.
 
     Returns
     -------
@@ -72,23 +72,28 @@ class MemoryThresholds(Thresholds):
     Attributes
     ----------
     answered_share_min : float
-        Least share of rows that are answered or have a likelihood.
+        Smallest allowed share of rows with a parsed answer or a likelihood (0-1).
     noop_share_max : float
-        Largest share of other orders whose request equals the request for the published order.
+        Largest allowed share of orders whose request repeats the request for the published or
+        another order (0-1).
     matched_alpha : float
-        Level of the test that the references find both sets equally hard.
+        Significance level of the test whose null hypothesis is that both sets are equally hard for
+        the references.
     matched_share_min : float
-        Least share of items that have a held-out item of equal difficulty.
+        Smallest allowed share of benchmark items that have a held-out item of equal difficulty
+        (0-1).
     drawn_alpha : float
-        Level of the test that the held-out items were not chosen by the references' answers.
+        Significance level of the test whose null hypothesis is that the held-out items were not
+        chosen by the references' answers.
     kind_auc_max : float
-        Largest AUC of a classifier that separates the sets by their words.
+        Largest allowed AUC of a classifier that separates the two sets of items by their words.
     exchangeable_alpha : float
-        Level of the test that words do not reveal the published order.
+        Significance level of the test whose null hypothesis is that words do not reveal the
+        published order.
     references_min : int
-        Least number of references for a comparison between models.
+        Smallest number of references for a comparison between models.
     shards_min, items_min : int
-        Least number of shards, and least number of items, with which a test is made.
+        Smallest number of shards, and smallest number of items, with which a test is made.
     """
 
     noop_share_max: float = 0.2

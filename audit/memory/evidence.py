@@ -39,7 +39,8 @@ from audit.statistics.values import mean_of
 
 PRIOR = PRIORS["held_out"]
 _NOTHING = np.zeros(2)
-# The normal quantile of a one-sided 95 % limit, divided by that of a two-sided 95 % limit.
+# The normal quantile of a one-sided 95 % limit, divided by the normal quantile of a two-sided 95 %
+# limit.
 ONE_SIDED = 1.6449 / 1.96
 # Least number of permutations in the test of matched items. Permutations are cheap here, and Holm's
 # correction needs small p-values.
@@ -47,11 +48,11 @@ _DRAWS = 1999
 # A reference is used only if its score exceeds chance by this number of standard errors. The
 # answers of a model that guesses do not show how hard the items are.
 _STANDARD_ERRORS = 2.0
-# The references do not bracket the tested model if its mean log-likelihood (nats a byte) is closer
-# to zero than the best reference's by more than this share.
+# If the tested model's mean log-likelihood (nats a byte) is closer to zero than the best
+# reference's by more than this share, the references do not bracket the tested model.
 _MORE_LIKELY = 0.05
-# The references do not bracket the tested model if its accuracy on held-out items exceeds the best
-# reference's by more than this difference (0-1).
+# If the tested model's accuracy on held-out items exceeds the best reference's by more than this
+# difference (0-1), the references do not bracket the tested model.
 _ABLER = 0.10
 # Two sets count as equally easy to guess if their chances of a right guess differ by at most this.
 _ALIKE = 0.01
@@ -73,7 +74,7 @@ COMPLETION = dict(zip((Name.ITEM, Name.HALF, Name.WRONG), TEXT_SCORES, strict=Tr
 
 @dataclass(frozen=True)
 class Indicator:
-    """Hold one indicator of one cell.
+    """Hold one indicator: a statistic of one cell that may be evidence of memory.
 
     Attributes
     ----------
@@ -91,10 +92,11 @@ class Indicator:
     why : Reason or None
         The reason why the indicator was not judged.
     unguarded, unguarded_adjusted : float or None
-        The p-values without the guards. A guard (references, a second scale, unparsed answers)
-        excludes another cause than memory. If only these p-values are small, the cause is unknown.
+        The p-values without the guards, before and after Holm's correction. A guard is a check that
+        excludes a cause other than memory: references, a second scale, or unparsed answers. If only
+        the p-values without guards are small, the cause is unknown.
     doubt : Reason or None
-        The other cause that is not excluded.
+        A cause other than memory that is not excluded.
     """
 
     name: Name
@@ -115,7 +117,7 @@ class Indicator:
         return self.pvalue is not None
 
     def seen(self, alpha: float) -> bool:
-        """Return whether the indicator is evidence of memory.
+        """Return whether the indicator is significant evidence of memory.
 
         Parameters
         ----------
@@ -135,7 +137,8 @@ class Indicator:
         )
 
     def open(self, alpha: float) -> bool:
-        """Return whether the indicator stands out, but another cause than memory is not excluded.
+        """Return whether the indicator is significant, but a cause other than memory is not
+        excluded.
 
         Parameters
         ----------
@@ -153,7 +156,7 @@ class Indicator:
         )
 
     def contrast(self, alpha: float) -> Contrast:
-        """Return the indicator as a contrast of the ladder, without bound and checks."""
+        """Return the indicator as a `Contrast` without bound and checks."""
         seen = self.seen(alpha)
         guard = Guard(self.doubt.code if self.doubt else "", excluded=seen)
         return Contrast(self.name, speaks=seen or self.open(alpha), guards=(guard,))
@@ -161,31 +164,33 @@ class Indicator:
 
 @dataclass(frozen=True)
 class Ordered:
-    """Hold the order tests of the tested model, of each reference, and of the difference between
-    them.
+    """Hold the tests of whether the published order is likelier than other orders.
 
-    A meaningful order can be likelier to any model. Its gain is therefore also compared with that
-    of the references.
+    The gain is the log-likelihood of the published order minus the mean of the other orders. If the
+    published order has a meaning, its gain can be positive for any model. The tested model's gain
+    is therefore also compared with the references' gain.
 
     Attributes
     ----------
     own : OrderTest
         Test of the tested model alone.
     beyond : OrderTest or None
-        Test of the gain beyond the references' mean; None without references.
+        Test of the tested model's gain minus the references' mean gain; None without references.
     spread : SetDifference or None
-        Test of the gain beyond the references' mean, with a standard error that includes how much
-        the references differ. None with fewer than two references.
+        The test of `beyond`, with a standard error that includes how much the references differ.
+        None with fewer than two references.
     own_spread : SetDifference or None
-        The same test as `spread`, but with each model's gains divided by the standard deviation of
-        its likelihoods over the other orders.
+        The test of `spread` on another scale: the gains of each model are divided by the standard
+        deviation of this model's log-likelihoods over the other orders.
     twice : SetDifference or None
-        Test of the gain beyond twice the references' mean, in the unit of `own_spread`. A larger
-        model may gain twice as much from a meaningful order.
+        Test of the tested model's gain minus twice the references' mean gain, on the scale of
+        `own_spread`. A model that is larger than its references may gain twice as much from a
+        meaningful order.
     references : tuple of OrderTest
         Test of each reference.
     outside : Reason or None
-        How the tested model exceeds all references; None if the references bracket it.
+        How the tested model exceeds all references; None if the references bracket the tested
+        model.
     """
 
     own: OrderTest
@@ -198,18 +203,19 @@ class Ordered:
 
     @property
     def unguarded(self) -> float:
-        """Return the p-value without the guards against another cause than memory.
+        """Return the p-value without the guards against causes other than memory.
 
         Returns
         -------
         float
-            The largest p-value of the model's own gain and of its gain beyond the references. It is
-            1 if the model does not differ from the references at all.
+            The larger p-value of two tests: of the tested model's gain, and of this gain minus the
+            references' mean gain. The p-value is 1 if the model does not differ from the
+            references.
 
         Notes
         -----
-        The largest p-value is an intersection-union test: the content of a published order can make
-        this order likelier to any model, so both gains must be significant.
+        Both tests must reject (intersection-union test), since the content of a published order can
+        make this order likelier to any model.
         """
         if self.beyond is None:
             return self.own.pvalue
@@ -224,9 +230,9 @@ class Ordered:
         Returns
         -------
         float or None
-            The largest p-value on both scales and beyond twice the references' gain. It is 1 if the
-            references do not bracket the tested model. It is None without references, since a
-            meaningful order is likelier to any model.
+            The largest p-value of the tests on both scales and of the test against twice the
+            references' gain. The p-value is 1 if the references do not bracket the tested model. It
+            is None without references, since a meaningful order is likelier to any model.
         """
         if self.beyond is None:
             return None
@@ -243,7 +249,8 @@ class Ordered:
         Returns
         -------
         OrderTest
-            The gain beyond the references if it could be measured, otherwise the model's own gain.
+            The test of the gain beyond the references, if this gain could be measured; otherwise
+            the test of the tested model alone.
         """
         return self.own if self.beyond is None or np.isnan(self.beyond.pvalue) else self.beyond
 
@@ -254,8 +261,9 @@ class Text:
 
     The difference is measured on two scales.
 
-    It must be significant on both scales. If a model finds any text likelier than its references
-    do, the difference in nats grows, but not the difference in units of the model's own spread.
+    The difference must be significant on both scales. If a model gives any text a higher likelihood
+    than its references do, the difference in nats grows. The difference in units of the model's own
+    standard deviation does not grow.
 
     Attributes
     ----------
@@ -278,19 +286,20 @@ class Text:
 class ImputedGap:
     """Hold the gap to held-out items with unparsed answers imputed at one odds ratio.
 
-    The p-value and the lower limit come from the imputation that makes the gap small. The upper
-    limits come from the imputation that makes the gap large (`fresh_gap.unparsed_held`).
+    Unparsed answers are imputed in two ways (`fresh_gap.unparsed_held`). The way that makes the gap
+    small gives the p-value and the lower limit. The way that makes the gap large gives the upper
+    limits.
 
     Attributes
     ----------
     gamma : float
         Odds ratio of the imputation, between the benchmark and the held-out items.
     pvalue : float
-        One-sided p-value.
+        One-sided p-value of the gap.
     low, high : float
-        95 % interval, accuracy 0-1.
+        Limits of the 95 % interval of the gap, as a difference in accuracy (0-1).
     upper : float
-        One-sided 95 % upper limit.
+        One-sided 95 % upper limit of the gap.
     """
 
     gamma: float
@@ -302,15 +311,14 @@ class ImputedGap:
 
 @dataclass(frozen=True)
 class ReferenceGap:
-    """Hold the gap of one reference beyond the gap of the other references.
+    """Hold the gap of one reference minus the gap of the other references.
 
     Attributes
     ----------
     model : str
         Name of the reference.
     difference, low, high : float
-        The gap of the reference minus the gap of the other references, with its 95 % interval
-        (accuracy 0-1).
+        The difference between the two gaps, and its 95 % interval (accuracy 0-1).
     pvalue : float
         Two-sided p-value.
     """
@@ -324,23 +332,26 @@ class ReferenceGap:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Hold all statistics of one cell, from which gates, decision and report are made.
+    """Hold all statistics of one cell. The gates, the decision and the report are based on these
+    statistics.
 
     Attributes
     ----------
     order, options : Ordered or None
         Order tests of the items within shards, and of the options within items.
     fresh_order : Ordered or None
-        Order test of the held-out items, whose order cannot have been learnt.
+        Order test of the held-out items, as a control: no model can have learnt the order of these
+        items.
     exchangeable : dict
-        The p-value of each measure by which the words of neighbouring items may reveal the
-        published order.
+        Map each measure of similarity between neighbouring items to a p-value. A small p-value
+        means that the measure reveals the published order.
     completion : dict
-        Difference in likelihood for each text; empty without references or held-out items.
+        Map each text to the difference in its likelihood (`Text`); empty without references or
+        held-out items.
     aucs : dict
-        For each token score, two AUCs that separate published from held-out items: by the tested
-        model's score, and by its score minus the references' mean. No verdict depends on these
-        AUCs.
+        Map each token score to two AUCs for separating published from held-out items. The first
+        uses the tested model's score, and the second this score minus the references' mean. No
+        verdict depends on the AUCs.
     gap : FreshGap or None
         The gap to held-out items in points, over parsed answers.
     abilities : tuple of RaschGap
@@ -357,17 +368,18 @@ class Evidence:
     apart : tuple of ReferenceGap
         The gap of each reference against the other references.
     alike : float or None
-        Probability that the references' answers to two independently drawn sets agree at least as
-        well as those to these sets (`fresh_gap.agreement`). None without references.
+        Probability that the references agree at least as well on two independently drawn sets as on
+        these two sets (`fresh_gap.agreement`). None without references.
     outside : Reason or None
         How the tested model exceeds all references on held-out items; None if the references
         bracket the tested model.
     lucky : tuple of float
-        Lowest and highest gap that another rate of lucky answers on held-out items would cause,
-        against the references' mean (`by_guessing`).
+        Lowest and highest gap that could arise merely because guessing succeeds more or less often
+        on held-out items than on the benchmark (`by_guessing`). The model is compared with the
+        references' mean.
     unbracketed : tuple of float
-        As `lucky`, but against the nearest reference. Both values are 0 if the model's score lies
-        within the range of the references.
+        The two gaps of `lucky`, but the model is compared with the nearest reference. Both values
+        are 0 if the model's score lies within the range of the references.
     same_chance : float or None
         The p-value of the gap after the held-out scores are adjusted to the benchmark's chance of a
         right guess (`as_guessed`). None if this chance is the same on both sets.
@@ -411,7 +423,7 @@ class Evidence:
         return Indicator(name)
 
     def upper(self, gamma: float = DECIDE_AT) -> float:
-        """Return the one-sided 95 % upper limit of the gap, the largest over all scales.
+        """Return the one-sided 95 % upper limit of the gap: the largest limit of all scales.
 
         Parameters
         ----------
@@ -441,7 +453,7 @@ class Evidence:
         Returns
         -------
         tuple of float
-            p-value, lower and upper limit; NaN without a gap.
+            p-value, lower limit and upper limit of the gap; NaN without a gap.
         """
         if self.gap is None:
             return float("nan"), float("nan"), float("nan")
@@ -454,8 +466,8 @@ class Evidence:
     def favours_held_out(self) -> bool:
         """Return whether the gap is below zero by more than chance (95 %) on every scale.
 
-        If so, the held-out items suit this model better, or the model has learnt the held-out
-        items. Either can hide a gap.
+        Such a result can hide a gap. It has two possible causes: the held-out items suit this model
+        better, or the model has learnt the held-out items.
         """
         return self.limits()[2] < 0
 
@@ -467,7 +479,7 @@ class Evidence:
 
 
 def upper_limit(points: FreshGap, abilities: Sequence[RaschGap]) -> float:
-    """Return the one-sided 95 % upper limit of a gap, the largest over all scales.
+    """Return the one-sided 95 % upper limit of a gap: the largest limit of all scales.
 
     Parameters
     ----------
@@ -483,9 +495,13 @@ def upper_limit(points: FreshGap, abilities: Sequence[RaschGap]) -> float:
 
     Notes
     -----
-    On each scale, the limit lies at a fixed share of the way from the estimate to the two-sided 95
-    % limit. The share is that of a normal error. For errors with heavier tails (t, between models)
-    the exact share is smaller, so this limit is never too low.
+    On each scale, the limit is
+
+        estimate + c * (two-sided 95 % limit - estimate),
+
+    where c is the ratio of the normal quantiles for a one-sided and a two-sided 95 % limit. If the
+    error has heavier tails (Student's t, between models), the exact ratio is smaller, so this limit
+    is never too low.
     """
     estimate = np.array([points.did.difference, *(ability.gap for ability in abilities)])
     high = np.array([points.high, *(ability.gap_high for ability in abilities)])
@@ -493,7 +509,7 @@ def upper_limit(points: FreshGap, abilities: Sequence[RaschGap]) -> float:
 
 
 def correct(panel: Sequence[Evidence]) -> tuple[Evidence, ...]:
-    """Apply Holm's correction over every judged indicator of every cell.
+    """Adjust the p-values of all judged indicators of all cells together by Holm's procedure.
 
     Parameters
     ----------
@@ -515,7 +531,7 @@ def correct(panel: Sequence[Evidence]) -> tuple[Evidence, ...]:
 def with_adjusted(
     e: Evidence, adjusted: Sequence[float | None], unguarded: Sequence[float | None]
 ) -> Evidence:
-    """Return the evidence of a cell with adjusted p-values.
+    """Return a copy of the evidence of a cell, with adjusted p-values.
 
     Parameters
     ----------
@@ -527,7 +543,7 @@ def with_adjusted(
     Returns
     -------
     Evidence
-        A copy with these p-values.
+        The copy.
     """
     corrected = []
     for indicator, p, q in zip(e.indicators, adjusted, unguarded, strict=True):
@@ -536,8 +552,8 @@ def with_adjusted(
 
 
 def unmatched(e: Evidence, limits: MemoryThresholds) -> bool:
-    """Return whether the held-out items differ too much in difficulty from the benchmark to judge
-    the gap.
+    """Return whether the difficulty of the held-out items differs so much that the gap cannot be
+    judged.
 
     Parameters
     ----------
@@ -553,11 +569,13 @@ def unmatched(e: Evidence, limits: MemoryThresholds) -> bool:
 
     Notes
     -----
-    Held-out items are often harder for every model, as newer problems are. One scale assumes that
-    all models lose the same number of points, another that they lose the same ability. The gap is
-    judged on all scales. It is not judged in two cases: if the references find the sets unequal and
-    the scales disagree about significance, or if too few items of the benchmark have a held-out
-    item of equal difficulty.
+    Held-out items are often newer, and therefore harder for every model. One scale assumes that all
+    models lose the same number of points, and another that all models lose the same ability. The
+    gap is judged on all scales, except in two cases:
+
+    - The two sets are not equally hard for the references, and the scales disagree about
+      significance.
+    - Too few items of the benchmark have a held-out item of equal difficulty.
     """
     gap = e.gap
     if gap is None or gap.matched is None or gap.reference_pvalue is None:
@@ -577,14 +595,14 @@ def selected(alike: float | None, limits: MemoryThresholds) -> bool:
     Parameters
     ----------
     alike : float or None
-        `fresh_gap.agreement`; None without references.
+        The probability `Evidence.alike`; None without references.
     limits : MemoryThresholds
         The level.
 
     Returns
     -------
     bool
-        True if the references' answers to both sets agree better than for independently drawn
+        True if the references agree significantly better on both sets than on independently drawn
         items.
     """
     return alike is not None and alike <= limits.drawn_alpha
@@ -593,7 +611,7 @@ def selected(alike: float | None, limits: MemoryThresholds) -> bool:
 def of_another_kind(kind: Auc | None, limits: MemoryThresholds) -> bool:
     """Return whether words alone separate the two sets of items.
 
-    If they do, the sets differ in more than memory.
+    If so, the sets differ by more than what the model remembers.
 
     Parameters
     ----------
@@ -611,7 +629,7 @@ def of_another_kind(kind: Auc | None, limits: MemoryThresholds) -> bool:
 
 
 def on_all_scales(points: FreshGap, abilities: Sequence[RaschGap]) -> tuple[float, float, float]:
-    """Return the p-value and the limits of a gap over all scales.
+    """Combine the results on all scales into one p-value and one interval of the gap.
 
     Parameters
     ----------
@@ -623,7 +641,8 @@ def on_all_scales(points: FreshGap, abilities: Sequence[RaschGap]) -> tuple[floa
     Returns
     -------
     tuple of float
-        The largest p-value, and the hull of the intervals (accuracy 0-1).
+        The largest p-value, and the limits of the smallest interval that contains the intervals of
+        all scales (accuracy 0-1).
     """
     on_abilities = [(ability.pvalue, ability.gap_low, ability.gap_high) for ability in abilities]
     return hull([(points.pvalue, points.low, points.high), *on_abilities])
@@ -642,7 +661,7 @@ def contaminated(evidence: Evidence, alpha: float) -> tuple[ReferenceGap, ...]:
     Returns
     -------
     tuple of ReferenceGap
-        References whose gap exceeds that of the other references significantly.
+        References whose gap is significantly larger than that of the other references.
     """
     if not evidence.apart:
         return ()
@@ -661,7 +680,7 @@ def words_reveal_order(evidence: Evidence, limits: MemoryThresholds) -> bool:
     Parameters
     ----------
     evidence : Evidence
-        The p-value of each measure.
+        Statistics of the cell, with the p-value of each measure of similarity.
     limits : MemoryThresholds
         The level, with Bonferroni's correction over the measures.
 
@@ -693,7 +712,7 @@ def measure(
     cell : MemoryCell
         The answers and likelihoods.
     limits : MemoryThresholds
-        The thresholds.
+        Thresholds of the memory audit.
     rng : numpy.random.Generator
         Source of the permutations.
     n_resamples : int
@@ -701,12 +720,12 @@ def measure(
     gammas : sequence of float
         Odds ratios at which unparsed answers are imputed. DECIDE_AT is always added.
     describe : bool
-        Whether to measure statistics on which no verdict depends.
+        Whether to also measure statistics on which no verdict depends.
 
     Returns
     -------
     Evidence
-        The evidence. Its p-values are not yet corrected over the panel.
+        The statistics. The p-values are not yet corrected over the panel.
     """
     own, own_fresh = cell.tested
     references = [reference for reference, _ in cell.references]
@@ -765,12 +784,12 @@ def _on_both_sets(
 
 
 def score_pairs(models: Sequence[tuple[ModelSet, ModelSet]]) -> list[Sets]:
-    """Return the scores of each model.
+    """Return the scores of each model on both sets of items.
 
     Parameters
     ----------
     models : sequence of (ModelSet, ModelSet)
-        Each model on both sets.
+        For each model, its results on the benchmark and on the held-out items.
 
     Returns
     -------
@@ -781,7 +800,7 @@ def score_pairs(models: Sequence[tuple[ModelSet, ModelSet]]) -> list[Sets]:
 
 
 def _completions(cell: MemoryCell) -> dict[Name, Text]:
-    """Map each indicator to the comparison of its text's likelihood with the references."""
+    """Map each indicator to the likelihood of its text, compared with the references (`Text`)."""
     completion: dict[Name, Text] = {}
     if not cell.references or cell.fresh is None:
         return completion
@@ -793,7 +812,7 @@ def _completions(cell: MemoryCell) -> dict[Name, Text]:
 
 
 def chances_differ(cell: MemoryCell) -> bool:
-    """Return whether a guess is right more often on one set than on the other.
+    """Return whether guessing succeeds more often on one set of items than on the other.
 
     Parameters
     ----------
@@ -809,7 +828,7 @@ def chances_differ(cell: MemoryCell) -> bool:
 
 
 def _same_chance(cell: MemoryCell, models: Sequence[tuple[ModelSet, ModelSet]]) -> float | None:
-    """Return `Evidence.same_chance`: the gap's p-value at equal chances of a right guess."""
+    """Return the p-value of the gap if guessing were equally successful on both sets."""
     if len(models) < 2 or not chances_differ(cell):
         return None
     tested, *references = [as_guessed(pair, cell.chance) for pair in score_pairs(models)]
@@ -821,8 +840,8 @@ def _same_chance(cell: MemoryCell, models: Sequence[tuple[ModelSet, ModelSet]]) 
 def _lucky(
     models: Sequence[tuple[ModelSet, ModelSet]], chance: float
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return `Evidence.lucky` and `Evidence.unbracketed`, computed from the scores on held-out
-    items.
+    """Return the gaps that could arise merely from guessing (`Evidence.lucky` and
+    `Evidence.unbracketed`).
     """
     own, *others = (mean_of(fresh.score) for _, fresh in models) if models else [float("nan")]
     if not others or np.isnan([own, *others]).any():
@@ -836,8 +855,8 @@ def _outside(cell: MemoryCell) -> Reason | None:
     exceed them.
 
     A larger model may gain more from a meaningful order or a popular text. The tested model may be
-    larger than its references if it finds any text likelier, or answers more held-out items, than
-    every reference.
+    larger than its references in two cases: if its likelihoods of held-out texts are higher than
+    every reference's, or if it answers more held-out items right than every reference.
     """
     if not cell.references:
         return None
@@ -860,7 +879,9 @@ def _ordered(
     outside: Reason | None,
     describe: bool,
 ) -> Ordered | None:
-    """Return the order tests of shards or items; None if only the published order was sent."""
+    """Return the tests of the order of items in shards, or of options in items. None if only the
+    published order was sent.
+    """
     if own.shape[1] < 2 or np.isnan(own[:, 0]).all():
         return None
     alone = order_test(own, rng=rng, n_resamples=n_resamples)
@@ -880,20 +901,25 @@ def _ordered(
 
 
 def _beyond(own: FloatArray, references: Sequence[FloatArray]) -> SetDifference:
-    """Test over shards or items whether the mean gain exceeds the references' mean gain."""
+    """Test whether the tested model's mean gain (over shards or items) exceeds the references' mean
+    gain.
+    """
     return set_difference((own, _NOTHING), [(r, _NOTHING) for r in references])
 
 
 def _gains(x: FloatArray) -> FloatArray:
-    """Return each unit's log-likelihood of the published order minus the mean over other orders.
+    """Return the gain of each unit (shard or item).
 
-    The value is NaN if the published order or all other orders are missing.
+    The gain is the log-likelihood of the published order minus the mean of the other orders. It is
+    NaN if the published order or all other orders are missing.
     """
     return x[:, 0] - np.ma.masked_invalid(x[:, 1:]).mean(axis=1).filled(np.nan)
 
 
 def _in_own_unit(x: FloatArray) -> FloatArray:
-    """Return each unit's gain divided by the model's standard deviation over the other orders."""
+    """Return the gain of each unit (shard or item), divided by the model's standard deviation over
+    other orders.
+    """
     others = np.ma.masked_invalid(x[:, 1:])
     free = np.maximum(others.count(axis=1) - 1, 0).sum()
     squares = float(np.sum(others.anom(axis=1).filled(0.0) ** 2))
@@ -916,7 +942,7 @@ def likelihoods(
     models : sequence of (ModelSet, ModelSet or None)
         Each model on both sets.
     text : str
-        A name of `TEXT_SCORES`.
+        Name of the text, one of `TEXT_SCORES`.
 
     Returns
     -------
@@ -933,14 +959,15 @@ def likelihoods(
 
 
 def text_of(cell: MemoryCell, text: str) -> Text | None:
-    """Compare the likelihood of one text with the references, on both scales.
+    """Compare the likelihood of one text between the tested model and its references, on two
+    scales.
 
     Parameters
     ----------
     cell : MemoryCell
         The tested model and its references.
     text : str
-        A name of `TEXT_SCORES`.
+        Name of the text, one of `TEXT_SCORES`.
 
     Returns
     -------
@@ -958,8 +985,8 @@ def text_of(cell: MemoryCell, text: str) -> Text | None:
 
 
 def _above_guessing(cell: MemoryCell) -> tuple[list[tuple[ModelSet, ModelSet]], tuple[str, ...]]:
-    """Return the tested model with the references that are above chance, and the names of the
-    other references.
+    """Return the tested model and the references above chance, and the names of the references that
+    are not above chance.
     """
     models = _on_both_sets((cell.tested, *cell.references))
     if cell.fresh is None or not models:
@@ -983,8 +1010,8 @@ def _gap(
     rng: np.random.Generator,
     n_resamples: int,
 ) -> tuple[FreshGap | None, tuple[RaschGap, ...], tuple[ImputedGap, ...]]:
-    """Return the gap of parsed answers in points and on scales of ability, and the gaps with
-    unparsed answers imputed.
+    """Return three results: the gap of parsed answers in points, this gap on scales of ability, and
+    the gaps with unparsed answers imputed.
     """
 
     def judged(scores: Sequence[Sets], heights: Sequence[FloatArray] | None = None) -> FreshGap:
@@ -1034,8 +1061,8 @@ def _gap(
 def _apart(
     references: Sequence[tuple[ModelSet, ModelSet]], clusters: tuple[IntArray, IntArray]
 ) -> tuple[ReferenceGap, ...]:
-    """Return each reference's gap against the other references; empty with fewer than three
-    references.
+    """Return the gap of each reference minus that of the other references; empty with fewer than
+    three references.
     """
     if len(references) < 3:
         return ()
@@ -1052,7 +1079,7 @@ def _apart(
 
 
 def _aucs(cell: MemoryCell) -> dict[str, tuple[Auc, Auc | None]]:
-    """Return `Evidence.aucs`, how well each token score separates the two sets."""
+    """Return how well each token score separates the published from the held-out items."""
     own, fresh = cell.tested
     if fresh is None:
         return {}
@@ -1077,16 +1104,16 @@ def indicators(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> tuple
     Parameters
     ----------
     cell : MemoryCell
-        The measured cell.
+        Measured results of the tested model and its references.
     e : Evidence
-        Its statistics.
+        Statistics of the cell.
     limits : MemoryThresholds
-        The thresholds.
+        Thresholds of the memory audit.
 
     Returns
     -------
     tuple of Indicator
-        The indicators in the order of `Name`, without the panel's correction.
+        The indicators in the order of `Name`, before p-values are corrected over the panel.
     """
     measured = [_order(cell, e, limits), _options(cell, e, limits)]
     for name in COMPLETION:
@@ -1117,8 +1144,7 @@ def _doubt(cell: MemoryCell, name: Name) -> Reason | None:
 def family_doubt(
     tested: str, references: Sequence[str], families: Mapping[str, str], *, options: bool
 ) -> Reason | None:
-    """Return the doubt that arises if all references are of one family, and the tested model of
-    another.
+    """Return a doubt if all references are of one model family and the tested model is of another.
 
     Parameters
     ----------
@@ -1139,7 +1165,8 @@ def family_doubt(
 
     Notes
     -----
-    Fine-tunes of one base model resemble each other, so they understate how much models differ.
+    Fine-tuned versions of one base model resemble each other, so such references understate how
+    much models differ.
     """
     family = one_family(tested, references, families)
     if not family:
@@ -1182,7 +1209,7 @@ def _options(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> Indicat
 def _order_indicator(name: Name, ordered: Ordered, unit: str, *, recorded: bool) -> Indicator:
     """Return the indicator that an order test gives."""
     own, shown, p = ordered.own, ordered.shown, ordered.pvalue
-    if recorded:  # The order was drawn at random and carries no meaning, so no guard is needed.
+    if recorded:  # The order was drawn at random and has no meaning, so no guard is needed.
         return Indicator(
             name, own.pvalue, None, own.gain, own.low, own.high, unit, unguarded=own.pvalue
         )
@@ -1207,7 +1234,7 @@ def _read_by_all(orders: Sequence[FloatArray]) -> int:
     """Return the number of units for which every model has a likelihood of the published order and
     of another order.
 
-    Without such units, a gain beyond the references cannot be measured, although it may exist.
+    If this number is 0, a gain beyond the references cannot be measured, although it may exist.
     """
     known = ~np.isnan(np.sum(orders, axis=0))
     return int(np.sum(known[:, 0] & known[:, 1:].any(axis=1)))
@@ -1231,8 +1258,8 @@ def _completion(cell: MemoryCell, e: Evidence, name: Name, limits: MemoryThresho
         scale * nats.low,
         scale * nats.high,
         "bits a byte",
-        # Without an effect in units of the model's own spread, the difference in nats only shows
-        # that any text is likelier to this model.
+        # If there is no effect in units of the model's own standard deviation, the difference in
+        # nats only shows that any text is likelier to this model.
         unguarded=nats.pvalue if text.own_spread.pvalue <= limits.alpha else None,
         doubt=e.outside or because("own_scale"),
     )
@@ -1254,7 +1281,7 @@ def _gap_indicator(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> I
     pvalue, low, high = e.limits()
     as_parsed = on_all_scales(e.gap, e.abilities)[0]
     doubt = because("ability_scale" if as_parsed > limits.alpha / len(Name) else "unparsed")
-    # If different numbers of options can explain the gap, its cause is known.
+    # If different numbers of options can explain the gap, the cause of the gap is known.
     unguarded = max(e.gap.pvalue, e.same_chance or 0.0)
     if 0 < low <= e.lucky[1]:
         pvalue, doubt = 1.0, because("guessing_rate", gap=e.lucky[1])
@@ -1272,7 +1299,7 @@ def _gap_indicator(cell: MemoryCell, e: Evidence, limits: MemoryThresholds) -> I
 
 
 def _few(difference: SetDifference, limits: MemoryThresholds) -> Reason | None:
-    """Return the reason that a set has too few items; None if both sets have enough items."""
+    """Return a reason if a set has too few items; None if both sets have enough items."""
     if min(difference.n, difference.m) >= limits.items_min:
         return None
     return because("few_items", items=difference.n, held_out=difference.m, least=limits.items_min)

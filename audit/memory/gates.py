@@ -1,10 +1,11 @@
-"""Check the measurement of a memory audit. Each gate is a function of one cell and its evidence.
+"""Check the measurement of a memory audit. Each gate checks one cell and its evidence.
 
-If a gate with `withholds` fails, the verdict is withheld. The failure of another gate only prevents
-some indicators from being judged (see `decide`). These other gates are `fresh_*`, `same_kind`,
-`order_exchangeable` and, if likelihoods were measured, `above_guessing`. A gate on a share fails
-only if the share is significantly below its limit. A reference with too few readable answers is
-left out (`readable`).
+If a gate with `withholds` fails, the verdict is withheld. If another gate fails, only some
+indicators are not judged (see `decide`). These other gates are `fresh_*`, `same_kind`,
+`order_exchangeable` and, if likelihoods were measured, `above_guessing`.
+
+A gate on a share fails only if the share is significantly below its limit. A reference with too few
+readable answers is left out (`readable`).
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,8 @@ from audit.memory.texts import TEXTS
 from audit.statistics.between_models import repeats
 
 FREE_ANSWER = 0.05  # assumed probability of a right guess on a question without options
-# The gates on readable rows, each with its arms, what is read, and the advice after a failure.
+# The gates on readable rows. Each has its arms, a phrase for what must be readable, and the advice
+# after a failure.
 _READ = {
     "likelihoods_read": (
         (Arm.PUBLISHED, Arm.OPTIONS, Arm.ORDER),
@@ -46,11 +48,11 @@ def all_gates(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds) ->
     Parameters
     ----------
     cell : MemoryCell
-        The measured cell.
+        Measured results of the tested model and its references.
     evidence : Evidence
         The statistics of the cell.
     limits : MemoryThresholds
-        The thresholds.
+        Thresholds of the memory audit.
 
     Returns
     -------
@@ -74,12 +76,14 @@ def all_gates(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds) ->
 
 
 def no_likelihoods(cell: MemoryCell) -> bool:
-    """Return whether only scores were measured, as for imported logs and chat endpoints.
+    """Return whether only scores were measured and no likelihoods.
+
+    This is so for imported logs and chat endpoints.
 
     Parameters
     ----------
     cell : MemoryCell
-        The numbers of rows.
+        The cell, with the number of rows in each arm.
 
     Returns
     -------
@@ -91,7 +95,7 @@ def no_likelihoods(cell: MemoryCell) -> bool:
 
 
 def above_guessing(cell: MemoryCell, *, withholds: bool) -> Gate:
-    """Check that the score is above guessing on the benchmark or on the held-out items.
+    """Check that the tested model scores above chance on the benchmark or on the held-out items.
 
     Parameters
     ----------
@@ -131,10 +135,11 @@ def above_guessing(cell: MemoryCell, *, withholds: bool) -> Gate:
 
 
 def same_guessing(cell: MemoryCell, evidence: Evidence, limits: MemoryThresholds) -> Gate:
-    """Check that different numbers of options do not explain a gap.
+    """Check that a gap is not explained by a different chance of guessing right.
 
-    The gate applies if the chance of a right guess differs between the sets. It fails if the gap is
-    significant in points, but not after the held-out scores are adjusted to the benchmark's chance.
+    The gate applies if the chance of a right guess differs between the two sets of items. Held-out
+    scores are then adjusted to the benchmark's chance. The gate fails if the gap is significant
+    before this adjustment, but not after it.
 
     Parameters
     ----------
@@ -190,9 +195,8 @@ def readable(cell: MemoryCell, limits: MemoryThresholds) -> MemoryCell:
     Returns
     -------
     MemoryCell
-        The cell without these references. Its `dropped` states why each reference is left out. A
-        reference repeats a model if it is the tested model, or another reference, under a second
-        name.
+        The cell without these references. Its field `dropped` states why each reference is left
+        out. A reference repeats another model if it is the same model under a second name.
     """
     kept, dropped = [], []
     scores = []
@@ -222,16 +226,16 @@ def readable(cell: MemoryCell, limits: MemoryThresholds) -> MemoryCell:
 
 
 def was_read(name: str, cell: MemoryCell, limits: MemoryThresholds, *, withholds: bool) -> Gate:
-    """Check the share of the tested model's rows that are readable.
+    """Check that enough rows of the tested model have a parsed answer or a likelihood.
 
     Parameters
     ----------
     name : str
         `likelihoods_read` or `parseability`.
     cell : MemoryCell
-        The numbers of rows.
+        The cell, with the number of rows in each arm.
     limits : MemoryThresholds
-        The least share.
+        The smallest share that passes.
     withholds : bool
         Whether a failure withholds the verdict.
 
@@ -285,8 +289,8 @@ def orders_reach_model(cell: MemoryCell, limits: MemoryThresholds) -> Gate:
     Returns
     -------
     Gate
-        The result of the check. Its number is the share of orders whose request repeats that of the
-        published or another order.
+        The result of the check. Its number is the share of orders whose request repeats the request
+        for the published order or for another order.
     """
     requests = []
     for answers in cell.tested:
@@ -318,9 +322,10 @@ def fresh_matched(evidence: Evidence, limits: MemoryThresholds) -> Gate:
     Returns
     -------
     Gate
-        The result of the check. It passes if enough items of the benchmark have a held-out item of
-        equal difficulty and, if the sets are not equally hard for the references, all scales agree
-        on the gap. Its number is the p-value of the references' gap.
+        The result of the check. Its number is the p-value of the references' gap. Two conditions
+        must hold. First, enough items of the benchmark have a held-out item of equal difficulty.
+        Second, both sets are equally hard for the references, or all scales agree on whether the
+        gap is significant.
     """
     source = "ours; the references' own gap and the scales; conf/verdict: matched_alpha, matched_share_min"
     rule = Rule("fresh_matched", limits.matched_alpha, source)
@@ -359,21 +364,21 @@ def fresh_matched(evidence: Evidence, limits: MemoryThresholds) -> Gate:
 def fresh_drawn(evidence: Evidence, limits: MemoryThresholds) -> Gate:
     """Check that the held-out items were not chosen by the references' answers.
 
-    Items that were chosen in this way would be harder or easier for the tested model alone, since
-    scores regress to the mean.
+    If items were chosen in this way, the references' answers to these items would be exceptional,
+    but the tested model's would not (regression to the mean).
 
     Parameters
     ----------
     evidence : Evidence
-        The agreement of the references' answers to both sets.
+        The statistics of the cell, with `Evidence.alike`.
     limits : MemoryThresholds
         The level.
 
     Returns
     -------
     Gate
-        The result of the check. Its number is the share of independently drawn sets that agree as
-        well or better.
+        The result of the check. Its number is the share of independently drawn sets on which the
+        references agree at least as well.
     """
     source = "ours; lower tail of chi-squared over numbers of right references; conf/verdict: drawn_alpha"
     rule = Rule("fresh_drawn", limits.drawn_alpha, source)
@@ -393,7 +398,7 @@ def fresh_drawn(evidence: Evidence, limits: MemoryThresholds) -> Gate:
 def order_exchangeable(
     evidence: Evidence, limits: MemoryThresholds, *, recorded: bool = False
 ) -> Gate:
-    """Check that words and lengths of neighbouring items do not reveal the published order.
+    """Check that the words and lengths of neighbouring items do not reveal the published order.
 
     Parameters
     ----------
@@ -481,7 +486,7 @@ def _surely_below(reads: Reads, limit: float) -> bool:
 def _sides(
     cell: MemoryCell, pair: tuple[ModelSet, ModelSet | None]
 ) -> list[tuple[ModelSet, ItemSet]]:
-    """Return the results of one model on each set that was asked, with the items of the set."""
+    """Return the items and the model's results for each set that was asked."""
     both = zip(pair, (cell.published, cell.fresh), strict=True)
     sides = []
     for answers, items in both:
@@ -493,7 +498,7 @@ def _sides(
 def _rows(
     cell: MemoryCell, pair: tuple[ModelSet, ModelSet | None], arms: Sequence[Arm]
 ) -> list[tuple[str, Arm, Reads]]:
-    """Return (set, arm, numbers of rows) for each arm in which the model has rows."""
+    """Return (set of items, arm, numbers of rows) for each arm in which the model has rows."""
     rows = []
     for answers, items in _sides(cell, pair):
         for arm in arms:

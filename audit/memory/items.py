@@ -1,12 +1,11 @@
 """Build the texts whose likelihood is measured: items, shards of items, options in another order.
 
-An item is rendered as its stem and its lettered options. If a training set holds the item in
-another layout, such as a line of JSON, memory of the item is detected less well.
+The text of an item consists of its stem and its lettered options. If a training set contained the
+item in another layout, such as a line of JSON, memory of the item is detected less well.
 
-The author of a benchmark can draw the order of items and options at random, and record it (`audit
-publish`). The order tests assume that any order could have been published. If the order was drawn
-at random, this assumption holds whatever the items contain. The tests are then exact without
-reference models (Oren et al. 2023, section 2).
+The order tests assume that every order was equally likely to be published. This assumption holds if
+the author of the benchmark draws the order of items and options at random, and records the order
+(`audit publish`). The tests are then exact without reference models (Oren et al. 2023, section 2).
 """
 
 import hashlib
@@ -28,7 +27,7 @@ from audit.core.records import Item
 from audit.memory.record import TEXT_SCORES
 
 SEPARATOR = "\n\n"  # text between the items of a shard
-# Positions of the pieces of an item. From OPTIONS on, letters and options alternate.
+# Indices of the pieces of an item (`item_pieces`). From OPTIONS on, letters and options alternate.
 FIRST_HALF, SECOND_HALF, OPTIONS = 0, 1, 2
 # All orders of a list of up to this many entries are enumerated. Orders of a longer list are drawn
 # at random.
@@ -47,7 +46,7 @@ def item_pieces(item: Item, order: Sequence[int] | None = None) -> tuple[str, ..
     Parameters
     ----------
     item : Item
-        The item.
+        Item of a benchmark, with its stem and options.
     order : sequence of int, optional
         Positions of the options as shown; the published order if None.
 
@@ -72,7 +71,7 @@ def item_text(item: Item) -> str:
     Parameters
     ----------
     item : Item
-        The item.
+        Item of a benchmark, with its stem and options.
 
     Returns
     -------
@@ -98,7 +97,7 @@ def published_order(item: Item) -> tuple[int, ...]:
     Returns
     -------
     tuple of int
-        Positions in `item.options`.
+        Indices into `item.options`, in the published order.
     """
     return tuple(sorted(range(len(item.options)), key=item.shown.__getitem__))
 
@@ -115,15 +114,15 @@ def likelihoods_a_byte(
     logprobs : sequence of float or None
         Log-likelihood of each piece in nats; None if it is not known.
     options : sequence of str
-        The options.
+        Answer options of the item.
     gold : int
         Index of the right option.
 
     Returns
     -------
     dict
-        The values of the whole item, of the second half of its stem, and of its wrong options, by
-        name of `TEXT_SCORES`. A text without any known piece is left out.
+        Map each name in `TEXT_SCORES` to the log-likelihood of a text: the whole item, the second
+        half of its stem, or its wrong options. A text without any known piece is left out.
     """
     right = f" {options[gold]}" if options else None
     wrong = []
@@ -143,12 +142,12 @@ def likelihoods_a_byte(
 
 
 def natural_order(options: Sequence[str]) -> bool:
-    """Return whether a model can expect the order of the options without memory.
+    """Return whether the options are in an order that a model can expect without memory.
 
     Parameters
     ----------
     options : sequence of str
-        The options in their order.
+        Answer options in the order in which they are shown.
 
     Returns
     -------
@@ -175,14 +174,15 @@ def natural_order(options: Sequence[str]) -> bool:
 
 
 def option_orders(item: Item, k: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
-    """Return other orders of the wrong options of an item.
+    """Return orders of the options of an item that differ from the published order.
 
-    The right option keeps its place, so that the answer key stays valid.
+    Only wrong options are moved. The right option keeps its place, so that the answer key stays
+    valid.
 
     Parameters
     ----------
     item : Item
-        The item.
+        Item of a benchmark, with its stem and options.
     k : int
         Largest number of orders.
     rng : numpy.random.Generator
@@ -191,8 +191,9 @@ def option_orders(item: Item, k: int, rng: np.random.Generator) -> list[tuple[in
     Returns
     -------
     list of tuple
-        Positions of the options in each order; empty if the published order is natural. Natural
-        orders are left out, so that any of the returned orders could have been the published order.
+        For each order, the indices of the options. The list is empty if the published order is
+        natural. Natural orders are left out, so that each returned order could have been published
+        instead.
     """
     published = published_order(item)
     if len(published) < 3 or natural_order([item.options[i] for i in published]):
@@ -208,14 +209,16 @@ def option_orders(item: Item, k: int, rng: np.random.Generator) -> list[tuple[in
 def _sample(
     orders: list[tuple[int, ...]], k: int, rng: np.random.Generator
 ) -> list[tuple[int, ...]]:
-    """Return k orders chosen at random, or all orders if there are fewer than k."""
+    """Return k randomly chosen orders, or all orders if there are fewer than k."""
     return [orders[i] for i in sorted(rng.permutation(len(orders))[:k])]
 
 
 def _wrong_option_orders(
     published: tuple[int, ...], gold: int, draws: int, rng: np.random.Generator
 ) -> list[tuple[int, ...]]:
-    """Return every order of the wrong options, or `draws` random orders if there are too many."""
+    """Return every order of the wrong options. If there are too many orders, return `draws` random
+    orders.
+    """
     places = []
     for place, option in enumerate(published):
         if option != gold:
@@ -239,8 +242,8 @@ def _wrong_option_orders(
 def section(item: Item) -> str:
     """Return the section of an item: its group, and its id up to the last slash.
 
-    Items of one section share a subject or a passage. A shard stays within a section, since the
-    order of sections has a meaning.
+    Items of one section share a subject or a passage. Each shard lies within one section, because
+    the order of the sections themselves has a meaning.
 
     Parameters
     ----------
@@ -250,7 +253,7 @@ def section(item: Item) -> str:
     Returns
     -------
     str
-        A key of the section.
+        Text that identifies the section.
     """
     prefix = item.id.rpartition("/")[0]
     return prefix if item.group == item.id else f"{prefix}\0{item.group}"
@@ -269,7 +272,7 @@ def shards_of(questions: Sequence[Item], size: int) -> list[tuple[Item, ...]]:
     Returns
     -------
     list of tuple of Item
-        Shards of nearly equal size. An item without a neighbour is left out.
+        Shards of nearly equal size. An item without a neighbour in its section belongs to no shard.
     """
     runs: list[list[Item]] = []
     for question in questions:
@@ -321,26 +324,27 @@ def orders_of(m: int, k: int, rng: np.random.Generator) -> list[tuple[int, ...]]
 
 
 def shard_pieces(shard: Sequence[Item], order: Sequence[int], place: int) -> tuple[str, str]:
-    """Return the items before a place of an order, and the item at that place.
+    """Return the text of the items that precede a position in an order, and the text of the item at
+    this position.
 
     Parameters
     ----------
     shard : sequence of Item
-        The shard.
+        Neighbouring items in their published order.
     order : sequence of int
-        Positions in the shard.
+        Indices of the items of the shard, in this order.
     place : int
         Position in the order.
 
     Returns
     -------
     tuple of str
-        The text of the items before, and the text of the item.
+        The text of the preceding items, and the text of the item.
 
     Notes
     -----
-    The log-likelihood of a shard is the sum over its places of the log-likelihood of the item given
-    the items before it.
+    The log-likelihood of a shard is a sum over its items: each term is the log-likelihood of an
+    item given the preceding items.
     """
     before = "".join(item_text(shard[i]) + SEPARATOR for i in order[:place])
     return before, item_text(shard[order[place]])
@@ -349,7 +353,7 @@ def shard_pieces(shard: Sequence[Item], order: Sequence[int], place: int) -> tup
 def _middle(stem: str) -> int:
     """Return the index at which the second half of the stem's words begins.
 
-    For a stem of one word, it is the length of the stem.
+    For a stem of one word, the index is the length of the stem.
     """
     gaps = [m.start() for m in re.finditer(r"(?<=\S)\s+(?=\S)", stem)]
     return gaps[len(gaps) // 2] if gaps else len(stem)
@@ -374,9 +378,9 @@ def draw_order(questions: Sequence[Item], seed: int) -> tuple[list[Item], list[i
     Returns
     -------
     tuple of (list of Item, list of int)
-        The items as they are to be published, and the position of each in `questions`. Items of one
-        section (subject, passage) stay together. Options in a natural order (numbers, "all of the
-        above") keep their order.
+        The items in the order for publication, and the index of each item in `questions`. Items of
+        one section (subject, passage) stay together. Options in a natural order (numbers, "all of
+        the above") keep their order.
     """
     rng = np.random.default_rng(seed)
     sections: dict[str, list[int]] = {}
@@ -438,8 +442,8 @@ def check_record(path: str, questions: Iterable[Item]) -> str:
     Raises
     ------
     ConfigError
-        If the file is not a record of a published order, or belongs to other items or to another
-        order.
+        If the file is not a record of a published order, or if it belongs to different items or a
+        different order.
     """
     try:
         raw = read_bytes(Path(path), follow=True)

@@ -1,8 +1,8 @@
-"""Judge every model of a panel against the other models, and rank the models with and without
-memory.
+"""Judge every model of a panel against the other models, and rank the models by score.
 
-The models are judged by the code of the memory audit. Ranks count only the models that could be
-judged. This module does no I/O.
+There are two rankings: by the score on the benchmark, and by the score without memory. Only models
+that could be judged are ranked. The code of the memory audit judges the models. This module does no
+I/O.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,8 +25,8 @@ from audit.statistics.order_test import N_RESAMPLES
 NAMED_MAX = 3  # largest number of models that the sentence names
 _NOT_JUDGED = (Grade.CHECK_FAILED, Grade.NOT_IDENTIFIED)
 _FOUND = (Grade.FOUND_STRONG, Grade.FOUND_SUGGESTIVE)
-# `describe` adds statistics on which no verdict depends. Their cost grows with the square of the
-# number of references, so a leaderboard omits these statistics.
+# A leaderboard omits the statistics of `describe`. No verdict depends on them, and their cost grows
+# with the square of the number of references.
 _JUDGE = replace(
     JUDGE,
     measure=lambda cell, s, rng: measure(
@@ -37,23 +37,23 @@ _JUDGE = replace(
 
 @dataclass(frozen=True)
 class Row:
-    """Hold one model of a leaderboard. Scores are shares (0-1), and the gap is in points.
+    """Hold the row of one model. Scores are fractions (0-1), and the gap is in percentage points.
 
     Attributes
     ----------
     model : str
         Name of the model.
     score : Limits or None
-        Accuracy on the benchmark with its interval.
+        Accuracy on the benchmark with its 95 % interval.
     without : Limits or None
         The score without memory; None if the model could not be judged.
     at_most : bool
-        Whether only the upper limit of `without` may be quoted.
+        Whether only the upper limit of the score without memory may be quoted.
     gap : tuple of float or None
-        The gap to held-out items beyond that of the references, with its 95 % interval.
+        The gap to held-out items minus the gap of the references, with its 95 % interval.
     pvalue : float or None
-        p-value of the gap. If the cause of the gap is unknown, it is the p-value without the guard
-        against the other cause.
+        p-value of the gap. If the cause of the gap is unknown, the p-value without the guard
+        against causes other than memory.
     adjusted : float or None
         `pvalue` after Holm's correction over all models.
     verdict, grade : MemoryVerdict, Grade
@@ -65,8 +65,8 @@ class Row:
     is_reference : bool
         Whether other models were judged against this model.
     rank, rank_without : int or None
-        Ranks by `score` and by `without`, among the models that have both scores. Rank 1 is the
-        best, and equal scores share the better rank.
+        Ranks by `score` and by `without` among the models with both scores. Rank 1 is the best.
+        Models with equal scores share the better rank.
     """
 
     model: str
@@ -86,22 +86,22 @@ class Row:
 
     @property
     def found(self) -> bool:
-        """Return whether the model has a finding."""
+        """Return whether the verdict on the model is a finding of memory."""
         return self.grade in _FOUND
 
     @property
     def doubtful(self) -> bool:
-        """Return whether the gap is significant, but a cause other than memory is not excluded."""
+        """Return whether the gap is significant but may have a cause other than memory."""
         return self.grade == Grade.CAUSE_UNKNOWN
 
     @property
     def moved(self) -> int | None:
-        """Return by how many places the model falls if memory is left out.
+        """Return how many places the model loses in the ranking without memory.
 
         Returns
         -------
         int or None
-            Negative if the model rises; None if it has no rank.
+            The number of places, negative if the model gains places; None if it has no rank.
         """
         if self.rank is None or self.rank_without is None:
             return None
@@ -122,7 +122,7 @@ class Leaderboard:
     benchmark : str
         Name of the benchmark.
     n, n_held_out : int
-        Numbers of items.
+        Number of benchmark items, and number of held-out items.
     rows : tuple of Row
         One row for each model.
     chosen : bool
@@ -155,7 +155,7 @@ class Leaderboard:
 
     @property
     def undecided(self) -> tuple[Row, ...]:
-        """Return the judged rows whose data neither show nor exclude a gap."""
+        """Return the judged rows for which the data neither show nor exclude a gap."""
         return tuple(row for row in self.judged if row.grade == Grade.UNDECIDED)
 
     @property
@@ -166,14 +166,14 @@ class Leaderboard:
         Returns
         -------
         tuple of Row
-            The rows of these models. Such a reference may hide memory of the models that were
-            judged against it.
+            The rows of these models. Memory of a reference can hide the memory of models that were
+            judged against this reference.
         """
         return tuple(row for row in (*self.found, *self.doubtful) if row.is_reference)
 
     @property
     def blind_below(self) -> float | None:
-        """Return the size of a gap that would be detected in half of the judged models.
+        """Return the smallest gap that would be significant in half of the judged models.
 
         Returns
         -------
@@ -201,8 +201,8 @@ def leaderboard(
     Parameters
     ----------
     cells : sequence of MemoryCell
-        One cell for each model, all with the same items. The `references` of a cell are the models
-        that its model is judged against.
+        One cell for each model, all with the same items. A cell's model is judged against the
+        cell's `references`.
     seed : int
         Seed of the permutations.
     chosen : bool
@@ -237,7 +237,9 @@ def _by_score(row: Row) -> tuple[float, str]:
 
 
 def _row(cell: MemoryCell, result: MemoryResult, serving: set[str]) -> Row:
-    """Return the row of a judged cell, without ranks. `serving` names the reference models."""
+    """Return the row of a judged cell, without ranks. `serving` holds the names of the reference
+    models.
+    """
     gap, estimate = result.evidence.indicator(Name.GAP), result.without.found
     refused = result.grade in _NOT_JUDGED or estimate is None
     doubtful = result.grade == Grade.CAUSE_UNKNOWN
@@ -259,9 +261,7 @@ def _row(cell: MemoryCell, result: MemoryResult, serving: set[str]) -> Row:
 
 
 def _why(result: MemoryResult) -> str:
-    """Return why the score without memory of a model is missing: the failed checks, or what the
-    data lack.
-    """
+    """Return why a model has no score without memory: failed checks, or missing data."""
     reasons = result.reasons if result.grade in _NOT_JUDGED else ()
     return " ".join(reasons) or result.without.sentence
 
@@ -304,10 +304,9 @@ def sentence(board: Leaderboard) -> str:
     Returns
     -------
     str
-        How many models have a gap, and the scores of these models. If they are more than NAMED_MAX,
-        the text names the model that loses most places without memory. If every model is a
-        reference of every other model, and most models have no decision, the text begins with this
-        statement.
+        The number of models with a gap, and their scores. If more than NAMED_MAX models have a gap,
+        only the model that loses most places without memory is named. If every model is a reference
+        of every other model and most models have no decision, the text first says so.
     """
     n, on = len(board.judged), board.benchmark
     if not n:
@@ -334,7 +333,7 @@ def sentence(board: Leaderboard) -> str:
 def _named(rows: Sequence[Row]) -> str:
     """Return the scores of these models as text.
 
-    If there are many models, the text has only the scores of the model that falls furthest.
+    If there are many models, the text names only the model that loses most places.
     """
     if len(rows) <= NAMED_MAX:
         return " ".join(_figures(row, row.model) for row in rows)
@@ -344,7 +343,9 @@ def _named(rows: Sequence[Row]) -> str:
 
 
 def _figures(row: Row, subject: str) -> str:
-    """Return the score of a model and its score without memory, with the ranks if it falls."""
+    """Return a text with a model's score and its score without memory. If the model loses places,
+    the ranks are added.
+    """
     if row.score is None or row.without is None:
         return f"{subject} has no score without memory."
     without = row.without
@@ -369,7 +370,7 @@ def cautions(board: Leaderboard) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        The first sentence is about the references.
+        The sentences, beginning with the sentence on the references.
     """
     spoilt = listed(row.model for row in board.spoilt)
     first = (

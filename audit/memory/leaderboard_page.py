@@ -115,7 +115,7 @@ def document(board: Leaderboard, files: Sequence[Mapping[str, Any]]) -> dict[str
     Returns
     -------
     dict
-        The content, with the version of its schema.
+        The content, including the version of the schema.
     """
     content = {
         "schema": "leaderboard-1.0",
@@ -158,7 +158,7 @@ def _flat(row: Row) -> dict[str, Any]:
 
 @canvas.styled()
 def figure(board: Leaderboard) -> Figure:
-    """Draw the scores of all models with and without memory.
+    """Draw the score and the score without memory of every model.
 
     Parameters
     ----------

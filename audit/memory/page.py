@@ -1,6 +1,7 @@
 """Build the page of a memory audit with its figures and tables.
 
-jinja2 escapes every text of a benchmark or a model. The script of the page inserts no markup.
+Texts of benchmarks and models cannot inject markup: jinja2 escapes these texts, and the script of
+the page inserts no markup.
 """
 
 from collections.abc import Sequence
@@ -33,7 +34,8 @@ from audit.statistics.paired import FloatArray
 from audit.statistics.without_memory import FDR
 
 EXAMPLES = 3
-# Largest number of items on the page, for all judged models together. items.csv has every item.
+# Largest number of items on the page, summed over all judged models. The file items.csv has every
+# item.
 MAX_ITEMS_ON_PAGE = 400
 ERRORS = {
     "clean": "A model without memory gets a finding (false positive)",
@@ -47,7 +49,7 @@ _BITS = 1 / np.log(2)
 
 @dataclass(frozen=True)
 class PageItem:
-    """Hold one item of one judged model for the page. A number is None if no value was read.
+    """Hold one item of one judged model for the page. A number is None if it was not measured.
 
     Attributes
     ----------
@@ -58,12 +60,13 @@ class PageItem:
     score : float or None
         Share of right answers.
     texts : dict
-        For each text, its log-likelihood minus the mean of the references', in bits a byte. Without
-        references, the log-likelihood itself.
+        Map each text of the item to its log-likelihood minus the references' mean log-likelihood,
+        in bits a byte. Without references, the log-likelihood itself.
     tokens : dict
-        Scores computed from the log-likelihoods of the tokens, by name.
+        Map the name of each token score to its value, computed from the log-likelihoods of the
+        tokens.
     first : float or None
-        Share of the item's tokens that the model ranked first.
+        Share (0-1) of the item's tokens that the model ranked first.
     option_rank : str
         Rank of the published order of options among all orders that were sent.
     marks : tuple of str
@@ -85,19 +88,19 @@ class PageItem:
 
 @dataclass(frozen=True)
 class Example:
-    """Hold one item for the beginning of the page.
+    """Hold one item that is shown as an example at the beginning of the page.
 
     Attributes
     ----------
     model, text, gold : str
         The judged model, the item and its right answer.
     state : {"correct", "wrong", "none"}
-        The model's answer.
+        Whether the model's answer is correct, wrong or missing.
     references : int
         Number of references.
     likelier : float or None
-        Log-likelihood of the item minus the mean of the references', in bits a byte. Without
-        references, the log-likelihood itself.
+        Log-likelihood of the item minus the references' mean log-likelihood, in bits a byte.
+        Without references, the log-likelihood itself.
     chance, right : float or None, str
         The attributes of `Ranked` with these names.
     named : bool
@@ -173,7 +176,7 @@ def page(verdict: RunVerdict, run_dir: Path) -> Page:
     Returns
     -------
     Page
-        Tables, figures, and a function that renders the page.
+        The tables, the figures, and a function that renders the page.
     """
     verdict = verdict.found_first()
     questions = {(q.benchmark, q.id): q for q in QuestionFile(run_dir)}
@@ -271,7 +274,9 @@ def render(
 
 
 def _scores(verdict: RunVerdict) -> dict[str, Figure]:
-    """Return the figures of the run: scores, excluded gaps, and the gap that more items detect."""
+    """Return three figures of the run: the scores, the excluded gaps, and the gap that would be
+    detected with more items.
+    """
     rows = []
     for r in verdict.results:
         if r.without.score:
@@ -311,8 +316,8 @@ def _scores(verdict: RunVerdict) -> dict[str, Figure]:
 
 
 def _figures(cell: MemoryCell, result: MemoryResult) -> dict[str, Figure]:
-    """Return the figures of one cell: the gains of the published orders, and the texts'
-    likelihoods.
+    """Return two kinds of figure for one cell: the gains of published orders, and the likelihoods
+    of the texts.
     """
     figures: dict[str, Figure] = {}
     name, e = f"{cell.model}_{cell.benchmark}", result.evidence
@@ -340,8 +345,8 @@ def _figures(cell: MemoryCell, result: MemoryResult) -> dict[str, Figure]:
 
 
 def _order_rows(cell: MemoryCell, ordered: Ordered) -> list[tuple[str, OrderTest, bool]]:
-    """Return the order tests of the judged model and its references, each with a label and whether
-    it is judged.
+    """Return a label and an order test for the judged model and each reference, and whether the
+    model is the judged model.
     """
     rows = [(cell.model, ordered.own, True)]
     if ordered.beyond is not None:
@@ -431,7 +436,8 @@ def scores(rows: Sequence[tuple[str, Limits, bool]], chance: float) -> Figure:
     Parameters
     ----------
     rows : sequence of (str, Limits, bool)
-        The label, the accuracy, and whether it is the score without memory.
+        The label, the accuracy with its limits, and whether the accuracy is the score without
+        memory.
     chance : float
         Accuracy of guessing.
 
@@ -506,7 +512,8 @@ def order_gains(rows: Sequence[tuple[str, float, float, float, bool]]) -> Figure
 
 @canvas.styled()
 def text_scores(published: FloatArray, fresh: FloatArray, label: str) -> Figure:
-    """Draw the distribution of the items' likelihoods: the share of items at or below each value.
+    """Draw the cumulative distribution of the items' log-likelihoods: the share of items at or
+    below each value.
 
     Parameters
     ----------

@@ -1,7 +1,6 @@
-"""Resolve the configuration of a memory audit without starting it, and describe the plan of the
-run.
+"""Resolve the configuration of a memory audit without starting the run, and describe its plan.
 
-The held-out items are checked against the benchmark's items. The plan names the indicators that the
+The held-out items must not contain items of the benchmark. The plan names the indicators that the
 run could judge.
 """
 
@@ -36,12 +35,12 @@ def resolve_memory(config: MemoryConfig) -> ResolvedRun:
     Parameters
     ----------
     config : MemoryConfig
-        The options.
+        Options of the run.
 
     Returns
     -------
     ResolvedRun
-        The run.
+        The run with its checked configuration.
 
     Raises
     ------
@@ -75,7 +74,7 @@ def orders_of(config: MemoryConfig, place: Path) -> Orders:
     Returns
     -------
     Orders
-        The options, with the place of the questions.
+        The options, with the folder of the questions.
     """
     return Orders(
         where(place / QUESTIONS),
@@ -102,7 +101,7 @@ def planned(config: MemoryConfig) -> Planned:
     Parameters
     ----------
     config : MemoryConfig
-        The options.
+        Options of the run.
 
     Returns
     -------
@@ -121,9 +120,9 @@ def describe(
     Parameters
     ----------
     resolved : ResolvedRun
-        The run.
+        The run with its checked configuration.
     config : MemoryConfig
-        The options.
+        Options of the run.
     counts : sequence of CallCounts
         Number of calls of each model on each benchmark.
 
@@ -183,14 +182,15 @@ def _rates(
 
 
 def cautions(resolved: ResolvedRun, config: MemoryConfig) -> list[str]:
-    """Return sentences on findings that missing dates or the families of the models prevent.
+    """Return sentences on findings that are impossible because of missing dates or the models'
+    families.
 
     Parameters
     ----------
     resolved : ResolvedRun
         The run, with the stated dates and families.
     config : MemoryConfig
-        The options.
+        Options of the run.
 
     Returns
     -------
@@ -213,7 +213,7 @@ def cautions(resolved: ResolvedRun, config: MemoryConfig) -> list[str]:
 
 
 def _references(config: MemoryConfig) -> int:
-    """Return the number of reference models, with those of stored runs."""
+    """Return the number of reference models, including the models of stored runs."""
     stored = sum(len(run.models) for run in reference_runs(config))
     return len(config.model) - len(judged(config)) + stored
 
@@ -221,7 +221,9 @@ def _references(config: MemoryConfig) -> int:
 def _reach(
     resolved: ResolvedRun, counts: Sequence[CallCounts], power: float, table: Mapping[str, Any]
 ) -> list[str]:
-    """Return lines on the smallest calibrated design that clears enough models without memory."""
+    """Return lines on the smallest calibrated design in which enough models without memory are
+    cleared.
+    """
     enough = []
     for entry in table["designs"]:
         if entry["rates"].get("clean_cleared", 0) >= power:
@@ -240,7 +242,9 @@ def _reach(
 
 
 def _missing(config: MemoryConfig, whole: bool) -> list[str]:
-    """Return lines on the indicators that the run cannot judge, and what they need."""
+    """Return lines on the indicators that the run cannot judge, and on what each of these
+    indicators needs.
+    """
     lines = []
     if score_alone(config):
         lines.append(f"  {ALONE}")

@@ -16,16 +16,16 @@ from audit.statistics.paired import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Reads:
-    """Count the rows of one arm of one model on one set.
+    """Hold the numbers of rows of one model on one set of items, in one arm.
 
     Attributes
     ----------
     asked : int
-        Rows that were sent to the model.
+        Number of rows that were sent to the model.
     read : int
-        Rows with a parsed answer or a likelihood.
+        Number of rows with a parsed answer or a likelihood.
     not_asked : int
-        Rows that were not sent because the item lacks the order.
+        Number of rows that were not sent because the item lacks the requested order.
     """
 
     asked: int = 0
@@ -34,7 +34,7 @@ class Reads:
 
     @property
     def share(self) -> float:
-        """Return the share of the sent rows that were read.
+        """Return the share of sent rows that have a parsed answer or a likelihood.
 
         Returns
         -------
@@ -49,7 +49,7 @@ class ModelSet:
     """Hold the results of one model on the n items of one set: the benchmark, or the held-out
     items.
 
-    A value is NaN if it was not requested or could not be read.
+    A value is NaN if it was not requested or could not be parsed.
 
     Attributes
     ----------
@@ -58,21 +58,23 @@ class ModelSet:
     score : (n,) array
         1 if the answer is right, 0 if it is wrong.
     texts : mapping of str to (n,) array
-        Log-likelihood of each text of `TEXT_SCORES`, in nats a byte of UTF-8, so that models with
-        different tokenizers can be compared. The texts are the whole item, the second half of its
-        stem given the first, and its wrong options given all text before them.
+        Log-likelihoods of three texts of each item (`TEXT_SCORES`): the whole item, the second half
+        of the stem given the first half, and the wrong options given the text before these options.
+        The unit is nats a byte of UTF-8, so that models with different tokenizers can be compared.
     tokens : mapping of str to (n,) array
-        Log-likelihood scores of the whole item over its tokens, by name of `TOKEN_SCORES`.
+        Scores computed from the log-likelihoods of the tokens of the whole item, by name of
+        `TOKEN_SCORES`.
     ranks : (n,) array
         For each item, the share of its tokens that the model ranked first.
     options : (n, K + 1) array
-        Log-likelihood (nats) of the list of options in each order, the published order first.
+        Log-likelihood (nats) of the item's options in each of K + 1 orders, the published order
+        first.
     order : (S, K + 1) array
-        Log-likelihood (nats) of S shards in each order, the published order first.
+        Log-likelihood (nats) of S shards in each of K + 1 orders, the published order first.
     reads : mapping of str to Reads
         Numbers of rows, by arm.
     requests : RequestCounts
-        How many requests for other orders repeat the request for the published order.
+        Number of orders whose request repeats the request for the published or another order.
     asked : (n,) array of bool or None
         Whether the score of an item was requested; None if every score was requested. A requested
         score that is NaN is an unparsed or missing answer.
@@ -121,8 +123,8 @@ class ItemSet:
     n_options : (n,) array
         Number of options; 0 for a free answer.
     neighbours : mapping of str to (S, K + 1) array
-        Similarity of neighbouring items in each order of each shard, by their words alone
-        (`cells.neighbours`). The arrays have the same rows as `ModelSet.order`.
+        Similarity of neighbouring items in each order of each shard, for each measure of
+        `cells.neighbours`. The rows are the shards of `ModelSet.order`.
     log_length : (n,) array or None
         Logarithm of the length of the text in bytes.
     """
@@ -146,7 +148,7 @@ class ItemSet:
         Returns
         -------
         float
-            The mean of 1 / options over the items, where a free answer counts 0.
+            The mean over the items of 1 / (number of options). An item with a free answer counts 0.
         """
         options = self.n_options.astype(float)
         return float(np.where(options > 0, 1 / np.maximum(options, 1), 0.0).mean())
@@ -161,8 +163,8 @@ class MemoryCell:
     published : ItemSet
         Items of the benchmark.
     fresh : ItemSet or None
-        The held-out items. If None, the second entry of each pair in `tested` and `references` is
-        None.
+        The held-out items; None without held-out items. Then the second entry of each pair in
+        `tested` and `references` is None.
     tested : tuple of (ModelSet, ModelSet or None)
         Results of the judged model on the benchmark and on the held-out items.
     references : tuple of such pairs
@@ -170,18 +172,19 @@ class MemoryCell:
     kind : Auc or None
         AUC of a classifier that separates the two sets by words alone.
     dropped : tuple of Reason
-        Why references were left out.
+        Reason for each reference that was left out.
     recorded : bool
         Whether the published order was drawn at random and its record fits the items.
     undated : tuple of str
-        Options that would state the missing dates. Without these dates, the held-out items may be
-        newer for this model alone.
+        Names of the options that would state the missing dates. Without these dates, the held-out
+        items may be newer for this model alone.
     families : mapping of str to str
-        Families of the models, if they are known.
+        Map the name of a model to its family, if the family is known.
     log_checks : tuple of LogCheck
         Checks of an imported log.
     partial : str
-        The part of an unfinished evaluation that the logs hold; empty if it is finished.
+        The part of the benchmark that the logs of an unfinished evaluation cover; empty if the
+        evaluation is finished.
     """
 
     published: ItemSet
@@ -213,7 +216,8 @@ class MemoryCell:
         Returns
         -------
         tuple of float
-            On the benchmark, and on the held-out items (0 without held-out items).
+            Accuracy of guessing (0-1) on the benchmark, and on the held-out items (0 without
+            held-out items).
         """
         return self.published.chance, self.fresh.chance if self.fresh else 0.0
 
@@ -224,7 +228,8 @@ class MemoryCell:
         Returns
         -------
         tuple of float
-            Accuracy (0-1) on the benchmark and, if they were asked, on the held-out items.
+            Accuracy (0-1) on the benchmark and, if held-out items were asked, on the held-out
+            items.
         """
         accuracies = []
         for answers in self.tested:

@@ -33,7 +33,7 @@ def judge(
     run_dirs : sequence of Path
         The directory of one run.
     seed : int, optional
-        Seed of the permutations; by default that of the run.
+        Seed of the permutations; by default the seed of the run.
     n_resamples : int
         Number of permutations.
 
@@ -55,7 +55,8 @@ def judge(
     seen = count_rows(run_dir, SCHEMA)
     rows = cell_rows(run_dir, seen)
     references = recorded_references(manifest, analysis["benchmark"], SAME)
-    # The shards do not hold the orders, so they are computed again from the questions and options.
+    # The shards do not contain the orders. The orders are therefore computed again from the
+    # questions and options.
     orders = {}
     for name in ("seed", "shard_items", "orders", "option_orders"):
         orders[name] = int(manifest.config[name])
@@ -85,7 +86,7 @@ def judge(
     results = []
     for cell, result in zip(cells, analyse(cells, settings), strict=True):
         field = Field(cell.published.n, cell.fresh.n if cell.fresh else 0, len(cell.references))
-        # Only indicators that were judged have a sensitivity in this run.
+        # A sensitivity is quoted only for indicators that were judged.
         judged = set()
         for indicator in result.evidence.indicators:
             if indicator.judged:

@@ -17,11 +17,11 @@ class IndicatorWord:
     Attributes
     ----------
     title : str
-        Its name on pages.
+        The name of the indicator on pages.
     sees : str
-        The form of memory that it detects.
+        The form of memory that the indicator detects.
     level : str
-        The test that controls its error rate.
+        The test that controls the error rate of the indicator.
     """
 
     title: str
@@ -144,7 +144,9 @@ def _says(
 
 
 def _compatible(high: float, gamma: float | None) -> str:
-    """Return the largest gap that the data allow, and at which odds of unparsed answers."""
+    """Return a text with the largest gap that is compatible with the data, and the odds ratio of
+    unparsed answers.
+    """
     gap = points(high) if high == high else "any size"
     odds = ""
     if gamma:
@@ -162,7 +164,9 @@ def _score(limits: Limits | None) -> str:
 
 
 def _score_name(partial: str, measure: bool) -> str:
-    """Return the name of a score, which may cover a part of the benchmark or be another measure."""
+    """Return the name of a score, which says if the score covers only a part of the benchmark or
+    uses another measure.
+    """
     name = "Partial score" if partial else "Score"
     if measure:
         name = "Mean of a measure that does not count right answers"

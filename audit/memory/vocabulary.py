@@ -1,7 +1,7 @@
 """Define the verdicts of the memory audit, the result of one cell, and their texts.
 
-Page, gate and headline use the same entry for each verdict and each gate. `INSTRUMENT` describes
-this audit to the programs that compare instruments.
+The page, `audit gate` and the headline use the same texts for a verdict. `INSTRUMENT` describes
+this audit to programs that compare audits.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ Decision = Decided[MemoryVerdict]
 
 @dataclass(frozen=True)
 class ScoreWithout:
-    """Hold the score without memory, or what is missing to identify it.
+    """Hold the score without memory, or what is missing to identify this score.
 
     Attributes
     ----------
     said : Reason
         The statement on the score, as a code with numbers.
     score : Limits or None
-        Accuracy on the benchmark with its interval.
+        Accuracy on the benchmark with its 95 % interval.
     found : WithoutMemory or None
         The estimate; None if the score without memory is not identified.
     items : FromMemory or None
@@ -90,7 +90,7 @@ class MemoryResult(CellResult):
         The odds ratio of unparsed answers up to which the statement on the gap holds
         (`audit.memory.decide.tipping`).
     without : ScoreWithout
-        The score without memory, which begins the headline.
+        The score without memory, with which the headline begins.
     """
 
     texts: ClassVar[Texts] = TEXTS
@@ -200,16 +200,14 @@ LABELS = {
 
 
 class Limits(Section):
-    """Hold the interval of a gap from an estimator other than `did`."""
+    """Hold the 95 % interval of a gap that was computed by an estimator other than `did`."""
 
     low: float | None
     high: float | None
 
 
 class GapFigures(Section):
-    """Hold the fields of the gap beyond the references that other programs read. Values are -1 to
-    1.
-    """
+    """Hold the fields of `Evidence.gap` that other programs read. Values are between -1 and 1."""
 
     did: Difference
     predicted: Limits | None
@@ -235,17 +233,18 @@ class MemoryVerdictCell(Cell):
 
 
 def measured(cell: MemoryVerdictCell) -> Measured:
-    """Return the gap to held-out items beyond the references, and the rate of false positives.
+    """Return the gap to held-out items (minus that of the references), and the rate of false
+    positives.
 
     Parameters
     ----------
     cell : MemoryVerdictCell
-        A cell of verdict.json.
+        Entry of one model and benchmark in verdict.json.
 
     Returns
     -------
     Measured
-        The number behind the verdict, with its interval.
+        The estimate on which the verdict is based, with its interval.
     """
     return Measured(
         "gap to held-out items, beyond the references'", *_gap(cell), cell.rates.get("clean")
@@ -253,18 +252,19 @@ def measured(cell: MemoryVerdictCell) -> Measured:
 
 
 def tracked(cell: MemoryVerdictCell) -> tuple[Indicator, ...]:
-    """Return the metrics that the registry follows from run to run.
+    """Return the estimates that the registry compares between runs.
 
     Parameters
     ----------
     cell : MemoryVerdictCell
-        A cell of verdict.json.
+        Entry of one model and benchmark in verdict.json.
 
     Returns
     -------
     tuple of Indicator
-        The score, and the gap beyond the references as `fresh_gap`. Without references, the gap is
-        the score on the benchmark minus that on the held-out items.
+        The score, and the gap with the name `fresh_gap`. The gap is the tested model's gap minus
+        the references' gap. Without references, it is the score on the benchmark minus the score on
+        the held-out items.
     """
     against = tuple(sorted(cell.references))
     return Indicator("score", cell.score), Indicator("fresh_gap", *_gap(cell), against)
@@ -300,20 +300,21 @@ def by_kind(cell: MemoryVerdictCell, alpha: float) -> dict[str, Grade]:
     Parameters
     ----------
     cell : MemoryVerdictCell
-        A cell of verdict.json.
+        Entry of one model and benchmark in verdict.json.
     alpha : float
         The level of the indicators.
 
     Returns
     -------
     dict
-        The grade of "answers" and of "text". The dict is empty if no indicator distinguishes
-        answers from text; the verdict then holds for both.
+        Grades with the keys "answers" and "text". Empty if no indicator distinguishes answers from
+        text. The verdict then applies to answers and text alike.
 
     Notes
     -----
-    If the text was judged and does not stand out, it counts as not seen. If the text was not
-    judged, the gap cannot clear the text. Only the verdict states that the data exclude a gap.
+    If the text was judged and no indicator of the text is significant, the text counts as not seen.
+    If the text was not judged, the gap cannot clear the text. That the data exclude a gap follows
+    only from the verdict, not from the indicators.
     """
     known, cleared = cell.indicators, cell.grade is Grade.CLEARED
     if cell.grade not in DECIDED:

@@ -28,7 +28,7 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
     evidence : Evidence
         The gap and its limits.
     gates : sequence of Gate
-        The checks of the measurement.
+        Results of the checks of the measurement.
 
     Returns
     -------
@@ -68,7 +68,9 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
 
 
 def _wider_gaps(evidence: Evidence) -> list[tuple[float, float, float]]:
-    """Return gaps whose limits the interval of the score must also cover."""
+    """Return further estimates of the gap, whose limits widen the interval of the score without
+    memory.
+    """
     gaps = []
     for imputed in evidence.held:
         # Unparsed answers may be right more or less often than expected.
@@ -76,13 +78,14 @@ def _wider_gaps(evidence: Evidence) -> list[tuple[float, float, float]]:
             gaps.append((0.0, imputed.low, imputed.high))
     (_, low, high), (less, more) = evidence.limits(), evidence.unbracketed
     if more:
-        # If no reference is as able as the model, another rate of lucky answers moves the gap.
+        # If no reference is as able as the model, the gap depends on how often guessing succeeds on
+        # each set.
         gaps.append((0.0, low - more, high - less))
     return gaps
 
 
 def _needs(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -> tuple[str, ...]:
-    """Return codes of what is missing to identify the score without memory."""
+    """Return the codes of what is missing to identify the score without memory."""
     failing = set()
     for gate in gates:
         if gate.status == Status.FAIL:
@@ -92,8 +95,8 @@ def _needs(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -> tuple
         "able_references" if evidence.left_out else "references": len(cell.references)
         == len(evidence.left_out),
         # The interval depends on how much the references differ, and models of one family differ
-        # too little. In simulations, such intervals covered the true score without memory of only
-        # 48 to 68 % of models.
+        # too little. In simulations with references of one family, the 95 % interval contained the
+        # true score without memory for only 48 to 68 % of models.
         "other_families": bool(one_family(cell.model, cell.reference_names, cell.families)),
         "parsed": any(gate.name == "parseability" for gate in failed(gates)),
     }
@@ -107,7 +110,7 @@ ON_PAGE = 10  # items of one cell that the page lists
 
 @dataclass(frozen=True)
 class Ranked:
-    """Hold one answered item of the list of items that were likely answered from memory.
+    """Hold one answered item, with the evidence that it was answered from memory.
 
     Attributes
     ----------
@@ -116,15 +119,16 @@ class Ranked:
     stem : str
         First line of the question.
     answered : {"right", "wrong"}
-        The answer. An item with several answers counts as the majority of its answers.
+        Whether the answer is right. If the item was answered several times, the majority counts.
     chance : float or None
         Probability of a right answer without memory, at the upper limit of the model's ability.
     right : str
-        How many references answered the item right.
+        Text that states how many references answered the item right.
     text : float or None
-        How much likelier the text is to the model than to the references (`FromMemory.text`).
+        How much likelier the item's text is to the model than to the references
+        (`FromMemory.text`).
     pvalue, qvalue : float or None
-        Evidence that the item was answered from memory (`FromMemory`).
+        p-value and q-value of the evidence that the item was answered from memory (`FromMemory`).
     named : bool
         Whether the item is listed as likely answered from memory.
     """
@@ -149,7 +153,7 @@ def ranked(
     Parameters
     ----------
     cell : MemoryCell
-        The answers.
+        Answers of the model and its references.
     result : MemoryResult
         The score without memory.
     questions : mapping
@@ -158,7 +162,8 @@ def ranked(
     Returns
     -------
     list of Ranked
-        The strongest evidence first. Empty if the score without memory is not identified.
+        The items with the strongest evidence first. Empty if the score without memory is not
+        identified.
     """
     items = result.without.items
     if items is None:
@@ -198,7 +203,7 @@ def ranked_csv(rows: list[Ranked]) -> str:
     Parameters
     ----------
     rows : list of Ranked
-        The items.
+        Answered items, in the order of the list.
 
     Returns
     -------

@@ -1,21 +1,26 @@
 """Simulate models of known truth for the calibration of the memory audit.
 
-Items have normally distributed difficulties in logits. The logit of a model on an item is its
-ability minus the difficulty, plus a part that belongs to this model and item alone (standard
-deviation `_OWN_ITEM`). If one set is harder for all models, models of different ability therefore
-lose different numbers of points and different shares of their score. So no simulated world meets
-the assumptions of the audit's tests exactly.
+Item difficulties are normally distributed. The logit of a right answer is
 
-The log-likelihood of a text, or of one order of a shard or of options, is a normal number. Most of
-this number is shared by all models, and a part belongs to one model alone. The sum is multiplied by
-a factor of the model (`World.uses`).
+    ability of the model - difficulty of the item + interaction,
 
-`CLEAN` and `WITH_MEMORY` list the worlds; `World` explains their facts. In the worlds `spread_*`
-and `guessed_*`, the held-out items are equally hard for the average reference. In `newer`, the
-held-out items are harder for the tested model alone, and the dates are not stated (with stated
-dates, the program would refuse such items). In `chosen_*`, the held-out items are chosen from a
-pool by the references' answers. In `gap_5`, learnt answers raise the score by exactly the smallest
-effect that matters, so that clearing such a model is an error.
+where the interaction of model and item has the standard deviation `_OWN_ITEM`. If one set is
+harder, models of different ability lose different numbers of points and different shares of their
+score. So no simulated world meets the assumptions of the audit's tests exactly.
+
+The log-likelihood of a text, or of one order of a shard or of options, is normally distributed. It
+is the sum of a large part that all models share and a small part of one model. The sum is
+multiplied by a factor of the model (`World.uses`).
+
+`CLEAN` and `WITH_MEMORY` list the worlds, and `World` explains their facts:
+
+- `spread_*` and `guessed_*`: the held-out items are as hard as the published items for the average
+  reference.
+- `newer`: the held-out items are harder for the tested model alone, and their dates are not stated.
+  If the dates were stated, the program would refuse such items.
+- `chosen_*`: the held-out items are chosen from a pool by the references' answers.
+- `gap_5`: learnt answers raise the score by exactly the smallest effect that matters. Clearing such
+  a model is therefore an error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +40,7 @@ N_OPTIONS = 4
 ORDERS = 10
 OPTION_ORDERS = 5
 _OWN_TEXT = 0.3  # share of a likelihood's standard deviation that belongs to one model alone
-# standard deviation, in logits, of the part of an item's difficulty that concerns one model alone
+# standard deviation, in logits, of the interaction between a model and an item
 _OWN_ITEM = 0.7
 _OTHERS = (0.65, 0.75)  # lowest and highest accuracy of the references
 READ = 1.5  # standard deviations by which a text is likelier after the model has read it
@@ -76,9 +81,9 @@ def simulate(design: MemoryDesign, world: World, rng: np.random.Generator) -> Me
     Parameters
     ----------
     design : MemoryDesign
-        The numbers of items and references.
+        Numbers of items and references to simulate.
     world : World
-        The facts of the simulation.
+        What is true of the models and the items.
     rng : numpy.random.Generator
         Source of the draws.
 
@@ -146,9 +151,10 @@ def _items(name: str, n: int, options: int = N_OPTIONS) -> ItemSet:
 def _scores(
     design: MemoryDesign, world: World, rng: np.random.Generator
 ) -> tuple[list[FloatArray], Known]:
-    """Draw answers to n published and m held-out items, and which items the tested model remembers.
+    """Draw the models' answers to both sets of items, and which items the tested model remembers.
 
-    The answers are arrays (models, n) and (models, m): 1 right, 0 wrong, NaN unparsed.
+    The answers are arrays of shape (models, n) for n published items and (models, m) for m held-out
+    items. An entry is 1 for a right answer, 0 for a wrong answer, and NaN for an unparsed answer.
     """
     own = design.accuracy if world.accuracy is None else world.accuracy
     accuracy = np.append(own, np.linspace(*(world.others or _OTHERS), design.references))
@@ -191,15 +197,15 @@ def _scores(
 
 
 def _chosen(published: IntArray, pool: IntArray, m: int) -> IntArray:
-    """Return m positions in a pool of held-out items, chosen by the number of references that are
-    right.
+    """Choose m items of a pool of held-out items, and return their positions in the pool.
 
-    Each number of right references is as frequent in the chosen items as in the published items.
+    For each item, the references that answered it right are counted. Each count is as frequent
+    among the chosen items as among the published items.
     """
     share = np.bincount(published, minlength=pool.max() + 1) / published.size
     quota = np.diff(np.rint(m * np.cumsum(share)), prepend=0).astype(int)
     chosen = np.concatenate([np.flatnonzero(pool == k)[:most] for k, most in enumerate(quota)])
-    # If the pool has too few items with some number of right references, other items are added.
+    # If the pool has too few items with a given count, items with another count are added.
     return np.append(chosen, np.setdiff1d(np.arange(pool.size), chosen))[:m]
 
 
@@ -220,20 +226,20 @@ def side_of(
     Parameters
     ----------
     scores : (models, n) array
-        The answers.
+        Answers of each model to the n items: 1 right, 0 wrong, NaN unparsed.
     uses : (models,) array
-        Factor of each model on all its likelihoods.
+        Factor by which all log-likelihoods of each model are multiplied.
     rng : numpy.random.Generator
         Source of the draws.
     popular : float
-        By how much the texts are likelier to all models.
+        How much likelier the texts are to all models.
     sequenced : (models,) array or float
-        By how much the published orders are likelier.
+        How much likelier the published orders are to each model.
     read : (n,) array or float
-        By how much each text is likelier to the tested model because this model has read the text.
+        How much likelier each text is to the tested model because this model has read it.
     read_orders : float
-        By how much the orders of shards are likelier to the tested model because this model has
-        read the orders.
+        How much likelier the published orders of shards are to the tested model because this model
+        has read them.
     even : bool
         Whether the likelihoods of texts have the same spread for all models.
     shard_items : int

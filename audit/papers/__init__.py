@@ -1,4 +1,6 @@
-"""Recompute the published tables of a paper and check their consistency (`audit reanalyze`)."""
+"""Recompute the published tables of a paper, and check whether they are consistent (`audit
+reanalyze`).
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,9 @@ def place(typed: Path | None, default: str, *, force: bool) -> Path:
     typed : Path or None
         The folder of --out.
     default : str
-        The folder that is used without --out. Its content is always replaced.
+        Folder to use if --out is not given. The content of this folder is always replaced.
     force : bool
-        Whether a typed folder may hold an analysis.
+        Whether the folder of --out may already contain an analysis, which is then replaced.
 
     Returns
     -------
@@ -33,7 +35,7 @@ def place(typed: Path | None, default: str, *, force: bool) -> Path:
     Raises
     ------
     ConfigError
-        If the typed folder holds an analysis, and `force` is false.
+        If the folder of --out already contains an analysis, and `force` is false.
     """
     from audit.shards.files import check_new
 

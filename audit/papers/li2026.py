@@ -1,11 +1,11 @@
-"""Recompute li2026's printed tables: `audit reanalyze li2026 [OPTIONS]`.
+"""Recompute the tables printed in the paper li2026: `audit reanalyze li2026 [OPTIONS]`.
 
-The module computes statuses, ratios and threshold sweeps, and lists printed statements that do not
-follow from the tables. It shows these results on the terminal and writes them as json and csv. The
-tables ship with the package, and no engine is needed.
+Statuses, ratios and threshold sweeps are computed. Printed statements that do not follow from the
+tables are listed. The results are shown on the terminal and written as json and csv. The tables
+ship with the package, and no engine is needed.
 
-Deltas are printed with three decimals, but each is k/600 for a whole k (200 items, three edits,
-binary scores). The gates use these restored values.
+The paper prints each delta with three decimals. The exact value is k/600 for a whole number k,
+since there are 200 items, three edits and binary scores. The gates use the exact values.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 N_ITEMS, N_EDITS = 200, 3
 N_SCORES = N_ITEMS * N_EDITS
 CROWS, BBQ, TRUTHFULQA = "CrowS-Pairs", "BBQ", "TruthfulQA"
-# Trivial baselines for G2 (note of Table 6). The note gives no baseline for CrowS, whose cells stop
-# at step 1.
+# Trivial baselines for G2, from the note of Table 6. The note gives no baseline for CrowS, because
+# the cells of CrowS stop at step 1.
 BASELINES = {TRUTHFULQA: 1 / 4, BBQ: 1 / 3, "ToxiGen": 0.5, "XSTest": 0.5, CROWS: 0.5}
-# Accuracy of the best rule that never reads the question (audit.scoring.shortcuts), measured on the
-# published files.
+# Accuracy of the best rule that answers without reading the question (audit.scoring.shortcuts),
+# measured on the published files.
 ANSWER_ONLY = BASELINES | {TRUTHFULQA: 0.503, BBQ: 0.5, "XSTest": 0.556}
 UNINSTRUMENTED = {CROWS}  # benchmarks whose cells stop at step 1, as section 3 discloses
 UNVALIDATED = {"ToxiGen", "XSTest"}  # benchmarks whose cells stop at step 3
@@ -67,12 +67,12 @@ TABLES = ("table6_cells.csv", "table3_buckets.csv", "table7_noop.csv", "appendix
 
 @dataclass(frozen=True)
 class CellResult:
-    """Hold one row of Table 6, as printed and with restored values, and its recomputed status.
+    """Hold one row of Table 6: printed values, exact values of the deltas, and recomputed status.
 
     Attributes
     ----------
     cell : PaperCell
-        Restored values of the row.
+        The row with exact values of the deltas.
     status : PaperStatus
         Status that the paper's algorithm gives for these values.
     printed_csr, printed_bucket, raw_verdict : float, str, str
@@ -92,8 +92,7 @@ class CellResult:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Return the number k of changed scores (of 600) for format, semantic and attribute
-        edits."""
+        """Return how many of 600 scores change under format, semantic and attribute edits."""
         deltas = (self.cell.delta_fmt, self.cell.delta_sem, self.cell.delta_attr)
         return tuple(round(delta * N_SCORES) for delta in deltas)
 
@@ -101,8 +100,8 @@ class CellResult:
     def seed_cv_at_most(self) -> float | None:
         """Return the upper bound of App. F on the coefficient of variation over three seeds.
 
-        The bound is 0.27 on every cell except Qwen x BBQ. The ratio of this cell is 0, so it has no
-        bound and the result is None.
+        The bound is 0.27 for every cell except Qwen x BBQ. The ratio of Qwen x BBQ is 0, so the
+        bound does not exist and the result is None.
         """
         return None if self.cell.csr() == 0 else 0.27
 
@@ -113,7 +112,9 @@ class CellResult:
 
     @property
     def bucket_follows(self) -> bool:
-        """Return True if Table 3 and the printed raw verdict agree with the paper's algorithm."""
+        """Return True if the bucket in Table 3 and the printed raw verdict follow from the paper's
+        algorithm.
+        """
         status = self.status.status
         return self.printed_bucket == status and self.raw_verdict in raw_words(status)
 
@@ -125,7 +126,8 @@ class Statement:
     Attributes
     ----------
     name, printed, recomputed : str
-        Place in the paper, the printed statement, and what the tables show instead.
+        Place of the statement in the paper, the printed statement, and what the tables show
+        instead.
     """
 
     name: str
@@ -142,9 +144,10 @@ class Li2026:
     cells : tuple of CellResult
         Rows of Table 6.
     g3, g1 : mapping of float to tuple
-        Number of cells in each bucket (in the order of `ORDER`), by threshold of the gate.
+        For the gates G3 and G1: map each threshold to the numbers of cells in the buckets (in the
+        order of `ORDER`).
     epsilon : mapping of float to tuple
-        For each floor, the names of the cells whose denominator is replaced by this floor.
+        Map each floor to the names of the cells whose denominator is replaced by this floor.
     with_table7 : tuple of int
         Number of cells in each bucket if G1 uses column C of Table 7.
     answer_only : tuple of PaperStatus
@@ -208,7 +211,7 @@ def shipped() -> Li2026:
     printed, repaired, instrumented, answer_only = [], [], [], []
     for result in results:
         cell, benchmark = result.cell, result.cell.benchmark
-        # Appendix E gives the rates after the repair. Only the rate of CrowS is not 0.
+        # Appendix E gives the rates after the repair. Only the rate of CrowS differs from 0.
         rate = noop[CROWS] if benchmark == CROWS else 0.0
         printed.append(cell)
         repaired.append(replace(cell, instrumented=True, noop=rate))
@@ -263,7 +266,7 @@ def counts(statuses: Iterable[PaperStatus]) -> tuple[int, ...]:
 
 
 def by_bucket(counts: Sequence[int]) -> dict[str, int]:
-    """Return the number of cells by the name of the bucket, from counts in the order of `ORDER`."""
+    """Map the name of each bucket to its number of cells, given counts in the order of `ORDER`."""
     return {name: n for (name, _), n in zip(ORDER, counts, strict=True)}
 
 
@@ -326,7 +329,7 @@ def _statements(
 
 
 def _cell(row: Mapping[str, str]) -> PaperCell:
-    """Return a row of Table 6 with its deltas restored to multiples of 1/600."""
+    """Return a row of Table 6 with deltas that are rounded to the nearest multiple of 1/600."""
 
     def restored(family: str) -> float:
         return round(float(row[f"delta_{family}"]) * N_SCORES) / N_SCORES
@@ -386,7 +389,7 @@ def rows(result: Li2026) -> list[dict[str, Any]]:
 
 
 def as_json(result: Li2026) -> dict[str, Any]:
-    """Return the analysis as JSON values; equal tables give equal bytes.
+    """Return the analysis as JSON values. Equal tables give equal bytes.
 
     Parameters
     ----------
@@ -524,7 +527,7 @@ def run(asked: argparse.Namespace) -> int:
 
 
 def figures(result: Li2026) -> dict[str, Figure]:
-    """Return Figures 2 and 4 of the paper, drawn from its Table 6."""
+    """Return Figures 2 and 4 of the paper, drawn from Table 6."""
     from audit.validity.figures import Ratio, family_deltas, ratios
 
     shown, deltas = [], {}

@@ -2,9 +2,10 @@
 
     audit reanalyze [song2026|CSV] [--out DIR] [--n 100] [--chance 0.25]
 
-Without a file, the table is song2026's Table 2, which ships with the package. The paper's Tables 1
-and 3 are recomputed from it, and printed cells that differ are listed. A file must have the columns
-of Table 2, and its consistency is checked first. Neither an engine nor Ray is needed.
+Without a file, Table 2 of the paper song2026 is analysed, which ships with the package. Tables 1
+and 3 of the paper are recomputed from Table 2, and printed cells that differ are listed. A file
+must have the columns of Table 2. The consistency of a file is checked first. Neither an engine nor
+Ray is needed.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def analyse(
     Parameters
     ----------
     table2 : str
-        Csv text with the settings.
+        Csv text of the table, with one row for each setting.
     printed : tuple of str or None
         Csv texts of the printed Tables 1 and 3.
     n : int
@@ -89,14 +90,15 @@ def analyse(
     source : str
         Name of the table in error messages.
     chance_assumed : bool
-        True if the source does not print the number of options.
+        True if the source of the table does not state the number of options, so that `chance` is
+        assumed.
 
     Returns
     -------
     result : Reanalysis
         The analysis.
     contradictions : list of str
-        Descriptions of rows whose own numbers contradict each other.
+        Descriptions of rows with numbers that contradict each other.
 
     Raises
     ------
@@ -136,14 +138,14 @@ def analyse(
 
 
 def as_json(result: Reanalysis, contradictions: Sequence[str]) -> dict[str, Any]:
-    """Return the analysis as JSON values; an equal table and seed give equal bytes.
+    """Return the analysis as JSON values. Equal tables and seeds give equal bytes.
 
     Parameters
     ----------
     result : Reanalysis
         The analysis.
     contradictions : sequence of str
-        Contradictions that `analyse` returned.
+        Descriptions of contradictions, as returned by `analyse`.
 
     Returns
     -------
@@ -271,7 +273,7 @@ def write(result: Reanalysis, contradictions: Sequence[str], out: Path) -> list[
 
 
 def _net_improve_csv(panels: Sequence[Panel]) -> str:
-    """Return net improve by number of routers as csv, for each selection of settings."""
+    """Return as csv the net improvement by number of routers and selection of settings."""
     rows = []
     for panel in panels:
         rows += [(panel.name, r.routers, r.models, r.net_improve) for r in panel.routers]
@@ -285,7 +287,7 @@ def _csv(records: Sequence[Any], *header: str) -> str:
 
 
 def show(result: Reanalysis, contradictions: Sequence[str], console: Console) -> None:
-    """Print the tables and the findings."""
+    """Print the tables, and the results as sentences below the tables."""
     mismatched = {(m.table, m.key, m.column) for m in result.mismatches}
 
     def cell(table: str, key: str, column: str, text: str) -> str:
@@ -369,7 +371,9 @@ def _table(title: str, *names: str, caption: str | None = None) -> Table:
 
 
 def _panel_table(panels: Sequence[Panel]) -> Table:
-    """Return net improve by r and the p-values of H2 and H3, one row for each selection."""
+    """Return a table with one row for each selection of settings: the net improvement for each
+    number r of routers, and the p-values of H2 and H3.
+    """
     headings = {r.routers: f"r={r.routers}" for r in panels[0].routers}
     title = "Net improve (improve - degrade), and the paper's H2 and H3 on the printed counts"
     table = _table(title, "model", *headings.values(), "H2 p, at most", "H3 p")
@@ -382,7 +386,7 @@ def _panel_table(panels: Sequence[Panel]) -> Table:
 
 
 def findings(result: Reanalysis, contradictions: Sequence[str]) -> list[str]:
-    """Return the lines that are printed below the tables, one for each finding.
+    """Return the lines below the printed tables, one line for each result.
 
     Parameters
     ----------
@@ -440,7 +444,7 @@ def findings(result: Reanalysis, contradictions: Sequence[str]) -> list[str]:
 
 
 def _hypotheses(panel: Panel) -> str:
-    """Return the sentence on H2 and H3 for a selection of settings."""
+    """Return the sentence on the hypotheses H2 and H3 for a selection of settings."""
     h2, h3 = panel.heterogeneity, panel.trend
     return (
         f"{PANEL_NAMES[panel.name].capitalize()} ({panel.settings} settings): "
@@ -546,23 +550,23 @@ def read_settings(text: str, n: int, source: str = "table") -> tuple[list[Settin
     text : str
         The csv text.
     n : int
-        Number of questions behind each accuracy. A printed accuracy may be rounded; it is replaced
-        by the whole number of items that rounds to it.
+        Number of questions behind each accuracy. A printed accuracy may be rounded. It is replaced
+        by the number k of right answers for which k / n rounds to the printed accuracy.
     source : str
         Name of the table in error messages.
 
     Returns
     -------
     rows : list of SettingRow
-        Settings as counts.
+        Settings with numbers of items instead of accuracies.
     contradictions : list of str
-        Descriptions of rows whose printed numbers contradict each other.
+        Descriptions of rows with printed numbers that contradict each other.
 
     Raises
     ------
     DataError
-        If no number of items out of n gives a printed accuracy, or if a setting occurs twice. The
-        message names the row.
+        If a printed accuracy is not k / n for any number k of items, or if a setting occurs twice.
+        The message names the row.
     """
     from audit.sweep.paper import setting_row
 
@@ -631,7 +635,7 @@ def read_printed(text: str, key: str, columns: Sequence[str], source: str) -> Pr
     Returns
     -------
     dict
-        Printed value and half of its last printed digit, by row and column.
+        Map each row and column to the printed value, and half a unit of the last printed digit.
     """
     table = {}
     for line, cells in _read_csv(text, (key, *columns), source):
@@ -644,7 +648,7 @@ def read_printed(text: str, key: str, columns: Sequence[str], source: str) -> Pr
 
 
 def _read_csv(text: str, columns: Sequence[str], source: str) -> list[tuple[int, dict[str, str]]]:
-    """Return the line number of every row, and its cells by column."""
+    """Return the line number of every row, and the cells of the row by column."""
     reader = csv.DictReader(text.splitlines())
     header = reader.fieldnames or []
     missing = [column for column in columns if column not in header]
@@ -708,6 +712,6 @@ def _items(cell: str, column: str, n: int, where: str) -> int:
 
 
 def _half_digit(cell: str) -> float:
-    """Return half of the last printed digit of a number: '0.178' -> 0.0005."""
+    """Return half a unit of the last printed digit of a number: '0.178' -> 0.0005."""
     _, _, digits = cell.partition(".")
     return 0.5 * 10 ** -len(digits) if digits else 0.0

@@ -1,8 +1,8 @@
 """Recompute a published model-by-router table: the statistics of `audit reanalyze`.
 
-The table has counts, but not the items. The tests are therefore exact McNemar tests of each
-setting, with corrections over the panel. A max-statistic test or a paired bootstrap would need the
-items. The module does no I/O.
+The table contains counts, but no results of single items. Each setting is therefore tested by an
+exact McNemar test, and the p-values are corrected over the panel. A max-statistic test or a paired
+bootstrap would need the results of single items. The module does no I/O.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,9 +39,9 @@ class SettingTest:
     row : SettingRow
         Printed numbers of the setting.
     pvalue : float
-        p of the exact one-sided McNemar test (gain > 0).
+        p-value of the exact one-sided McNemar test (alternative: gain > 0).
     holm, benjamini_hochberg : float
-        p-values adjusted over all settings.
+        p-values adjusted over all settings by the two methods.
     """
 
     row: SettingRow
@@ -71,7 +71,7 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class NoEffect:
-    """Report how often the paper's rule finds violations in simulated models without any effect.
+    """Hold how often the paper's rule finds violations in simulated models without any effect.
 
     Attributes
     ----------
@@ -82,10 +82,11 @@ class NoEffect:
     model_rate : float
         Share of models with at least one setting with gain > 0.
     broad_rate : float
-        Share of models with a gain > 0 in 7 of 9 settings, or in the same proportion of another
+        Share of models with a gain > 0 in 7 of 9 settings, or in the same proportion of a different
         number of settings.
     violations, violations_low, violations_high : float
-        Number of violations in a panel: mean over the simulated panels, and 95 % range.
+        Number of violations in a panel: the mean over the simulated panels, and the limits of the
+        central 95 %.
     pvalue : float
         Share of simulated panels with at least as many violations as observed.
     """
@@ -102,7 +103,7 @@ class NoEffect:
 
 @dataclass(frozen=True)
 class Heterogeneity:
-    """Report the test of H2 on the printed counts (see `heterogeneity`).
+    """Hold the result of the test of hypothesis H2 on the printed counts (see `heterogeneity`).
 
     Attributes
     ----------
@@ -111,8 +112,8 @@ class Heterogeneity:
     statistic, pvalue : float
         Cochran's Q of the models' mean gains, and its p-value.
     spread : float
-        Standard deviation between models beyond sampling error (DerSimonian & Laird 1986), as an
-        accuracy (0-1).
+        Standard deviation of the true mean gains between models (DerSimonian & Laird 1986), as a
+        fraction (0-1).
     """
 
     models: int
@@ -123,7 +124,7 @@ class Heterogeneity:
 
 @dataclass(frozen=True)
 class Trend:
-    """Report the test of H3 on the printed counts (see `trend`).
+    """Hold the result of the test of hypothesis H3 on the printed counts (see `trend`).
 
     Slopes are means over the models, in questions per added router.
 
@@ -132,11 +133,12 @@ class Trend:
     models : int
         Number of models.
     improve, p_improve : float
-        Mean slope of improvements, and the one-sided p for a rise.
+        Mean slope of the number of improvements, and the one-sided p-value for a rise.
     degrade, p_degrade : float
-        Mean slope of degradations, and the one-sided p for a fall.
+        Mean slope of the number of degradations, and the one-sided p-value for a fall.
     net, p_net : float
-        Mean slope of improve - degrade, and the one-sided p for a rise.
+        Mean slope of the number of improvements minus degradations, and the one-sided p-value for a
+        rise.
     """
 
     models: int
@@ -149,19 +151,23 @@ class Trend:
 
     @property
     def pvalue(self) -> float:
-        """Return the larger of `p_improve` and `p_degrade`, because H3 claims both trends."""
+        """Return the larger of `p_improve` and `p_degrade`, since H3 claims both trends."""
         return max(self.p_improve, self.p_degrade)
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Report H2, H3 and Table 3 of the paper for a selection of the printed settings.
+    """Hold the tests of H2 and H3 and the recomputed Table 3 for a selection of the printed
+    settings.
 
     Attributes
     ----------
     name : str
-        Name of the selection. "all": all settings. "without_exact": without settings whose accuracy
-        is exactly 0 or 1. "without_their_models": without the models of such settings.
+        Name of the selection:
+
+        - "all": all settings;
+        - "without_exact": settings whose accuracy is neither exactly 0 nor exactly 1;
+        - "without_their_models": settings of models without any accuracy of exactly 0 or 1.
     settings : int
         Number of settings in the selection.
     routers : tuple of RouterSummary
@@ -188,13 +194,13 @@ class Reanalysis:
     settings, models, routers : tuple
         Tests of the settings, and recomputed Tables 1 and 3.
     mismatches, compared_cells : tuple, int
-        Printed cells that differ from their recomputed values, and number of cells compared.
+        Printed cells that differ from the recomputed values, and number of compared cells.
     chance : mapping of str to ChanceResult
         Comparison of each model's clean accuracy with guessing.
     exact_values : tuple of SettingRow
         Settings with an accuracy of exactly 0 or 1.
     discordance : float
-        Mean share of questions whose result changed.
+        Share of questions whose result changed, as a mean over the settings.
     mde_single, mde_model, mde_panel : float
         Smallest gain (accuracy 0-1) that is detected with 80 % power: in one setting, in all
         settings of a model, and in the whole panel.
@@ -229,8 +235,9 @@ class Reanalysis:
 
     @property
     def rejected(self) -> tuple[int, int, int]:
-        """Return the number of settings with p < alpha: unadjusted, by Holm, by
-        Benjamini-Hochberg."""
+        """Return three numbers of settings with p < alpha: without adjustment, after Holm's
+        adjustment, and after Benjamini and Hochberg's.
+        """
         pvalues = [(t.pvalue, t.holm, t.benjamini_hochberg) for t in self.settings]
         raw, after_holm, after_bh = np.sum(np.array(pvalues) < ALPHA, axis=0).tolist()
         return raw, after_holm, after_bh
@@ -272,11 +279,10 @@ class Reanalysis:
 
 
 def _reversal(panels: Sequence[Panel]) -> str:
-    """Return a sentence with the number of routers r from which on net improve is positive.
+    """Return a sentence on the number r of routers from which on the net improvement is positive.
 
-    The sentence states r with and without the cells whose accuracy is exactly 0 or 1.
-
-    The sentence is "" if both values of r are equal.
+    The sentence states r for all cells, and r without the cells whose accuracy is exactly 0 or 1.
+    If both numbers are equal, the sentence is "".
     """
     if len(panels) < 2:
         return ""
@@ -290,8 +296,9 @@ def _reversal(panels: Sequence[Panel]) -> str:
 
 
 def _positive_from(routers: Sequence[RouterSummary]) -> int | None:
-    """Return the smallest r such that net improve is above zero from r on; None if no such r
-    exists.
+    """Return the smallest number r of routers from which on the net improvement is positive.
+
+    The value is None if no such r exists.
     """
     from_here = None
     for summary in sorted(routers, key=lambda summary: -summary.routers):
@@ -301,7 +308,7 @@ def _positive_from(routers: Sequence[RouterSummary]) -> int | None:
     return from_here
 
 
-# Printed value of a cell, and half of its last printed digit.
+# Printed value of a cell, and half a unit of the last printed digit.
 PrintedCell = tuple[float, float]
 PrintedTable = Mapping[str, Mapping[str, PrintedCell]]
 
@@ -315,7 +322,9 @@ def reanalyse(
     simulations: int = 2_000,
     chance_assumed: bool = False,
 ) -> Reanalysis:
-    """Recompute and test a table of settings in which n and each model's clean baseline are shared.
+    """Recompute the summaries of a table of settings, and test the settings.
+
+    All settings have the same n, and all settings of a model have the same clean baseline.
 
     Parameters
     ----------
@@ -330,8 +339,8 @@ def reanalyse(
     simulations : int
         Number of simulated panels.
     chance_assumed : bool
-        True if the source does not print the number of options. The sentence then states the result
-        for OTHER_CHANCE too.
+        True if the source of the table does not state the number of options. The sentence then also
+        states the result for OTHER_CHANCE.
 
     Returns
     -------
@@ -397,9 +406,9 @@ def panels(rows: Sequence[SettingRow]) -> tuple[Panel, ...]:
     Returns
     -------
     tuple of Panel
-        Results for all settings, for the settings without exact accuracies, and for the models
-        without such a setting. A selection with fewer than two models or with a single number of
-        routers is left out.
+        Results for all settings, for the settings whose accuracy is neither exactly 0 nor exactly
+        1, and for the models that have only such settings. A selection with fewer than two models
+        or with a single number of routers is left out.
     """
     odd_models = {row.model for row in rows if is_exact(row)}
     selections = {"all": list(rows)}
@@ -436,12 +445,20 @@ def heterogeneity(rows: Sequence[SettingRow]) -> Heterogeneity:
 
     Notes
     -----
-    Q = sum(w (g - mean)^2) over the K models, where g is a model's mean gain and w = 1 / se^2. Q is
-    compared with chi-squared with K - 1 degrees of freedom. The gain of a setting has se^2 = (b + c
-    - (b - c)^2 / n) / n^2. Items are not printed, so the correlation between a model's settings is
-    unknown. The standard error of a model's mean gain is therefore taken as the mean of the
-    settings' errors, which is the largest possible value. In this respect, the p-value is an upper
-    bound. All models answered the same items, and the shared part of their errors is not removed.
+    The statistic over the K models is
+
+        Q = sum(w * (g - mean)^2), with w = 1 / se^2,
+
+    where g is the mean gain of a model. Q is compared with the chi-squared distribution with K - 1
+    degrees of freedom. For a setting with b improvements and c degradations among n items,
+
+        se^2 = (b + c - (b - c)^2 / n) / n^2.
+
+    The paper does not print results of single items, so the correlation between the settings of a
+    model is unknown. The standard error of a model's mean gain is therefore taken as the mean of
+    the standard errors of the settings. This is the largest possible value, which makes the p-value
+    too large rather than too small. All models answered the same items; the common part of their
+    errors is not removed.
 
     References
     ----------
@@ -465,7 +482,7 @@ def heterogeneity(rows: Sequence[SettingRow]) -> Heterogeneity:
 
 
 def trend(rows: Sequence[SettingRow]) -> Trend:
-    """Test H3: whether improvements rise and degradations fall with r.
+    """Test H3: whether improvements rise and degradations fall with the number r of routers.
 
     Parameters
     ----------
@@ -484,10 +501,10 @@ def trend(rows: Sequence[SettingRow]) -> Trend:
 
     Notes
     -----
-    The slope of each model is the least-squares slope of its counts on r. Without a trend, both
-    signs of a slope are equally likely, so all 2^K combinations of signs are tried (exact
-    permutation test). The models answered the same items. The test treats the models as
-    independent, which the printed counts cannot confirm.
+    The slope of a model is the least-squares slope of the model's counts on the number r of
+    routers. Without a trend, both signs of a slope are equally likely, so all 2^K combinations of
+    signs are enumerated (exact permutation test). The test assumes that the models are independent.
+    The printed counts cannot confirm this, since all models answered the same items.
     """
     rising, falling = [], []
     for settings in by_model(rows).values():
@@ -523,14 +540,15 @@ def by_model(rows: Sequence[SettingRow]) -> dict[str, list[SettingRow]]:
 
 
 def _gain_se(row: SettingRow) -> float:
-    """Return the standard error of a paired gain; if no item changed, one changed item is
-    assumed."""
+    """Return the standard error of a paired gain. At least one changed item is assumed."""
     changed = max(row.improve + row.degrade, 1.0)
     return float(np.sqrt(max(changed - (row.improve - row.degrade) ** 2 / row.n, 0.0))) / row.n
 
 
 def _sign_flip(slopes: FloatArray) -> float:
-    """Return the exact one-sided p for a mean slope above zero, by sign flips."""
+    """Return the exact one-sided p-value of the test that the mean slope is above zero (sign-flip
+    test).
+    """
     tested = scipy.stats.permutation_test(
         (slopes,),
         np.mean,
@@ -549,7 +567,7 @@ def expected_without_effect(
     Parameters
     ----------
     rows : sequence of SettingRow
-        Settings, which supply the published accuracies and discordance.
+        Settings with the published accuracies and numbers of changed results.
     rng : numpy.random.Generator
         Source of the answers.
     simulations : int
@@ -562,10 +580,14 @@ def expected_without_effect(
 
     Notes
     -----
-    Each item of a model is answered right with a probability p that is the same under every
-    setting. Over items, p has a Beta distribution whose mean is the clean accuracy. Its spread is
-    such that two runs on the same items disagree as often as published, 2 E[p(1-p)] = mean((improve
-    + degrade) / n). All settings of a model share one clean run.
+    In the simulation, a model answers an item right with a probability p that is the same in every
+    setting. Over the items, p has a Beta distribution whose mean is the clean accuracy. The
+    variance of this distribution is chosen so that two runs on the same items disagree as often as
+    published:
+
+        2 * E[p * (1 - p)] = mean((improve + degrade) / n).
+
+    All settings of a model share one clean run.
     """
     n = rows[0].n
     cells = by_model(rows)
@@ -629,7 +651,9 @@ def _chances(n: int, rows: Sequence[SettingRow], chance: float) -> dict[str, Cha
 
 
 def _at_chance(survivors: Sequence[SettingRow], chance: Mapping[str, ChanceResult]) -> str:
-    """Return a phrase with the models whose settings survive Holm without accuracy above chance."""
+    """Return a phrase with the models that have a significant setting after Holm's correction, but
+    a clean accuracy not above chance.
+    """
     models = by_model(survivors)
     low = sorted(model for model in models if not chance[model].above)
     if not low:

@@ -1,4 +1,5 @@
-"""Test whether the score falls when the questions are reworded, by more than other causes explain.
+"""Test whether the score falls when the questions are reworded, and whether causes other than
+memory explain the fall.
 
 report     read shards into cells, judge them, build the report
 record     answers of one model and its references to originals and rewordings

@@ -2,8 +2,8 @@
 variants=...`.
 
 The exit code is 0 if the run finished, whatever the verdict, and 1 if it did not finish or a model
-failed. With gate=true, the exit code can also be 3 (drop beyond reference) or 4 (withheld, cause
-unknown or underpowered); see `audit gate`.
+failed. With gate=true, the exit code can also be 3 or 4 (see `audit gate`): 3 for a drop beyond the
+references, and 4 for a verdict that is withheld, underpowered or of unknown cause.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def perturb(config: PerturbConfig) -> int:
     Parameters
     ----------
     config : PerturbConfig
-        The composed options.
+        Options of the run, composed by Hydra.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def _prepared(config: PerturbConfig) -> Prepared:
 
 
 def _ended(run_dir: Path, resolved: ResolvedRun) -> dict[str, Any]:
-    """Print the accuracies of a finished run, and return its answers for the report."""
+    """Print the accuracies of a finished run, and return the answers of the run for the report."""
     from audit.perturb.report import read_run
     from audit.runtime.summary import print_cells
 

@@ -38,7 +38,7 @@ def _measure(
 
 
 def _result(case: Case[PerturbCell, Evidence | None, tuple[float | None, ...]]) -> PerturbResult:
-    """Return the verdict on one cell, and how far this verdict depends on unparsed answers."""
+    """Return the verdict on one cell, and how much the verdict depends on unparsed answers."""
     cell, evidence, gates, limits = case.cell, case.evidence, case.gates, case.settings.thresholds
     found_p, beyond_p, plain_p = case.panel
     decision = decide(evidence, gates, limits, found_p, beyond_p)
@@ -96,9 +96,9 @@ class RunVerdict(JudgedRun[PerturbCell, PerturbResult]):
     Attributes
     ----------
     library : dict
-        Facts on the library (`library_facts`).
+        Facts about the library of variants (`library_facts`).
     control_library : dict or None
-        Facts on the library of the held-out items.
+        Facts about the library of variants of the held-out items; None without held-out items.
     """
 
     audit = "perturb"
@@ -160,12 +160,12 @@ def cell_dict(cell: PerturbCell, result: PerturbResult) -> dict[str, Any]:
 
 
 def library_facts(library: Library) -> dict[str, Any]:
-    """Return the facts on a library that verdict.json states.
+    """Return the facts about a library of variants that verdict.json states.
 
     Parameters
     ----------
     library : Library
-        The variants that were asked.
+        The library from which the variants were asked.
 
     Returns
     -------
@@ -176,8 +176,8 @@ def library_facts(library: Library) -> dict[str, Any]:
     return {**about, "sha256": library.sha256, "candidates": library.counts}
 
 
-# Error rates are quoted only from a design within this distance of the run. The limit is about the
-# distance of a design with half the items and another number of references.
+# Error rates are quoted only from a design within this distance of the run. A design with half the
+# items and a different number of references has about this distance.
 NEAR = 1.0
 
 
@@ -206,10 +206,16 @@ def nearest(
 
     Notes
     -----
-    The distance is |log n| + |log N| / 2 + |log(1 + R)| + |log checked| / 4 + |log replicates| / 4
-    + 2 |accuracy|, where N is the number of variants and R the number of references. Each term is
-    computed from the ratio between run and design (for the accuracy: from the difference). If the
-    share of unparsed answers exceeds the simulated 4 %, ten times the excess is added.
+    The distance between run and design is a weighted sum:
+
+    - |log(ratio of the numbers of items)|
+    - |log(ratio of the numbers of variants)| / 2
+    - |log(ratio of (number of references + 1))|
+    - |log(ratio of the numbers of checked variants)| / 4
+    - |log(ratio of the numbers of replicates)| / 4
+    - 2 * |difference between the accuracies|
+    - 10 * (share of unparsed answers - 4 %), if this is positive. The simulations have 4 % unparsed
+      answers.
     """
     n, variants, references, checked = itemgetter("n", "variants", "references", "checked")(run)
 
@@ -256,7 +262,7 @@ def rates_sentence(entry: Mapping[str, Any]) -> str:
     Returns
     -------
     str
-        The rates of false positives and findings, then those of clearances and false negatives.
+        A sentence with four rates: false positives, findings, clearances and false negatives.
     """
     d, r = entry["design"], entry["rates"]
     many = d["references"]

@@ -1,9 +1,8 @@
-"""Build the requests of a perturbation audit: the direct prompt of the shared protocol, for each
-wording of a question.
+"""Build the requests of a perturbation audit: one direct prompt for each wording of a question.
 
-There is no router, and each row is one call. If a question has fewer variants than planned
-(short=keep), the missing variants have rows too. These rows state that nothing was asked, and they
-are neither sent nor scored.
+The prompt is that of the protocol that all audits share. Each row is one call, without routers. If
+a question has fewer variants than planned (short=keep), each missing variant also has a row. Such a
+row states that nothing was asked; it is neither sent nor scored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,13 +25,13 @@ NOT_ASKED = "the library has no such variant of this question, so nothing was se
 
 
 def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list[Presentation]:
-    """Return a question at each level of a part.
+    """Return the requests of one question, one request for each level of a part.
 
     Parameters
     ----------
     work : Work
-        The run context. `work.state` holds the path of the library of each benchmark. Every process
-        reads each library once.
+        The run context. `work.state` maps each benchmark to the path of its library of variants.
+        Every process reads each library once.
     item : Item
         The question.
     part : Part
@@ -60,13 +59,13 @@ def reworded(library: Library, item: Item, variant: Variant) -> Item:
     item : Item
         The question.
     variant : Variant
-        The variant.
+        Variant of the question, from this library.
 
     Returns
     -------
     Item
-        The reworded question. It has the options that this run shows, unless the library permutes
-        the options.
+        The reworded question. Its options are the options that this run shows, unless the library
+        permutes options.
     """
     if library.header.options == "permute":
         return variant.reword(item)
@@ -97,7 +96,7 @@ def _present(
 
 @lru_cache(maxsize=2)
 def _opened(path: str) -> tuple[Library, Mapping[str, tuple[Variant, ...]]]:
-    """Return a library with its accepted variants by question."""
+    """Open a library, and return it with the accepted variants of each question."""
     library = read_library(local_file(path))
     return library, library.by_question()
 

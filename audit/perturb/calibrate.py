@@ -3,18 +3,21 @@
     audit calibrate audit=perturb --out audit/data/calibration_perturb.json --force
     audit calibrate audit=perturb --control
 
-The first command writes the table that ships. The second simulates designs and worlds with held-out
-items as a control.
+The first command writes the calibration table that ships with the package. The second command
+simulates designs and worlds with held-out items as a control.
 
-`audit.perturb.worlds` simulates the models, and the tests of the real verdict judge them. Two
-errors are counted: a finding for a model without memory, and a clearance (`no_drop_detected`) of a
-model whose true drop is the smallest effect that matters. Each model is judged alone, and as one of
-twelve models with Bonferroni's correction. A finding that survives this correction also survives
-Holm's.
+`audit.perturb.worlds` simulates the models, which are judged like real models. Two errors are
+counted:
 
-In each simulation a person has read `checked` variants. The verdict knows only which of these read
-variants are broken. The gates look for faults that a simulation does not have, so only
-`enough_data` is applied.
+- a finding for a model without memory;
+- a clearance (`no_drop_detected`) of a model whose true drop is the smallest effect that matters.
+
+Each model is judged alone, and as one of twelve models with Bonferroni's correction. A finding that
+is significant after this correction is also significant after Holm's correction.
+
+In each simulation, a person reads `checked` variants and finds which of these are broken. Nothing
+else about broken variants is used for the verdict. Most gates look for faults that a simulation
+does not have, so only the gate `enough_data` is applied.
 """
 
 import math
@@ -57,10 +60,10 @@ INTERVAL_DRAWS = 100  # draws for the interval of the drop, which must exclude z
 # their number.
 CURVE_DRAWS = 40
 SIMULATIONS = 300  # simulated models of each world without memory
-SEEDS = 3  # number of seeds, from --seed on; each seed has the same number of simulated models
+SEEDS = 3  # number of consecutive seeds, from --seed on, with equal numbers of simulated models
 EVERY: Mapping[str, World] = {**WORLDS, **OTHERS, **LIKE_MEMORY}
-# The worlds of the table of clearances: clean ones, those in which the drop is the smallest effect
-# that matters, and those with memory.
+# The worlds of the table of clearances: worlds without memory, worlds in which the drop is the
+# smallest effect that matters, and worlds with memory.
 CLEARED = (
     "clean",
     "clean_unparsed",
@@ -120,25 +123,32 @@ RATES = (
 
 
 def judge(design: PerturbDesign, world: World, rng: np.random.Generator) -> tuple[float, ...]:
-    """Judge one simulated model, and return which outcomes it has.
+    """Simulate and judge one model, and return which outcomes the model has.
 
     Parameters
     ----------
     design : PerturbDesign
-        The numbers of items, variants and references.
+        Numbers of items, variants and references to simulate.
     world : World
-        The facts of the simulation.
+        What is true of the simulated models and items.
     rng : numpy.random.Generator
         Source of the draws.
 
     Returns
     -------
     tuple of float
-        1 or 0 for each of RATES: the verdict of the model alone and in a panel; `plain`, a drop
-        beyond reference without the prior; `article_blocked`, the article's block of more than 5 %
-        of items (NaN except for clean models); `curve`, whether ConStat's curve rejects (NaN with
-        too few references); `control` and `uncontrolled`, whether the held-out items alone and the
-        references alone reject (NaN without held-out items); `strong`, a strong finding.
+        1 or 0 for each of RATES; NaN if an outcome is not defined. The first outcomes are the
+        verdicts of the model alone and in a panel. The others are:
+
+        - `plain`: a drop beyond the references, without the prior;
+        - `article_blocked`: a block by the article's rule, more than 5 % of items (NaN except for
+          models without memory);
+        - `curve`: the test against ConStat's curve rejects (NaN with too few references);
+        - `control`: the comparison with the held-out items alone rejects (NaN without held-out
+          items);
+        - `uncontrolled`: the comparison with the references alone rejects (NaN without held-out
+          items);
+        - `strong`: a strong finding.
     """
     limits = PerturbThresholds()
     cell = simulate(design, world, rng)
@@ -146,7 +156,9 @@ def judge(design: PerturbDesign, world: World, rng: np.random.Generator) -> tupl
     tests = statistics.tests
 
     def verdict(grounds: Grounds, factor: float = 1.0) -> V:
-        """Return the verdict if correction over a panel multiplies the p-values by this factor."""
+        """Return the verdict that results if all p-values are multiplied by this factor, as in a
+        panel.
+        """
         pvalues = []
         for p in (grounds.tests.found_p, grounds.tests.beyond_p):
             pvalues.append(None if p is None else min(factor * p, 1.0))
@@ -183,7 +195,7 @@ def measured(cell: PerturbCell, limits: PerturbThresholds, rng: np.random.Genera
     cell : PerturbCell
         The simulated cell.
     limits : PerturbThresholds
-        The thresholds.
+        Thresholds of the perturbation audit.
     rng : numpy.random.Generator
         Source of the draws.
 
@@ -196,7 +208,7 @@ def measured(cell: PerturbCell, limits: PerturbThresholds, rng: np.random.Genera
 
 
 def _grounds(cell: PerturbCell, tests: Tests, limits: PerturbThresholds) -> Grounds:
-    """Return the statistics that decide, with few draws for the interval."""
+    """Return the statistics on which the verdict depends, with few draws for the interval."""
     return grounds(cell, tests, limits, rng=np.random.default_rng(0), n_resamples=INTERVAL_DRAWS)
 
 
@@ -240,19 +252,19 @@ def procedures(
     designs : sequence of PerturbDesign, optional
         The designs; by default those of the table that ships.
     worlds : mapping, optional
-        The worlds. By default every world in the designs of EVERYWHERE, and CORE with half as many
-        models in the other designs.
+        The worlds. By default, the designs of EVERYWHERE are simulated in every world, and the
+        other designs in the worlds of CORE with half as many models.
 
     Returns
     -------
     tuple of Procedure
-        One section. Its rate W_R is the share (0-1) of models in world W with outcome R of RATES,
-        and W_R_se is a Monte-Carlo standard error.
+        One section. Its rate W_R is the share (0-1) of models in world W with outcome R of RATES.
+        The name of a Monte-Carlo standard error ends with "_se".
 
     Notes
     -----
-    Worlds with memory have two thirds as many models as clean worlds. Worlds about references are
-    left out if a design has no references.
+    Worlds with memory have two thirds as many models as worlds without memory. If a design has no
+    references, worlds that concern references are left out.
     """
     shipped, table = (WITH_CONTROL, control_markdown) if options.control else (SHIPPED, markdown)
     if options.control and worlds is None:
@@ -278,7 +290,7 @@ def procedures(
 def _worlds_of(
     design: PerturbDesign, worlds: Mapping[str, World] | None, clean: int
 ) -> Iterator[tuple[str, World, int]]:
-    """Yield the worlds of a design, each with its name and the number of models for each seed."""
+    """Yield each world of a design with its name and its number of models for each seed."""
     names: Iterable[str] = worlds or EVERY
     if not worlds and design not in EVERYWHERE:
         names, clean = CORE, max(clean // 2, 2)
@@ -303,8 +315,9 @@ def markdown(entries: Entries) -> str:
     Returns
     -------
     str
-        A markdown table with the worlds of CORE as columns. The numbers are per cent of models with
-        a drop beyond reference, or with a drop of unknown cause if the design has no references.
+        A markdown table with a column for each world of CORE. The numbers are percentages of models
+        with a drop beyond the references. If the design has no references, they are percentages of
+        models with a drop of unknown cause.
     """
     head = [
         "n",
@@ -333,9 +346,9 @@ def worlds_markdown(entries: Entries) -> str:
     Returns
     -------
     str
-        A markdown table of every world in the designs of EVERYWHERE. The numbers are per cent of
-        models with a drop beyond reference. The percentages of strong findings, and of findings in
-        a panel of twelve, are in brackets.
+        A markdown table of every world in the designs of EVERYWHERE. The numbers are percentages of
+        models with a drop beyond the references. Two further percentages are in brackets: strong
+        findings, and findings in a panel of twelve models.
     """
     complete = [entry for entry in entries if "logit_beyond" in entry["rates"]]
     head = ["world"]
@@ -364,8 +377,8 @@ def cleared_markdown(entries: Entries) -> str:
     Returns
     -------
     str
-        A markdown table with the percentage of models for which no drop is detected. For models
-        with a drop, the rates in a panel are added.
+        A markdown table with the percentage of models that are cleared (`no_drop_detected`). For
+        models with a drop, the percentage in a panel is added.
     """
     head, columns = ["n", "variants", "references", "runs of the original"], []
     for name in CLEARED:
@@ -391,8 +404,8 @@ def control_markdown(entries: Entries) -> str:
     Returns
     -------
     str
-        A markdown table with the percentage of models with a drop beyond reference by both
-        controls, by the references alone, and by the held-out items alone.
+        A markdown table with the percentage of models with a finding. There are three percentages:
+        with both controls, with the references alone, and with the held-out items alone.
     """
     head = [
         "n",

@@ -45,7 +45,7 @@ def from_hydra(cfg: DictConfig) -> PerturbConfig:
     Returns
     -------
     PerturbConfig
-        The options, with the reference models among the models.
+        The options. The reference models are added to the models.
 
     Raises
     ------
@@ -59,12 +59,12 @@ def from_hydra(cfg: DictConfig) -> PerturbConfig:
 
 
 def validate(config: PerturbConfig) -> None:
-    """Check everything that needs neither a model nor a benchmark nor a library.
+    """Check the options as far as no model, benchmark or library must be loaded.
 
     Parameters
     ----------
     config : PerturbConfig
-        The options.
+        Options of the run.
 
     Raises
     ------

@@ -22,7 +22,7 @@ from audit.perturb.vocabulary import PerturbVerdict as V
 from audit.statistics.unparsed import tipping_point
 
 Reasons = tuple[Reason, ...]
-REFERENCES = 5  # If there are fewer references, the advice asks for more.
+REFERENCES = 5  # If a run has fewer references, the advice asks for more references.
 _NOTHING = "nothing_to_compare"
 _COMPARED = ("difference", "low", "high", "pvalue")
 BEYOND = (V.DROP_BEYOND_REFERENCE, V.DROP_SUGGESTS_MEMORY)
@@ -30,21 +30,22 @@ COUNTED = (*BEYOND, V.CAUSE_UNKNOWN)  # the verdicts that state a drop
 
 
 def finding(alpha: float, found_p: float, beyond_p: float | None) -> V | None:
-    """Return the finding that p-values support.
+    """Return the finding that two p-values support.
 
     Parameters
     ----------
     alpha : float
         Level of the tests.
     found_p : float
-        p-value of a drop that counts.
+        p-value of a drop that broken variants cannot explain (`Tests.found_p`).
     beyond_p : float or None
-        p-value of a drop beyond reference; None if it was not tested. NaN supports no finding.
+        p-value of a drop beyond that of the references (`Tests.beyond_p`); None if it was not
+        tested. NaN supports no finding.
 
     Returns
     -------
     PerturbVerdict or None
-        None if there is no finding.
+        The finding; None if neither p-value supports a finding.
     """
     if beyond_p is not None and beyond_p <= alpha:
         return V.DROP_BEYOND_REFERENCE
@@ -52,7 +53,8 @@ def finding(alpha: float, found_p: float, beyond_p: float | None) -> V | None:
 
 
 def standing(tests: Tests, alpha: float, found_p: float, beyond_p: float | None) -> V | None:
-    """Return the finding that remains if unparsed answers are imputed against it.
+    """Return the finding that remains significant if unparsed answers are imputed against this
+    finding.
 
     Parameters
     ----------
@@ -66,12 +68,12 @@ def standing(tests: Tests, alpha: float, found_p: float, beyond_p: float | None)
     Returns
     -------
     PerturbVerdict or None
-        None if no finding remains.
+        The finding; None if no finding remains.
 
     Notes
     -----
-    The panel's correction multiplies the p-value of a cell by a factor. The p-value with imputed
-    answers is multiplied by the same factor.
+    The correction over the panel multiplies the p-value of a cell by a factor. The p-value that was
+    computed with imputed answers is multiplied by the same factor.
     """
     verdict, imputed = finding(alpha, found_p, beyond_p), tests.adverse
     if verdict is None or imputed is None:
@@ -95,14 +97,14 @@ def decide(
     found_p: float | None = None,
     beyond_p: float | None = None,
 ) -> Decision:
-    """Decide one cell.
+    """Return the decision on one cell: its grade, its verdict, the reasons and the advice.
 
     Parameters
     ----------
     evidence : Grounds or None
         The statistics of the cell; None if nothing could be compared.
     gates : sequence of Gate
-        The checks of the measurement.
+        Results of the checks of the measurement.
     limits : PerturbThresholds
         The level and the smallest effect that matters.
     found_p, beyond_p : float, optional
@@ -115,22 +117,29 @@ def decide(
 
     Notes
     -----
-    A drop counts if the permutation test rejects, its 95 % interval excludes zero, and it is larger
-    than broken variants could cause.
+    A drop counts under three conditions:
 
-    A drop is beyond reference under four conditions. First, the references bracket the tested model
-    and are not all of one other family. Second, the drop is larger than the references' drops on
-    all three scales. Third, with ten references or more, the model also lies below the curve of the
-    references. Fourth, a model that is sensitive to wording would not lose as much (`Tests.own_p`).
+    - The permutation test rejects.
+    - The 95 % interval of the drop excludes zero.
+    - The drop is larger than broken variants could cause.
 
-    The finding is strong if the model loses more than any model that is sensitive to wording, or
-    more than it loses itself on reworded held-out items. Otherwise the finding is suggestive, since
-    sensitivity to wording on hard items has the same pattern. Held-out items without references do
-    not support this finding, since easier rewordings of the held-out items have the same effect.
+    A drop that counts is "beyond reference" (larger than that of the references) under four
+    conditions:
+
+    - The references bracket the tested model and are not all of one other family.
+    - The drop is larger than the references' drop on all three scales.
+    - With ten references or more, the tested model lies below the references' performance curve.
+    - Sensitivity to wording does not explain the drop (`Tests.own_p`).
+
+    The finding is strong if the drop is larger than for any model that is sensitive to wording, or
+    larger than the model's own drop on reworded held-out items. Otherwise the finding is
+    suggestive, since sensitivity to wording on hard items gives the same pattern. A drop beyond
+    reference cannot be found with held-out items alone, since easier rewordings of the held-out
+    items would give the same result.
 
     A model is cleared if its data exclude the smallest drop that matters (Schuirmann 1987). With
-    references, the data must also exclude such a drop beyond that of the references, since easier
-    rewordings hide memory.
+    references, the data must also exclude that the drop exceeds the references' drop by this much,
+    since easier rewordings can hide memory.
     """
     blocking = failed(gates)
     if evidence is None:
@@ -162,7 +171,9 @@ def decide(
 def _lost(
     verdict: V | None, tests: Tests, alpha: float, found_p: float, beyond_p: float | None
 ) -> str:
-    """Return the code of the finding that unparsed answers remove; "" if no finding is removed."""
+    """Return the code of the finding that is lost when unparsed answers are imputed; "" if no
+    finding is lost.
+    """
     remaining = verdict and standing(tests, alpha, found_p, beyond_p)
     if remaining == verdict:
         return ""
@@ -178,7 +189,7 @@ def _contrast(
 ) -> Contrast:
     """Return the drop as a contrast, from which `audit.judging.ladder` computes the grade.
 
-    `few` holds the check of enough data if it failed.
+    `few` holds the gate `enough_data` if this gate failed.
     """
     guards = (
         Guard("beyond_references", excluded=verdict == V.DROP_BEYOND_REFERENCE),
@@ -194,7 +205,7 @@ Statements = tuple[Reasons, Reasons, str]  # reasons, advice, code of the doubt
 
 
 def _of_lost(lost: str, limits: PerturbThresholds) -> Statements:
-    """Return the statements on a finding that unparsed answers remove."""
+    """Return the statements on a finding that is lost when unparsed answers are imputed."""
     advice = [because("mend_unparsed")]
     if lost == "unparsed_beyond":
         advice.append(because("mend_references"))
@@ -231,7 +242,8 @@ def _of_drop(
 
 
 def strong(tests: Tests, alpha: float, beyond_p: float | None) -> bool:
-    """Return whether a drop beyond reference is larger than sensitivity to wording explains.
+    """Return whether a drop beyond that of the references is too large to be explained by
+    sensitivity to wording.
 
     Parameters
     ----------
@@ -240,13 +252,13 @@ def strong(tests: Tests, alpha: float, beyond_p: float | None) -> bool:
     alpha : float
         Level of the tests.
     beyond_p : float or None
-        p-value of a drop beyond reference after the panel's correction. The factor of this
-        correction is applied here too.
+        p-value of a drop beyond that of the references, after correction over the panel. The same
+        correction factor is applied to the p-values of this function.
 
     Returns
     -------
     bool
-        False if a drop beyond reference was not tested.
+        False also if a drop beyond that of the references was not tested.
     """
     if tests.strong_p is None or beyond_p is None:
         return False
@@ -304,7 +316,9 @@ def _not_found(
 
 
 def _more(gates: Sequence[Gate]) -> Reason:
-    """Return the advice to ask more questions, with numbers if the plan needs more than were asked."""
+    """Return the advice to ask more questions. The numbers are added if the plan needs more
+    questions than were asked.
+    """
     asked = needed = 0.0
     for gate in gates:
         if gate.name == "enough_data":
@@ -346,7 +360,7 @@ def _beyond(tests: Tests) -> Reasons:
 
 
 def _doubt(tests: Tests, alpha: float) -> str:
-    """Return the code of why a drop that counts is not called beyond reference."""
+    """Return the code of the reason why a drop that counts is not beyond that of the references."""
     control, bracket = tests.held_out, tests.bracket
     above = bracket is not None and tests.broken_p is not None and tests.reference_p <= alpha
     if control is not None and (above or bracket is None):
@@ -362,13 +376,13 @@ def _doubt(tests: Tests, alpha: float) -> str:
         return "not_bracketed"
     if tests.family:
         return "one_family"
-    # If sensitivity to wording is excluded too, only the correction over the panel removes the
-    # finding.
+    # If sensitivity to wording is also excluded, the finding is lost only through the correction
+    # over the panel.
     return "common_fall" if tests.own_p > alpha else "not_clearly_more"
 
 
 def _held_out(tests: Tests) -> Reasons:
-    """Return the results on the held-out items, or why the held-out items are not used."""
+    """Return statements on the results with held-out items, or on why these items are not used."""
     control = tests.control
     if control is None:
         return ()
@@ -419,7 +433,7 @@ def headline(
     e : Evidence or None
         The statistics; None if nothing could be compared.
     gates : sequence of Gate
-        The checks of the measurement.
+        Results of the checks of the measurement.
 
     Returns
     -------
@@ -485,18 +499,19 @@ def unparsed(
     pvalues: tuple[float, float | None],
     rng: np.random.Generator,
 ) -> Unparsed | None:
-    """Return how much the verdict on a cell depends on unparsed answers.
+    """Return up to which odds ratio of imputed unparsed answers the verdict on a cell stays the
+    same.
 
     Parameters
     ----------
     cell : PerturbCell
-        The answers.
+        Answers of the tested model and its references.
     evidence : Evidence
         The statistics over parsed answers.
     decision : Decision
-        The verdict. A finding that is withheld because of unparsed answers has a tipping point too.
+        The verdict, which may be a finding that is withheld because of unparsed answers.
     limits : PerturbThresholds
-        The thresholds.
+        Thresholds of the perturbation audit.
     pvalues : tuple
         `found_p` and `beyond_p` after the panel's correction.
     rng : numpy.random.Generator
@@ -505,7 +520,7 @@ def unparsed(
     Returns
     -------
     Unparsed or None
-        None if all answers of the model and its references were parsed.
+        The result; None if all answers of the model and its references were parsed.
     """
     if all(w.parsed for w in (cell.tested, *cell.references)):
         return None
@@ -524,7 +539,7 @@ def unparsed(
             return max(no_larger(cell, limits, gamma)[0].p_no_larger, beside) <= alpha
         try:
             imputed = adverse(cell, tests, limits, gamma, rng)
-        # The error means that with imputed answers, a reference is not above chance.
+        # The error means that a reference with imputed answers is not above chance.
         except DataError:
             return False
         return standing(replace(tests, adverse=imputed), alpha, *pvalues) == verdict

@@ -1,7 +1,6 @@
 """Define the arms of the perturbation audit, its design and its thresholds.
 
-In a setting, `level` is the number of the variant, and 0 stands for the original. This module does
-no I/O.
+The `level` of a setting is the number of the variant; 0 is the original. This module does no I/O.
 """
 
 from dataclasses import dataclass
@@ -15,27 +14,29 @@ from audit.statistics.priors import DECIDE_AT, PRIORS, TauPrior
 
 
 class Arm(StrEnum):
-    """Name the wording of a question."""
+    """Name the kinds of wording of a question."""
 
     ORIGINAL = "original"  # the published wording
     VARIANT = "variant"  # another wording
 
 
 def make_design(num_variants: int, original_replicates: int) -> Design:
-    """Return the design, which consists of replicates of the original and of the variants. The
-    replicates show how much the answers differ from run to run.
+    """Return the design, which consists of the variants and of repeated runs of the original.
+
+    The repeated runs (replicates) show how much the answers differ from run to run.
 
     Parameters
     ----------
     num_variants : int
         Number of variants of each question.
     original_replicates : int
-        Number of runs of the original, each with another seed.
+        Number of runs of the original, each with a different seed.
 
     Returns
     -------
     Design
-        Each replicate and each variant is a separate part, so that each can be run again alone.
+        The design. Each replicate and each variant is a separate part, so that it can be run again
+        alone.
 
     Raises
     ------
@@ -55,28 +56,29 @@ class PerturbThresholds(Thresholds):
     Attributes
     ----------
     above_chance_standard_errors : float
-        The accuracy with the original wording must exceed that of guessing by this number of
-        standard errors.
+        The accuracy with the original wording must exceed the accuracy of guessing by this number
+        of standard errors.
     answered_share_min : float
         Smallest allowed share of parsed answers (0-1).
     noop_share_max : float
         Largest allowed share of the requests for variants that equal another request (0-1).
     noise_floor_alpha : float
-        Significance level of the test of whether runs of the original have the same accuracy.
+        Significance level of the test whose null hypothesis is that all runs of the original have
+        the same accuracy.
     broken_share_max : float
         Largest allowed value of the upper limit of the share of broken variants (0-1).
     order_z_min, order_items_min : float, int
-        Number of standard errors and smallest number of items for `gates.order_of_items`, which
-        checks that an id belongs to the same item in every arm.
+        Limits for `gates.order_of_items`, which checks that an id belongs to the same item in every
+        arm: a number of standard errors, and a smallest number of items.
     curve_references_min : int
-        Least number of references for the test against ConStat's curve.
+        Smallest number of references for the test against ConStat's performance curve.
     units_min : int
-        Least number of independent items for a verdict.
+        Smallest number of independent items for a verdict.
     bracket_margin : float
-        On the reworded items, the accuracy of the tested model may lie outside the range of its
-        references' accuracies by this much (0-1).
+        How far the tested model's accuracy on reworded items may lie outside the range of the
+        references' accuracies (0-1).
     tau_prior : float
-        Scale of the prior for the differences between clean models in their loss from rewording. 0
+        Scale of the prior for how much models without memory differ in their loss from rewording. 0
         means no prior.
     unparsed_gamma : float
         Odds ratio that is used when unparsed answers are imputed against a finding.
@@ -109,7 +111,7 @@ class PerturbThresholds(Thresholds):
 
     @property
     def prior(self) -> TauPrior | None:
-        """Return the prior for the differences between clean models in their loss from rewording.
+        """Return the prior for how much models without memory differ in their loss from rewording.
 
         Returns
         -------

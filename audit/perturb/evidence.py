@@ -1,10 +1,12 @@
 """Measure the statistics on which the verdict on one cell (one model on one benchmark) depends.
 
-Analysis and calibration both call `run_tests`. Reworded held-out items are a control: they show
-what rewording costs this model without memory. The control can prevent the verdict
-`drop_beyond_reference`, but never cause it. If the rewordings of the held-out items are easier than
-those of the benchmark, the result looks like memory. The answers of one model cannot show which of
-the two explanations is right.
+Analysis and calibration both call `run_tests`.
+
+Reworded held-out items are a control: they show how much accuracy this model loses through
+rewording alone, without memory. The control can prevent the verdict `drop_beyond_reference`, but it
+cannot cause this verdict. The reason: a model also drops less on the held-out items if their
+rewordings are easier than those of the benchmark. The answers of one model cannot distinguish
+easier rewordings from memory.
 """
 
 from collections.abc import Sequence
@@ -91,14 +93,15 @@ class FreshControl:
         Accuracy with the original, accuracy with the variants, and the difference of the two; None
         if no item has answers to both.
     beyond : tuple of BeyondFresh
-        The drop on the benchmark minus the drop predicted from the held-out items plus one item
-        that drops by half, on three scales. Empty if the control is not used.
+        The drop on the benchmark minus the drop that the held-out items predict, on three scales.
+        One item that drops by half is added to the held-out items (`_and_half_a_drop`). Empty if
+        the control is not used.
     references : SetDifference or None
-        Drop on the benchmark minus drop on the held-out items, for the mean of the references that
-        answered both sets of items. The difference shows whether the rewordings of the two sets are
-        equally hard.
+        The references' mean drop on the benchmark minus their mean drop on the held-out items. Only
+        references that answered both sets are included. The difference shows whether the rewordings
+        of the two sets are equally hard.
     reference_models : int
-        Number of these references.
+        Number of references that answered both sets of items.
     why : Reason or None
         The reason why the control is not used; None if it is used.
     """
@@ -115,7 +118,7 @@ class FreshControl:
 
     @property
     def asked(self) -> bool:
-        """Return whether the control is used."""
+        """Return whether the held-out items are used as a control."""
         return self.why is None
 
     @property
@@ -134,14 +137,14 @@ class FreshControl:
 def fresh_control(
     cell: PerturbCell, limits: PerturbThresholds, as_read: FreshControl | None = None
 ) -> FreshControl | None:
-    """Measure the control of one cell.
+    """Measure the drop of one cell on its reworded held-out items, the control.
 
     Parameters
     ----------
     cell : PerturbCell
-        The cell with its held-out items.
+        Answers of the tested model and its references, with those to the held-out items.
     limits : PerturbThresholds
-        The thresholds.
+        Thresholds of the perturbation audit.
     as_read : FreshControl, optional
         The control computed from parsed answers only, if `cell` has imputed answers. The imputed
         control is used only if the parsed control was used.
@@ -149,7 +152,7 @@ def fresh_control(
     Returns
     -------
     FreshControl or None
-        The control; None without held-out items.
+        The result on the held-out items; None if the cell has no held-out items.
     """
     fresh = cell.control
     if fresh is None:
@@ -174,7 +177,7 @@ def fresh_control(
 def _unfit(
     cell: PerturbCell, fresh: PerturbCell, n: int, units: int, limits: PerturbThresholds
 ) -> Reason | None:
-    """Return why the held-out items cannot serve as a control; None if they can."""
+    """Return why the held-out items cannot serve as a control; None if there is no such reason."""
     if _units(_drop(cell.tested), cell.cluster) < 2:
         return because("held_out_one_group")
     if units < UNITS_MIN:
@@ -189,18 +192,22 @@ def _unfit(
 
 
 def _asked(cell: PerturbCell) -> Asked:
-    """Return the tested model's answers, with the chance and the cluster of each item."""
+    """Return the tested model's answers to the originals and variants, with each item's probability
+    of a right guess and its cluster.
+    """
     return (*cell.tested.pair, cell.chance_items, cell.cluster)
 
 
 def _and_half_a_drop(sides: Asked) -> Asked:
-    """Add an item that is right as published and half right when reworded. If items are clustered,
-    add a cluster of such items, with the average number of items.
+    """Add one item whose accuracy drops from 1 (published wording) to 0.5 (reworded).
 
-    If rewording affects few items, a small sample may contain no affected item, and its standard
-    error is then zero. Without the added item, 45 % of clean models exceeded the drop of 30
-    held-out items. An item that drops from right to wrong would halve the power of 100 held-out
-    items.
+    If items are clustered, a whole cluster of average size is added, and every item in it drops by
+    half.
+
+    The added item avoids a standard error of zero, which occurs if rewording affects few items and
+    a small sample contains none of them. In simulations with 30 held-out items and without the
+    added item, 45 % of models without memory dropped significantly more than on the held-out items.
+    An added item that drops from 1 to 0 would halve the power with 100 held-out items.
     """
     original, variants, chance, cluster = sides
     size = max(round(cluster.size / np.unique(cluster).size), 1)
@@ -215,8 +222,9 @@ def _and_half_a_drop(sides: Asked) -> Asked:
 def _references(
     cell: PerturbCell, fresh: PerturbCell, limits: PerturbThresholds
 ) -> tuple[SetDifference | None, int]:
-    """Return the references' mean drop on the benchmark minus their mean drop on the held-out
-    items, and the number of references that answered both sets of items.
+    """Return how much more the references drop on the benchmark than on the held-out items.
+
+    The second value is the number of references that answered both sets of items.
     """
     on_fresh = {w.model: w for w in usable_references(fresh, limits)[0]}
     benchmark_drops, fresh_drops = [], []
@@ -239,16 +247,16 @@ def _units(values: FloatArray, cluster: IntArray) -> int:
 
 
 def _drop(wordings: Wordings) -> FloatArray:
-    """Return, for each of the n items, the accuracy with the original minus the accuracy with the
-    variants.
+    """Return an array of n drops: for each item, the accuracy with the original minus the accuracy
+    with the variants.
     """
     o, v = item_means(*wordings.pair)
     return o - v
 
 
-# The curve and the held-out items are used only if their standard error is at most this number
-# times the standard error of the comparison with the references. A curve through references of
-# equal ability is too imprecise, and so is a small number of held-out items.
+# The curve is used only if its standard error is at most this multiple of the standard error of the
+# comparison with the references. The same limit applies to the held-out items. A curve through
+# references of equal ability is too imprecise, and so are few held-out items.
 SE_MAX = 2.0
 
 
@@ -259,10 +267,10 @@ class Adverse:
     Attributes
     ----------
     found_p : float
-        `Tests.found_p` of the imputed answers.
+        `Tests.found_p`, computed with the imputed answers.
     beyond_p, strong_p : float or None
-        `Tests.beyond_p` and `Tests.strong_p` of the imputed answers; None if the parsed answers
-        show no drop beyond reference.
+        `Tests.beyond_p` and `Tests.strong_p`, computed with the imputed answers; None if the parsed
+        answers show no drop beyond the references.
     """
 
     found_p: float
@@ -272,12 +280,11 @@ class Adverse:
 
 @dataclass(frozen=True)
 class Bracket:
-    """Compare the accuracy of the tested model with the range of its references, on the reworded
-    items.
+    """Compare the tested model's accuracy on reworded items with the range of its references.
 
-    Drops of models of different accuracy can be compared only on a chosen scale (points, shares or
-    log-odds), and the right scale is unknown. If some references are better than the tested model
-    and some are worse, all scales give nearly the same result.
+    The references bracket the tested model if some are better and some are worse. Drops of models
+    with different accuracies can be compared only on a scale (points, shares or log-odds), and the
+    right scale is unknown. With bracketing references, all scales give nearly the same result.
 
     Attributes
     ----------
@@ -309,25 +316,29 @@ class Tests:
     Attributes
     ----------
     exchange : ExchangeResult
-        Permutation test that the original is right more often than its other wordings.
+        Permutation test whose alternative is that the original wording is answered right more often
+        than the other wordings.
     margin : float or None
         Largest drop (0-1) that broken variants could cause.
     broken_p : float or None
-        p-value of a drop larger than `margin`; None if no person read a sample of the variants.
+        p-value of the test whose alternative is that the drop is larger than `margin`; None if no
+        person read a sample of the variants.
     drop_se : float
         Standard error of the drop.
     beyond : tuple of BeyondReference
-        The model's drop minus the drop of the references, on three scales; empty without
-        references.
+        The tested model's drop minus the mean drop of the references, on three scales; empty
+        without references.
     bracket : Bracket or None
         Comparison of the tested model's accuracy with the range of the references' accuracies.
     family : str
-        Model family of the references, if all references are of one family and the tested model is
-        of another family; else "".
+        Model family of the references if all are of one family and the tested model is of another
+        family; otherwise "".
     prior : TauPrior or None
-        Prior for the differences between clean models; None if its scale was set to 0.
+        Prior for how much models without memory differ in their loss from rewording; None if its
+        scale was set to 0.
     curve : CurveResult or None
-        Test against ConStat's curve, with ten references or more.
+        Test of the tested model against ConStat's performance curve, which needs ten references or
+        more.
     references : tuple of str
         Names of the references with which the model is compared.
     left_out : tuple of Reason
@@ -363,7 +374,7 @@ class Tests:
 
     @property
     def found_p(self) -> float:
-        """Return the p-value of a drop that counts.
+        """Return the p-value of a drop that broken variants cannot explain.
 
         Returns
         -------
@@ -376,60 +387,65 @@ class Tests:
 
     @property
     def curve_counts(self) -> bool:
-        """Return whether the curve is precise enough to be used.
+        """Return whether ConStat's performance curve is precise enough to be used.
 
         Returns
         -------
         bool
-            False if there is no curve, or if all references have about the same accuracy.
+            False if there is no curve, or if the references have such similar accuracies that the
+            curve is too imprecise.
         """
         return self.curve is not None and bool(self.curve.delta_se <= SE_MAX * self.beyond[0].se)
 
     @property
     def beyond_p(self) -> float | None:
-        """Return the p-value of a drop beyond reference.
+        """Return the p-value of a drop beyond that of the references (intersection-union test).
 
         Returns
         -------
         float or None
-            The largest of the p-values of all tests. Every test must reject (intersection-union),
-            so no correction is needed. None if the references cannot be compared with the model.
-            This is so without references, if the references do not bracket the tested model or are
-            all of one other family, or if the share of broken variants is unknown.
+            The largest p-value of all tests. Every test must reject, so the p-values need no
+            correction. The value is None if the references cannot be compared with the model:
+
+            - there are no references;
+            - the references do not bracket the tested model;
+            - all references are of one family, and the tested model is of another;
+            - the share of broken variants is unknown.
         """
         return max(self.reference_p, self.own_p) if self._comparable else None
 
     @property
     def strong_p(self) -> float | None:
-        """Return the p-value of a drop that no sensitivity to wording explains, not even on hard
-        items alone.
+        """Return the p-value of a drop that sensitivity to wording cannot explain, not even
+        sensitivity on hard items alone.
 
         Returns
         -------
         float or None
-            `beyond_p` with a stricter test against sensitivity to wording. The test uses the
-            held-out items if they are used, and otherwise only the size of the loss.
+            The p-value `beyond_p`, with a stricter test against sensitivity to wording. This test
+            compares the drop with that on the held-out items if these items are used. Otherwise it
+            considers only the size of the loss.
         """
         return max(self.reference_p, self._own_p(self.far)) if self._comparable else None
 
     @property
     def plain_p(self) -> float | None:
-        """Return the p-value of a drop beyond reference without the prior of how much models
-        differ.
+        """Return the p-value of a drop beyond that of the references, computed without a prior.
 
         Returns
         -------
         float or None
-            `beyond_p`, with the differences between models estimated only from the references of
-            this run.
+            The p-value `beyond_p`, but how much models differ is estimated only from the references
+            of this run.
         """
         alone = self._reference_p([b.plain.pvalue for b in self.beyond])
         return max(alone, self._own_p(self.fall)) if self._comparable else None
 
     @property
     def reference_p(self) -> float:
-        """Return the p-value of a drop beyond that of the references. Held-out items are not used,
-        and it is not checked whether the references can be compared with the model.
+        """Return the p-value of a drop larger than the references' drop, without held-out items.
+
+        This method does not check whether the references can be compared with the tested model.
         """
         return self._reference_p([b.pvalue for b in self.beyond])
 
@@ -445,20 +461,20 @@ class Tests:
 
     @property
     def own_p(self) -> float:
-        """Return the p-value against the explanation that the model is sensitive to wording.
+        """Return the p-value of the null hypothesis that sensitivity to wording explains the drop.
 
         Returns
         -------
         float
-            The p-value of the held-out items if they are used. Otherwise the smaller of two
-            p-values: `fall` tests on which items the model loses, and `far` tests how much it
-            loses. If a model has learnt all items, `fall` shows nothing.
+            The p-value from the held-out items if they are used. Otherwise the smaller of two
+            p-values: `fall` tests on which items the model loses, and `far` tests how much the
+            model loses. If the model has learnt all items, `fall` has no power.
         """
         return self._own_p(self.fall, self.far)
 
     def _own_p(self, *tests: CommonFall | FarBeyond | None) -> float:
-        """Return the p-value of the held-out items if they are used, or else the smallest p-value
-        of `tests`.
+        """Return the p-value from the held-out items if they are used; otherwise the smallest
+        p-value of `tests`.
         """
         if self.held_out is not None:
             return self.held_out.pvalue
@@ -470,25 +486,27 @@ class Tests:
         return self.control if self.control is not None and self.control.asked else None
 
     def _reference_p(self, beyond: list[float]) -> float:
-        """Return the largest of `found_p`, the p-values `beyond`, and that of the curve if used."""
+        """Return the largest of three kinds of p-value: `found_p`, those in `beyond`, and that of
+        the curve if the curve is used.
+        """
         curve = self.curve.pvalue if self.curve is not None and self.curve_counts else 0.0
         return max(self.found_p, *beyond, curve)
 
 
 @dataclass(frozen=True)
 class Grounds:
-    """Hold the statistics that `decide` reads. Accuracies and drops are 0-1.
+    """Hold the statistics on which the verdict depends. Accuracies and drops are 0-1.
 
     Attributes
     ----------
     tests : Tests
-        The p-values.
+        Results of the tests over parsed answers, with their p-values.
     drop : WordingDrop
         The drop with its interval, and the largest drop that is compatible with the data.
     equivalence : Equivalence
-        Test of whether the drop is smaller than the smallest drop that matters. This test and the
-        largest drop also hold if unparsed answers are imputed in favour of a drop at the odds ratio
-        `unparsed_gamma`.
+        Test whose alternative is that the drop is smaller than the smallest drop that matters. Of
+        two results, the less significant is used: one over parsed answers, and one in which
+        unparsed answers are imputed in favour of a drop (at the odds ratio `unparsed_gamma`).
     largest_worst : float or None
         The largest drop if unparsed answers are imputed in the worst case; None if all answers were
         parsed.
@@ -496,9 +514,8 @@ class Grounds:
         The smallest drop that this design detects, beyond what broken variants could cause; NaN if
         no answer varies.
     beside : float or None
-        p-value of the test that the drop exceeds that of the references by less than a drop that
-        matters. A model is cleared only if this test is significant too, since easier rewordings
-        hide memory. None without references.
+        p-value of the non-inferiority test of `beside_references`; None without references. A model
+        is cleared only if this test is significant too, since easier rewordings can hide memory.
     """
 
     tests: Tests
@@ -511,19 +528,20 @@ class Grounds:
 
 @dataclass(frozen=True)
 class Evidence(Grounds):
-    """Hold the statistics that `decide` reads, and those that only the report shows.
+    """Hold all statistics of one cell: those that determine the verdict, and those that only the
+    report shows.
 
     Attributes
     ----------
     noise : RunNoise
-        How much the answers differ between runs of the original.
+        How much the answers to the original questions differ between runs.
     flips : float
         Probability that two wordings of an item disagree.
     article : ArticleResult
         Result by the rules of the source article.
     alarms : FalseAlarms or None
-        How often the rules of the article are wrong on simulated clean models like this one; None
-        if no such model can be simulated.
+        How often the article's rules are wrong on simulated models without memory that resemble the
+        tested model. None if no such model can be simulated.
     items : ItemLevel
         Results for each item.
     chance : float
@@ -548,15 +566,15 @@ def run_tests(
     rng: np.random.Generator,
     n_draws: int = N_CURVES,
 ) -> Tests:
-    """Run the tests of one cell twice: over parsed answers, and with unparsed answers imputed
+    """Run the tests of one cell over parsed answers, and again with unparsed answers imputed
     against a finding.
 
     Parameters
     ----------
     cell : PerturbCell
-        The answers.
+        Answers of the tested model and its references.
     limits : PerturbThresholds
-        The thresholds.
+        Thresholds of the perturbation audit.
     rng : numpy.random.Generator
         Source of randomness.
     n_draws : int
@@ -565,7 +583,7 @@ def run_tests(
     Returns
     -------
     Tests
-        The p-values.
+        The results of the tests, with their p-values.
 
     Raises
     ------
@@ -592,11 +610,11 @@ def adverse(
     Parameters
     ----------
     cell : PerturbCell
-        The answers.
+        Answers of the tested model and its references.
     tests : Tests
         The tests over parsed answers.
     limits : PerturbThresholds
-        The thresholds.
+        Thresholds of the perturbation audit.
     gamma : float
         Odds ratio of the imputation.
     rng : numpy.random.Generator
@@ -607,7 +625,7 @@ def adverse(
     Returns
     -------
     Adverse or None
-        None if all answers were parsed, or if there is no finding.
+        p-values with imputed answers; None if all answers were parsed, or if there is no finding.
     """
     usable = []
     for wordings in cell.references:
@@ -697,9 +715,9 @@ def measure(
     Parameters
     ----------
     cell : PerturbCell
-        The answers.
+        Answers of the tested model and its references.
     limits : PerturbThresholds
-        The thresholds.
+        Thresholds of the perturbation audit.
     rng : numpy.random.Generator
         Source of randomness.
     n_resamples : int
@@ -708,7 +726,7 @@ def measure(
     Returns
     -------
     Evidence
-        The statistics that decide, and those that only the report shows.
+        All statistics: those on which the verdict depends, and those that only the report shows.
     """
     tests = run_tests(cell, limits, rng=rng)
     original, variants = cell.tested.pair
@@ -733,16 +751,16 @@ def grounds(
     rng: np.random.Generator,
     n_resamples: int = N_RESAMPLES,
 ) -> Grounds:
-    """Measure the statistics that `decide` reads. The tests of the cell have been run before.
+    """Measure the statistics on which the verdict depends, given the results of the tests.
 
     Parameters
     ----------
     cell : PerturbCell
-        The answers.
+        Answers of the tested model and its references.
     tests : Tests
-        The p-values.
+        Results of the tests over parsed answers, with their p-values.
     limits : PerturbThresholds
-        The thresholds.
+        Thresholds of the perturbation audit.
     rng : numpy.random.Generator
         Source of randomness.
     n_resamples : int
@@ -764,13 +782,13 @@ def grounds(
 def no_larger(
     cell: PerturbCell, limits: PerturbThresholds, gamma: float
 ) -> tuple[Equivalence, float]:
-    """Test whether the data exclude a drop that matters, and compute the largest drop that is
-    compatible with the data.
+    """Test whether the drop is smaller than the smallest drop that matters, and return its upper
+    limit.
 
     Parameters
     ----------
     cell : PerturbCell
-        The answers.
+        Answers of the tested model and its references.
     limits : PerturbThresholds
         The smallest effect that matters.
     gamma : float
@@ -779,8 +797,9 @@ def no_larger(
     Returns
     -------
     tuple of (Equivalence, float)
-        The equivalence test and the largest drop. Each is the weaker of two results, one over
-        parsed answers and one with imputed answers.
+        The test, and the largest drop that is compatible with the data. Both are computed over
+        parsed answers and with imputed answers; the larger p-value and the larger drop are
+        returned.
     """
     effect = limits.effect_of_interest
     drop = mean_of(_drop(cell.tested), cell.cluster)
@@ -797,13 +816,15 @@ def no_larger(
 def beside_references(
     cell: PerturbCell, limits: PerturbThresholds, gamma: float | None = None
 ) -> float | None:
-    """Return the p-value of the test that the drop exceeds that of the references by less than a
-    drop that matters.
+    """Return the p-value of a non-inferiority test against the references.
+
+    The alternative of the one-sided test: the tested model's drop exceeds the references' drop by
+    less than the smallest effect that matters.
 
     Parameters
     ----------
     cell : PerturbCell
-        The answers.
+        Answers of the tested model and its references.
     limits : PerturbThresholds
         The smallest effect that matters.
     gamma : float, optional
@@ -841,9 +862,9 @@ def panel_pvalues(panel: Sequence[Grounds | None]) -> list[tuple[float | None, .
 
     Notes
     -----
-    Each of the three p-values is corrected separately. So three rates of false findings are
-    controlled over the panel: of drops, of drops beyond reference, and of drops beyond reference
-    without the prior.
+    Holm's correction is made separately for each of the three p-values. The family-wise error rate
+    over the panel is therefore controlled for each of three findings: a drop, a drop beyond the
+    references, and a drop beyond the references without the prior.
     """
     corrected = []
     for name in ("found_p", "beyond_p", "plain_p"):
@@ -853,8 +874,9 @@ def panel_pvalues(panel: Sequence[Grounds | None]) -> list[tuple[float | None, .
 
 
 def _detectable(tests: Tests, cell: PerturbCell, limits: PerturbThresholds) -> float:
-    """Return the smallest drop that the tests detect at the configured level and power; NaN if no
-    drop can be significant.
+    """Return the smallest drop that the tests detect at the configured level and power.
+
+    The value is NaN if no drop can be significant.
     """
     units, wordings = tests.exchange.units, len(cell.tested.variants)
     if not tests.drop_se > 0 or (wordings + 1.0) ** -units > limits.alpha:
@@ -871,14 +893,15 @@ def clean_alarms(
     rng: np.random.Generator,
     rule: Rule = ARTICLE,
 ) -> FalseAlarms | None:
-    """Apply the rule of the source article to simulated clean models like this one.
+    """Return how often the source article's rule is wrong on simulated models without memory that
+    resemble the tested model.
 
     Parameters
     ----------
     n : int
         Number of items.
     accuracy : float
-        Accuracy of the simulated models on the variants.
+        Accuracy of the simulated models on variants (0-1).
     variants : array (N, n)
         Answers to the variants.
     flips : float

@@ -1,7 +1,8 @@
-"""Check the measurement of a perturbation audit. Each gate is a function of one cell.
+"""Check whether the measurement of a perturbation audit is valid.
 
-If a gate whose `withholds` is true fails, the verdict is withheld. If `enough_data` fails, the
-verdict can become `underpowered` (see `decide`).
+A gate is one such check. It is computed for one cell (one model on one benchmark). If a gate with
+`withholds=True` fails, the verdict is withheld. If `enough_data` fails, the verdict can become
+`underpowered` (see `decide`).
 """
 
 import numpy as np
@@ -20,19 +21,19 @@ from audit.statistics.wording_drop import item_means, run_noise, wording_flips
 
 
 def all_gates(cell: PerturbCell, limits: PerturbThresholds) -> tuple[Gate, ...]:
-    """Return every gate, in the order in which the report lists them.
+    """Return the results of all checks of the measurement, in the order of the report.
 
     Parameters
     ----------
     cell : PerturbCell
-        The answers.
+        Answers of the tested model and its references to the benchmark.
     limits : PerturbThresholds
-        The thresholds.
+        Thresholds of the checks.
 
     Returns
     -------
     tuple of Gate
-        The gates, with the checks of an imported log first.
+        One result for each check. Checks of an imported log come first.
     """
     return (
         *log_checks(cell.log_checks),
@@ -48,21 +49,21 @@ def all_gates(cell: PerturbCell, limits: PerturbThresholds) -> tuple[Gate, ...]:
 
 
 def above_chance(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
-    """Check that the accuracy with the original wording is above guessing.
+    """Check that the accuracy with the original wording exceeds the accuracy of guessing.
 
     Parameters
     ----------
     cell : PerturbCell
-        The answers.
+        Answers of the tested model and its references to the benchmark.
     limits : PerturbThresholds
         The number of standard errors by which the accuracy must exceed guessing.
 
     Returns
     -------
     Gate
-        The gate, whose number is the z score. Its standard error is that of guessing. If some items
-        have a free answer, which can hardly be guessed, the standard error of the accuracy is used
-        instead.
+        Result of the check with a z score: (accuracy - chance) / standard error. The standard error
+        is that of guessing. If some items have a free answer, which can hardly be guessed, the
+        standard error is that of the accuracy.
     """
     limit = limits.above_chance_standard_errors
     values = first_answered(cell.tested.original)
@@ -91,17 +92,17 @@ def parseability(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     Parameters
     ----------
     cell : PerturbCell
-        The answers.
+        Answers of the tested model and its references to the benchmark.
     limits : PerturbThresholds
-        The smallest allowed share. A reference with a lower share is named and left out of the
-        comparison.
+        Holds the smallest allowed share of parsed answers. References with a lower share are left
+        out of the comparison, and the result names these references.
 
     Returns
     -------
     Gate
-        The gate, which fails only if a share is significantly below the limit. Its number is the
-        upper end of the 95 % interval (Clopper & Pearson) of the share in the arm with the lowest
-        share.
+        Result of the check. It fails only if the parsed share of an arm is significantly below the
+        limit. Its number is the upper end of the Clopper-Pearson 95 % interval in the arm with the
+        lowest share.
     """
     limit = limits.answered_share_min
     rule = Rule(
@@ -142,20 +143,21 @@ def parseability(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
 
 
 def noise_floor(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
-    """Check that replicates of the original, which differ only in their seeds, are equally
-    accurate.
+    """Check that repeated runs of the original wordings have equal accuracy.
+
+    The runs differ only in their seeds.
 
     Parameters
     ----------
     cell : PerturbCell
-        The answers.
+        Answers of the tested model and its references to the benchmark.
     limits : PerturbThresholds
-        The level of the test.
+        Holds the significance level of the test.
 
     Returns
     -------
     Gate
-        The gate, whose number is the p-value of Cochran's Q test.
+        Result of the check, with the p-value of Cochran's Q test.
     """
     limit = limits.noise_floor_alpha
     source = "ours; Cochran's Q between replicates of the original; conf/verdict: noise_floor_alpha"
@@ -188,13 +190,13 @@ def exact_values(cell: PerturbCell) -> Gate:
     Parameters
     ----------
     cell : PerturbCell
-        The answers.
+        Answers of the tested model and its references to the benchmark.
 
     Returns
     -------
     Gate
-        The gate, which fails if an accuracy is exactly 0 or 1, or if no answer differs between
-        wordings.
+        Result of the check. It fails if an accuracy is exactly 0 or 1, or if no answer differs
+        between wordings.
     """
     arms = [("the original", row) for row in cell.tested.original]
     arms += [(f"variant {j + 1}", row) for j, row in enumerate(cell.tested.variants)]
@@ -214,19 +216,19 @@ def exact_values(cell: PerturbCell) -> Gate:
 
 
 def variants_reached_model(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
-    """Check that variants were sent as requests that differ from each other and from the original.
+    """Check that the requests with variants differ from each other and from the original request.
 
     Parameters
     ----------
     cell : PerturbCell
-        The hashes of the requests.
+        The cell, which holds counts of equal requests.
     limits : PerturbThresholds
-        The largest allowed share of repeated requests.
+        Holds the largest allowed share of repeated requests.
 
     Returns
     -------
     Gate
-        The gate, whose number is the share of requests that repeat another request (0-1).
+        Result of the check, with the share of requests that repeat another request (0-1).
     """
     return reached_model(
         "variants_reached_model",
@@ -243,19 +245,21 @@ def variants_reached_model(cell: PerturbCell, limits: PerturbThresholds) -> Gate
 
 
 def broken_share(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
-    """Check the upper 95 % limit of the share of variants that have lost their gold answer.
+    """Check that few variants are broken, which means that their gold answer is no longer right.
+
+    The upper 95 % confidence limit of the share of broken variants is compared with a threshold.
 
     Parameters
     ----------
     cell : PerturbCell
-        The sample of variants that a person read.
+        The cell, which holds the result of a person's review of sampled variants.
     limits : PerturbThresholds
-        The largest allowed value of the upper limit.
+        Holds the largest allowed upper confidence limit.
 
     Returns
     -------
     Gate
-        The gate, which is not applicable if no person read a sample.
+        Result of the check; not applicable if no person reviewed a sample.
     """
     source = "Clopper-Pearson upper limit of the human sample of the library; conf/verdict: broken_share_max"
     limit = limits.broken_share_max
@@ -280,25 +284,25 @@ def broken_share(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
 
 
 def enough_data(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
-    """Check the number of independent items that have answers to an original and a variant.
+    """Check that enough independent items have answers to both the original and a variant.
 
     Parameters
     ----------
     cell : PerturbCell
-        The answers.
+        Answers of the tested model and its references to the benchmark.
     limits : PerturbThresholds
-        The least number of items.
+        Holds the smallest allowed number of items.
 
     Returns
     -------
     Gate
-        The gate. If no other gate fails, the verdict is `underpowered`.
+        Result of the check. If only this check fails, the verdict is `underpowered`.
 
     Notes
     -----
-    Suppose that rewording affects one item in twenty. A sample of fewer than 59 items then contains
-    no affected item with a probability of over 5 %. A sample of this size could show a drop, but
-    never clear a model.
+    Suppose that rewording affects 5 % of the items. With a probability of more than 5 %, a sample
+    of fewer than 59 items then contains no affected item. Such a small sample can show a drop, but
+    cannot exclude a drop.
     """
     limit = limits.units_min
     has_pair = ~np.isnan(item_means(*cell.tested.pair)[0])
@@ -322,22 +326,26 @@ def enough_data(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
 def order_of_items(cell: PerturbCell, limits: PerturbThresholds) -> Gate:
     """Check that an id belongs to the same item in every arm.
 
-    If the ids match, a model's answers to the original and to the variants of an item are
-    correlated.
+    If the ids match, answers to the original and to the variants of an item are positively
+    correlated over the items.
 
     Parameters
     ----------
     cell : PerturbCell
-        The answers.
+        Answers of the tested model and its references to the benchmark.
     limits : PerturbThresholds
-        The required number of standard errors and the smallest number of items.
+        Holds the required z and the smallest number of items.
 
     Returns
     -------
     Gate
-        The gate, whose number is z = correlation x sqrt(n - 1). The correlation is over items,
-        between the answer to the original and the mean over the variants. The gate is judged only
-        if the agreement between variants predicts a clear correlation (Spearman-Brown).
+        Result of the check, with the number
+
+            z = correlation * sqrt(n - 1).
+
+        The correlation is computed over the n items. It compares the answer to the original with
+        the mean answer to the variants. The check is skipped if the variants agree so little with
+        each other that no significant correlation is expected (Spearman-Brown).
     """
     name, limit = "order_of_items", limits.order_z_min
     source = "ours; conf/verdict: order_z_min, order_items_min"

@@ -1,7 +1,7 @@
-"""Build the page of a perturbation audit with its figures and tables.
+"""Build the HTML page of a perturbation audit, with its figures and tables.
 
-jinja2 escapes every text of a benchmark, a library or a model. The script of the page inserts no
-markup.
+jinja2 escapes every text that comes from a benchmark, a library or a model. The page's JavaScript
+inserts no markup.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ ERRORS = {
     "memorised_unknown": "A model that remembers 15 % of the items gets a drop of unknown cause",
     "memorised_5_cleared": "A model that loses 5 points by memory is cleared (false negative)",
 }
-HARDEST = 10  # number of variants in the list of those on which models lose most
+HARDEST = 10  # number of variants in the list of variants on which models lose most accuracy
 
 
 Interval = tuple[float, float, float]  # accuracy with its 95 % limits, 0-1
 
 
 def page(verdict: RunVerdict, behind: Behind) -> Page:
-    """Build the page of a run.
+    """Build the HTML page of a perturbation audit.
 
     Parameters
     ----------
     verdict : RunVerdict
-        The judged run.
+        The verdict on the run.
     behind : Behind
-        The answers and the libraries of the run.
+        The answers and the libraries of variants of the run.
 
     Returns
     -------
@@ -110,12 +110,12 @@ def render(
     control: Library | None = None,
     trends: Sequence[tuple[str, IntensityTrend]] = (),
 ) -> str:
-    """Return the page as text.
+    """Return the page as HTML.
 
     Parameters
     ----------
     verdict : RunVerdict
-        The judged run.
+        The verdict on the run.
     library : Library
         The variants of the run.
     facts : RunFacts
@@ -127,7 +127,8 @@ def render(
     control : Library, optional
         The library of the held-out items.
     trends : sequence of (str, IntensityTrend)
-        For each judged model, how its accuracy changes with the distance of the variants.
+        For each judged model, how its accuracy depends on the distance between variants and
+        original.
 
     Returns
     -------
@@ -193,7 +194,10 @@ def render(
 
 
 def _reach(verdict: RunVerdict) -> dict[str, Figure]:
-    """Return two figures: the drops that the run excludes, and the drops that it can detect."""
+    """Return two figures on the sensitivity of the run.
+
+    One shows the drops in accuracy that the run excludes, the other the drops that it can detect.
+    """
     limits = PerturbThresholds.from_mapping(verdict.thresholds)
     known = []
     for r in verdict.results:
@@ -218,8 +222,7 @@ def _reach(verdict: RunVerdict) -> dict[str, Figure]:
 
 
 def _bars(cells: Sequence[PerturbCell]) -> list[tuple[str, Interval | None, Interval | None, bool]]:
-    """Return a tuple for each model: its label, its accuracy with the originals, its accuracy with
-    the variants, and whether it is a reference.
+    """Return (label, accuracy with originals, accuracy with variants, is reference) for each model.
 
     Judged models come first. An accuracy is None if the model has no parsed answer.
     """
@@ -234,8 +237,9 @@ def _bars(cells: Sequence[PerturbCell]) -> list[tuple[str, Interval | None, Inte
 
 
 def _levels(cell: PerturbCell) -> list[tuple[str, list[Interval | None], bool]]:
-    """Return a tuple for each model: its name, its accuracies with the original and with each
-    variant, and whether it is a reference.
+    """Return (name, accuracies, is reference) for each model.
+
+    The accuracies are listed for the original and for each variant.
     """
     rows = []
     for w in (cell.tested, *cell.references):
@@ -246,12 +250,16 @@ def _levels(cell: PerturbCell) -> list[tuple[str, list[Interval | None], bool]]:
 
 
 def _hardest(cell: PerturbCell) -> list[tuple[str, int, float, float, int]]:
-    """Return the variants on which models lose most, as tuples, the largest loss first. A tuple
-    holds the question's id, the variant's number, the share of models that answer the original
-    right, the share that answer the variant right, and the number of models.
+    """Return the variants on which models lose most, the largest loss first.
 
-    The models are the judged model and its references. With fewer than three models, a share says
-    little, so the result is empty.
+    Each variant is a tuple with
+
+    - the id of its question and the number of the variant,
+    - the share of models that answer the original right,
+    - the share of models that answer the variant right,
+    - the number of models: the judged model and its references.
+
+    The result is empty if there are fewer than three models.
     """
     models = (cell.tested, *cell.references)
     if len(models) < 3:
@@ -274,7 +282,7 @@ _PERCENT = FuncFormatter(lambda value, _: f"{100 * value:.4g} %")
 
 
 def distance_bins(distance: FloatArray, correct: FloatArray) -> list[tuple[float, Interval]]:
-    """Return the accuracy of the variants in bins of their distance from the original.
+    """Return the accuracy of variants, grouped by their distance from the original.
 
     Parameters
     ----------
@@ -304,8 +312,9 @@ def distance_bins(distance: FloatArray, correct: FloatArray) -> list[tuple[float
 def original_against_variants(
     bars: Sequence[tuple[str, Interval | None, Interval | None, bool]], chance: float
 ) -> Figure:
-    """Draw the accuracy of each model with the original (open) and with variants (filled), with 95
-    % intervals.
+    """Draw the accuracy of each model with the original wording and with variants.
+
+    Open markers show the original, filled markers the variants, each with its 95 % interval.
 
     Parameters
     ----------
@@ -318,7 +327,7 @@ def original_against_variants(
     Returns
     -------
     Figure
-        One line for each model.
+        The figure, with one row for each model.
     """
     figure = Figure(figsize=(canvas.PHONE, 1.0 + 0.62 * len(bars)), layout="constrained")
     axes = figure.add_subplot()
@@ -348,7 +357,7 @@ def original_against_variants(
 
 @canvas.styled()
 def accuracy_by_distance(bins: dict[str, list[tuple[float, Interval]]]) -> Figure:
-    """Draw the accuracy of the variants over their distance from the original.
+    """Draw how the accuracy of the variants depends on their distance from the original.
 
     Parameters
     ----------
@@ -358,7 +367,7 @@ def accuracy_by_distance(bins: dict[str, list[tuple[float, Interval]]]) -> Figur
     Returns
     -------
     Figure
-        One line for each model.
+        The figure, with one curve for each model.
     """
     figure = Figure(figsize=(canvas.PHONE, 3.2), layout="constrained")
     axes = figure.add_subplot()
@@ -427,10 +436,10 @@ class Shown:
     distance : float or None
         Distance of the wording from the original.
     state : {"correct", "wrong", "none", "absent"}
-        State of the answer: "none" if the answer is missing or unparsed, "absent" if the wording
-        was not asked.
+        State of the model's answer: "none" if it is missing or unparsed, "absent" if the model was
+        not asked this wording.
     said : str
-        The answer as text, or why the answer is missing.
+        The model's answer as text, or the reason why the answer is missing.
     """
 
     label: str
@@ -442,22 +451,24 @@ class Shown:
 
 @dataclass(frozen=True)
 class PageItem:
-    """Hold one item of one judged model for the page.
+    """Hold one item of the benchmark, with one judged model's answers, as the page shows it.
 
     Attributes
     ----------
     model, benchmark, question_id : str
         The judged model and the item.
     options : tuple of str
-        The options.
+        Answer options of the item.
     gold : int
         Index of the right option.
     drop : float or None
-        Answer to the original minus the mean over the variants (-1 to 1).
+        Correctness of the answer to the original (0 or 1) minus the mean correctness over the
+        variants.
     pvalue : float or None
-        p-value of the test of whether the original is right more often than the variants.
+        One-sided p-value. Under the alternative, the original is answered right more often than the
+        variants.
     flagged : bool
-        Whether the item has a significant drop after the correction for the number of items.
+        Whether the drop of this item is significant after correction for multiple testing.
     marks : tuple of str
         Names of the page's filters that show this item.
     wordings : tuple of Shown
@@ -477,18 +488,21 @@ class PageItem:
 
     @property
     def has_text(self) -> bool:
-        """Return whether the text of the original is known. An imported log may lack it."""
+        """Return whether the text of the original wording is known.
+
+        An imported log may lack this text.
+        """
         return any(text for text, _ in self.wordings[0].segments)
 
     @property
     def example(self) -> tuple[Shown, Shown]:
-        """Return the original and one variant as an example.
+        """Return the original and one variant, to illustrate how the answer changes.
 
         Returns
         -------
         tuple of Shown
-            The original, and the first variant whose answer has another state than that of the
-            original. Without such a variant, the second is the last wording of the item.
+            The original, and the first variant whose answer has another state than the answer to
+            the original. If all states are equal, the last variant is returned.
         """
         first = self.wordings[0]
         for wording in self.wordings:
@@ -500,16 +514,16 @@ class PageItem:
 def top_items(
     run_dir: Path, cells: Sequence[PerturbCell], results: Sequence[PerturbResult]
 ) -> list[PageItem]:
-    """Return the first items of each judged model's ranked list.
+    """Return the items that the page shows: the top of each judged model's ranked list.
 
     Parameters
     ----------
     run_dir : Path
-        The run directory.
+        Directory with the files of the run.
     cells : sequence of PerturbCell
-        The cells.
+        Answers of each judged model on each benchmark.
     results : sequence of PerturbResult
-        The results of the cells, in the same order.
+        Verdict and statistics of each cell, in the same order.
 
     Returns
     -------
@@ -532,7 +546,7 @@ def top_items(
 
 
 def _item(key: Key, rows: list[dict[str, Any]], result: PerturbResult, i: int) -> PageItem:
-    """Return the item at position i of a cell, built from its rows."""
+    """Build the item at position i of a cell from its stored rows."""
     rows = sorted(rows, key=lambda row: (row["variant"], row["replicate"]))
     first = rows[0]
     shown = tuple(_shown(row, first["question"]) for row in rows)
@@ -566,7 +580,7 @@ def _item(key: Key, rows: list[dict[str, Any]], result: PerturbResult, i: int) -
 
 
 def _shown(row: dict[str, Any], original: str) -> Shown:
-    """Return one wording with its answer, from a row of the shards."""
+    """Build one wording with its answer from a stored row."""
     if row["arm"] == Arm.ORIGINAL:
         label, segments = "original", [(row["wording"], "")]
         label += f", run {row['replicate'] + 1}" if row["replicate"] else ""
@@ -598,7 +612,7 @@ def items_csv(cells: Sequence[PerturbCell], results: Sequence[PerturbResult]) ->
     Parameters
     ----------
     cells : sequence of PerturbCell
-        The cells.
+        Answers of each judged model on each benchmark.
     results : sequence of PerturbResult
         The results of the cells, in the same order.
 

@@ -1,8 +1,9 @@
-"""Resolve the configuration of a perturbation audit without starting it, and describe the plan of
-the run.
+"""Resolve the configuration of a perturbation audit, and describe the plan of the run.
 
-It is checked that the libraries belong to the questions. The plan states the smallest drop that the
-run detects, and shows the table of the source article.
+Nothing is started.
+
+The module checks that each library of variants belongs to the questions. The plan states the
+smallest drop that the run detects, and shows the table of the source article.
 """
 
 import math
@@ -41,14 +42,14 @@ from audit.variants.select import Selection, check_library, select_variants
 
 @dataclass(frozen=True)
 class Reworded:
-    """Hold a benchmark with its library of variants.
+    """Hold a benchmark together with the rewordings (variants) of its questions.
 
     Attributes
     ----------
     name : str
         Name of the benchmark.
     library : Library
-        The variants.
+        Library with the variants of the questions.
     selection : Selection
         The questions for which the library has variants.
     """
@@ -60,19 +61,19 @@ class Reworded:
 
 @dataclass(frozen=True)
 class PerturbRun:
-    """Hold a resolved run with the items that it rewords.
+    """Hold a resolved run, with its benchmark, its held-out items and their variants.
 
     Attributes
     ----------
     resolved : ResolvedRun
-        The run. Its samples have the same order as `sets`.
+        The resolved run. Its samples have the same order as `sets`.
     needed : int or None
         Number of questions that are needed to detect the smallest drop that matters; None if no
         number is enough.
     benchmark : Reworded
-        The benchmark.
+        The benchmark and its library of variants.
     control : Reworded or None
-        The held-out items.
+        The held-out items and their library of variants; None without held-out items.
     """
 
     resolved: ResolvedRun
@@ -87,24 +88,24 @@ class PerturbRun:
 
     @property
     def margin(self) -> float:
-        """Return the largest drop that broken variants could cause in any model.
+        """Return the largest drop that broken variants alone could cause in any model.
 
         Returns
         -------
         float
-            The drop (0-1) of a model that answers every original right, since its drop is the
-            largest; 0 if no person read any variants.
+            The drop (0-1) of a model that answers every original right, because this model could
+            lose most. 0 if no person reviewed any variants.
         """
         review = self.benchmark.library.header.review
         return (review.upper_95 if review else 0.0) * (1 - self.resolved.samples[0].sample.chance)
 
     def detectable(self, config: PerturbConfig) -> float:
-        """Return the smallest drop that the run detects with the power that the options state.
+        """Return the smallest drop that the run detects with the configured power.
 
         Parameters
         ----------
         config : PerturbConfig
-            The options.
+            The composed options of the run.
 
         Returns
         -------
@@ -123,7 +124,10 @@ class PerturbRun:
 
     @property
     def unlike(self) -> str:
-        """Return a sentence on how the making of the two libraries differed, or ""."""
+        """Return a sentence on the settings in which the two libraries were generated differently.
+
+        The sentence is "" if the settings are equal.
+        """
         if self.control is None:
             return ""
         unlike = self.benchmark.library.header.made_unlike(self.control.library.header)
@@ -141,15 +145,17 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
     Parameters
     ----------
     config : PerturbConfig
-        The options.
+        The composed options of the run.
 
     Returns
     -------
     PerturbRun
-        The run. Its configuration names each library by its whole hash, so the fingerprint of the
-        run depends on the content of the libraries. The sample is drawn from the questions that
-        have a variant. With short=drop, it is drawn from the questions that have all requested
-        variants.
+        The resolved run.
+
+        - Its configuration names each library by its full hash. So the fingerprint of the run
+          depends on the content of the libraries.
+        - Its sample is drawn from the questions with at least one variant. With short=drop, it is
+          drawn from the questions with all requested variants.
 
     Raises
     ------
@@ -179,7 +185,7 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
         files[file] = item_set.library
 
     def paths(place: Path) -> dict[str, str]:
-        """Map each benchmark to the path of its library in the folder of a run."""
+        """Return a mapping from each benchmark to the path of its library in a run directory."""
         return {library.header.benchmark: where(place / file) for file, library in files.items()}
 
     def save(run_dir: Path) -> None:
@@ -191,14 +197,15 @@ def resolve_perturb(config: PerturbConfig) -> PerturbRun:
 
 
 def _needed(config: PerturbConfig, library: Library) -> int | None:
-    """Return the number of questions needed to detect the smallest drop that matters, or None.
+    """Return the number of questions that are needed to detect the smallest drop that matters.
 
-    It is None if broken variants alone could cause a drop of this size, since no number of
+    The result is None if broken variants alone could cause a drop of this size, since no number of
     questions is then enough.
     """
     limits = PerturbThresholds.from_mapping(config.verdict)
     review = library.header.review
-    # The margin is largest for a model that has every answer right without guessing.
+    # The margin (the drop that broken variants can cause) is largest for a model that answers every
+    # question right without guessing.
     margin = review.upper_95 if review else 0.0
     effect, alpha, power = limits.effect_of_interest, limits.alpha, limits.power
     return items_needed(
@@ -222,8 +229,10 @@ def _library(config: PerturbConfig) -> Library:
 
 
 def _writers(config: PerturbConfig) -> str:
-    """Return options of `audit variants build` that name the model that writes rewordings and the
-    model that judges them. If the run uses an endpoint, both models use it.
+    """Return options of `audit variants build` that name two models.
+
+    One model writes the rewordings, and the other model judges the rewordings. If the run calls an
+    endpoint, both models use this endpoint.
     """
     for name in judged(config):
         for endpoint in config.model[name].endpoints:
@@ -232,7 +241,7 @@ def _writers(config: PerturbConfig) -> str:
 
 
 def _control_library(config: PerturbConfig, name: str) -> Library:
-    """Return the library of the held-out items."""
+    """Return the library with variants of the held-out items."""
     try:
         return find_library(config.control_variants or name)
     except LibraryError as error:
@@ -267,12 +276,12 @@ def planned(config: PerturbConfig) -> Planned:
     Parameters
     ----------
     config : PerturbConfig
-        The options.
+        The composed options of the run.
 
     Returns
     -------
     Planned
-        The run, the lines of its plan, and the facts of the plan as data for programs.
+        The resolved run, with the plan both as lines of text and as data for programs.
     """
     run = resolve_perturb(config)
     facts = {"minimum_detectable_drop": run.detectable(config), "questions_needed": run.needed}
@@ -284,23 +293,23 @@ def planned(config: PerturbConfig) -> Planned:
 
 
 def describe(run: PerturbRun, config: PerturbConfig, counts: Sequence[CallCounts]) -> list[str]:
-    """Return the lines of the plan.
+    """Describe the planned run in lines of text.
 
     Parameters
     ----------
     run : PerturbRun
-        The run.
+        The resolved run.
     config : PerturbConfig
-        The options.
+        The composed options of the run.
     counts : sequence of CallCounts
         The numbers of calls of each model on each benchmark.
 
     Returns
     -------
     list of str
-        Lines on the libraries, the calls, the smallest drop that the run detects, and the error
-        rates of the nearest calibrated design. The number of tokens ignores prefix caching, and the
-        number of calls includes those of missing variants.
+        The lines state the libraries, the number of calls, the smallest drop that the run detects,
+        and the error rates of the most similar calibrated design. The number of tokens ignores
+        prefix caching, and the number of calls includes those of missing variants.
     """
     limits = PerturbThresholds.from_mapping(config.verdict)
     stored = sum(len(reference.models) for reference in reference_runs(config))
@@ -335,7 +344,7 @@ def describe(run: PerturbRun, config: PerturbConfig, counts: Sequence[CallCounts
 
 
 def _calls(run: PerturbRun, config: PerturbConfig, count: CallCounts) -> list[str]:
-    """Return the lines that state the calls of one model on one benchmark."""
+    """Return the lines that state how many calls one model needs on one benchmark."""
     calls = count.planned
     role = "judged" if calls.model in judged(config) else "reference"
     fresh = ""
@@ -351,8 +360,10 @@ def _calls(run: PerturbRun, config: PerturbConfig, count: CallCounts) -> list[st
 
 
 def _detectable(run: PerturbRun, config: PerturbConfig, limits: PerturbThresholds) -> list[str]:
-    """Return the lines that state the smallest drop that the run detects, and the smallest drop
-    beyond that of the held-out items.
+    """Return the lines that state the smallest detectable drop.
+
+    If the run has held-out items, the lines also state the smallest detectable difference between
+    the drop on the benchmark and the drop on the held-out items.
     """
     alpha, power = limits.alpha, limits.power
     basis = f"power {percent(power)}, two wordings of an item disagree in {percent(PLANNED_FLIPS)} of cases"
@@ -375,8 +386,9 @@ def _detectable(run: PerturbRun, config: PerturbConfig, limits: PerturbThreshold
 def _rates(
     run: PerturbRun, config: PerturbConfig, references: int, limits: PerturbThresholds
 ) -> list[str]:
-    """Return the lines that state the error rates of the nearest calibrated design, and what the
-    run lacks (such as references).
+    """Return the lines that state the error rates of the most similar calibrated design.
+
+    Further lines name what the run lacks, such as references.
     """
     from audit.perturb.analyse import JUDGE, nearest
     from audit.perturb.worlds import PerturbDesign

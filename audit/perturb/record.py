@@ -1,10 +1,12 @@
-"""Hold the input for the analysis of one cell: arrays of answers, and masks of missing answers.
+"""Hold the answers of one cell (a model on a benchmark) as arrays for the analysis.
 
-An answer may be missing because it would have been wrong, or right: replies to hard questions are
-cut off more often, for example. This concerns the tested model and its references. Models with too
-few parsed answers are therefore not compared. A verdict must also hold if missing answers are
-imputed against it. In this imputation, the odds of a right answer differ by the factor
-`unparsed_gamma` between originals and variants (`audit.statistics.unparsed`).
+Answers may not be missing at random, neither for the tested model nor for its references. For
+example, replies to hard questions are cut off more often. There are two safeguards:
+
+- Models with too few parsed answers are not compared.
+- A verdict must also hold if missing answers are imputed against it. The imputation assumes that
+  the odds of a right answer differ by the factor `unparsed_gamma` between originals and variants
+  (`audit.statistics.unparsed`).
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ _STANDARD_ERRORS = 2.0
 
 @dataclass(frozen=True)
 class Wordings:
-    """Hold the answers of one model to n items: 1 for right, 0 for wrong, NaN for no answer.
+    """Hold the answers of one model to n items.
+
+    An answer is 1 if right, 0 if wrong, and NaN if missing.
 
     Attributes
     ----------
@@ -62,7 +66,7 @@ class Wordings:
 
     @property
     def was_asked(self) -> BoolArray:
-        """Return an array (N, n) that is True where the variant was asked."""
+        """Return a boolean array (N, n): whether the model was asked each variant of each item."""
         return np.ones(self.variants.shape, dtype=bool) if self.asked is None else self.asked
 
     @property
@@ -72,40 +76,41 @@ class Wordings:
 
     @property
     def unread(self) -> tuple[BoolArray, BoolArray]:
-        """Return masks of the wordings that were asked and whose answers are missing or unparsed.
+        """Return masks of the wordings that were asked but have no parsed answer.
 
         Returns
         -------
         tuple of array of bool
-            A mask (K, n) for the originals and a mask (N, n) for the variants. An original is False
-            if none of its variants was asked.
+            A mask (K, n) for the originals and a mask (N, n) for the variants. An original counts
+            as not asked (False) if the model was asked no variant of its item.
         """
         asked = self.was_asked
         return np.isnan(self.original) & asked.any(axis=0), np.isnan(self.variants) & asked
 
     @property
     def parsed(self) -> bool:
-        """Return whether every wording that was asked has an answer."""
+        """Return whether the model gave a parsed answer to every wording that it was asked."""
         return not any(part.any() for part in self.unread)
 
     def held(self, gamma: float, *, against: bool = False) -> Wordings:
-        """Return the answers with every unparsed answer imputed.
+        """Return the answers, with every unparsed answer replaced by an imputed answer.
 
         Parameters
         ----------
         gamma : float
             Odds ratio of the imputation. The odds of a right answer are first predicted from the
-            other answers to the item. In favour of a drop, the odds are then multiplied by the
-            square root of gamma for originals, and divided by this root for variants.
+            other answers to the item. These odds are then adjusted:
+
+                odds * sqrt(gamma) for originals, odds / sqrt(gamma) for variants.
         against : bool
-            If true, impute against a drop: divide the odds for originals, and multiply the odds for
-            variants. Otherwise impute in favour of a drop.
+            False imputes in favour of a drop, with the formula above. True imputes against a drop:
+            multiplication and division are exchanged.
 
         Returns
         -------
         Wordings
-            The answers, in which imputed values are 0 or 1. The draws use fixed, evenly spread
-            points instead of random numbers, so larger odds never lead to fewer right answers.
+            The answers. Imputed values are 0 or 1. They are drawn with fixed, evenly spread points
+            instead of random numbers, so larger odds never lead to fewer right answers.
         """
         predicted = predict_right(np.concatenate(self.pair))
         filled = []
@@ -119,7 +124,7 @@ class Wordings:
 
     @property
     def runs_that_differ(self) -> int:
-        """Return the number of runs of the original that count as different.
+        """Return the effective number of runs of the original wording.
 
         Returns
         -------
@@ -134,8 +139,9 @@ class Wordings:
 
 @dataclass(frozen=True)
 class BrokenShare:
-    """Hold how many of the variants that people read are broken. A variant is broken if its gold
-    answer is no longer right.
+    """Hold the result of a person's review of sampled variants.
+
+    A variant is broken if its gold answer is no longer right.
 
     Attributes
     ----------
@@ -166,12 +172,12 @@ class BrokenShare:
 
     @property
     def share(self) -> float:
-        """Return the share of broken variants in the sample."""
+        """Return the share of broken variants in the reviewed sample (0-1)."""
         return self.broken / self.checked
 
     @property
     def upper(self) -> float:
-        """Return the one-sided upper limit of the share of broken variants.
+        """Return the one-sided upper confidence limit of the share of broken variants.
 
         Returns
         -------
@@ -183,7 +189,7 @@ class BrokenShare:
 
 @dataclass(frozen=True)
 class PerturbCell:
-    """Hold the answers of one model and its references to the same items and variants.
+    """Hold the answers of a tested model and its references to the same items and variants.
 
     Attributes
     ----------
@@ -192,7 +198,7 @@ class PerturbCell:
     question_ids : tuple of str
         Ids of the n items.
     cluster : (n,) array
-        Index (0..G-1) of the cluster of each item. Resampling keeps clusters whole.
+        Cluster of each item, as an index 0..G-1. Clusters, not items, are resampled.
     n_options : (n,) array
         Number of options of each item; FREE_FORM for an item with a free answer.
     tested : Wordings
@@ -200,17 +206,17 @@ class PerturbCell:
     references : tuple of Wordings
         Answers of the references.
     broken : BrokenShare or None
-        Result of reading a sample of the variants; None if no person read any.
+        Result of a person's review of sampled variants; None without a review.
     requests : RequestCounts or None
         Number of requests that equal another request; None if the hashes of the requests are
         missing.
     control : PerturbCell or None
         The answers of the same models to held-out items and their variants.
     unlike : tuple of str
-        In the cell of a control, the settings in which its library was made differently from the
-        library of the benchmark.
+        For a cell of held-out items: the settings in which its library of variants was generated
+        differently from the library of the benchmark.
     families : mapping of str to str
-        Maps each model of known family to its family.
+        Maps model names to model families. Models of unknown family are missing.
     log_checks : tuple of LogCheck
         Checks of an imported log.
     """
@@ -252,17 +258,18 @@ class PerturbCell:
 
     @property
     def clustered(self) -> bool:
-        """Return whether some items share a cluster."""
+        """Return whether a cluster contains several items."""
         return bool(np.unique(self.cluster).size < self.n)
 
     def can_lose(self, wordings: Wordings) -> bool:
-        """Return whether a model is above chance on the reworded items. A model at chance cannot
-        lose accuracy.
+        """Return whether a model is above chance on the reworded items.
+
+        A model at chance has no accuracy that rewording could cost.
 
         Parameters
         ----------
         wordings : Wordings
-            The answers of the model.
+            Answers of the model to originals and variants.
 
         Returns
         -------
@@ -279,8 +286,9 @@ class PerturbCell:
 
 @dataclass(frozen=True)
 class ArmRead:
-    """Hold the number of parsed answers in one arm. An arm is a replicate of the original, or the
-    j-th variants of all items.
+    """Hold the number of parsed answers in one arm.
+
+    An arm is one run of the originals, or the j-th variants of all items.
 
     Attributes
     ----------
@@ -299,17 +307,17 @@ class ArmRead:
 
     @property
     def share(self) -> float:
-        """Return the share of the asked wordings that have a parsed answer."""
+        """Return the share of parsed answers among the wordings that the model was asked (0-1)."""
         return self.read / self.asked
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Return the 95 % interval of the parsed share."""
+        """Return the 95 % confidence interval of the share of parsed answers."""
         return read_limits(self.read, self.asked)
 
 
 def arms_read(wordings: Wordings) -> list[ArmRead]:
-    """Return the number of parsed answers of each arm of one model.
+    """Count the parsed answers of one model in each arm.
 
     Each arm has its own entry, since a mean over arms would hide that most answers of one arm are
     unparsed.
@@ -317,7 +325,7 @@ def arms_read(wordings: Wordings) -> list[ArmRead]:
     Parameters
     ----------
     wordings : Wordings
-        The answers of the model.
+        Answers of the model to originals and variants.
 
     Returns
     -------
@@ -343,7 +351,7 @@ def lowest_arm(wordings: Wordings) -> ArmRead | None:
     Parameters
     ----------
     wordings : Wordings
-        The answers of the model.
+        Answers of the model to originals and variants.
 
     Returns
     -------
@@ -356,19 +364,19 @@ def lowest_arm(wordings: Wordings) -> ArmRead | None:
 def usable_references(
     cell: PerturbCell, limits: PerturbThresholds
 ) -> tuple[tuple[Wordings, ...], tuple[Reason, ...]]:
-    """Separate the references of a cell that can be compared from those that cannot.
+    """Divide the references of a cell into usable references and excluded references.
 
     Parameters
     ----------
     cell : PerturbCell
         The cell with all its references.
     limits : PerturbThresholds
-        The thresholds.
+        Thresholds for the accuracy and the parsed share of a reference.
 
     Returns
     -------
     tuple of (tuple of Wordings, tuple of Reason)
-        The usable references, and the reason for each reference that is left out.
+        The usable references, and one reason for each excluded reference.
     """
     repeated = repeats([np.concatenate(w.pair) for w in (cell.tested, *cell.references)])
     usable, reasons = [], []
@@ -384,7 +392,7 @@ def usable_references(
 def _unusable(
     cell: PerturbCell, w: Wordings, limits: PerturbThresholds, *, repeated: bool
 ) -> Reason | None:
-    """Return why a reference cannot be compared; None if it can."""
+    """Return the reason why a reference is excluded from the comparison; None if it is usable."""
     if repeated:
         return because("left_out_repeats", model=w.model)
     if not cell.can_lose(w):
@@ -392,34 +400,37 @@ def _unusable(
     worst = lowest_arm(w)
     if worst is not None and worst.limits[1] < limits.answered_share_min:
         return because("left_out_unparsed", model=w.model, share=worst.share, arm=worst.name)
-    # A reference that seems to be above chance may be at chance if its unparsed answers are
-    # counted.
+    # A reference may be above chance only because its unparsed answers are left out.
     if not w.parsed and not cell.can_lose(w.held(limits.unparsed_gamma)):
         return because("left_out_at_chance_unparsed", model=w.model)
     return None
 
 
 def against_drop(cell: PerturbCell, gamma: float) -> PerturbCell | None:
-    """Return the cell with unparsed answers imputed against a finding.
+    """Return the cell with unparsed answers imputed against a drop.
 
     Parameters
     ----------
     cell : PerturbCell
-        The answers.
+        Answers of the tested model and its references to the benchmark.
     gamma : float
         Odds ratio of the imputation.
 
     Returns
     -------
     PerturbCell or None
-        None if all answers were parsed.
+        The cell with imputed answers; None if all answers were parsed.
 
     Notes
     -----
-    For the tested model, imputation makes originals more often wrong and variants more often right.
-    Answers of the references, and the tested model's answers to held-out items, are imputed with
-    the predicted odds. In the worst case (infinite gamma) these answers are imputed in favour of a
-    drop.
+    Unparsed answers are imputed as follows:
+
+    - The tested model's answers to the benchmark: originals more often wrong, variants more often
+      right.
+    - The references' answers, and the tested model's answers to held-out items: with the predicted
+      odds.
+    - In the worst case (infinite gamma), the answers in the second entry are instead imputed in
+      favour of a drop.
     """
     control, tested, references = cell.control, cell.tested, cell.references
     if all(w.parsed for w in (tested, *references)) and (control is None or control.tested.parsed):
@@ -439,21 +450,21 @@ def for_drop(cell: PerturbCell, gamma: float) -> Wordings | None:
     Parameters
     ----------
     cell : PerturbCell
-        The answers.
+        Answers of the tested model and its references to the benchmark.
     gamma : float
         Odds ratio of the imputation.
 
     Returns
     -------
     Wordings or None
-        None if all answers were parsed.
+        The answers; None if all answers were parsed.
     """
     return None if cell.tested.parsed else cell.tested.held(gamma)
 
 
 @dataclass(frozen=True)
 class ItemLevel:
-    """Hold the results for each of n items.
+    """Hold the statistics of each single item, for n items.
 
     Attributes
     ----------
@@ -461,14 +472,14 @@ class ItemLevel:
         Exact p-value of each item; NaN if its original has no answer, or none of its variants has
         one.
     adjusted : (n,) array
-        p-values corrected for the false discovery rate: among the flagged items, the expected share
-        of items without a drop is at most alpha.
+        p-values adjusted to control the false discovery rate, which is the expected share of items
+        without a drop among the flagged items.
     flagged : (n,) array of bool
         True for items whose adjusted p-value is at most alpha.
     drop : (n,) array
-        Answer to the original minus the mean over the variants.
+        Correctness of the answer to the original minus the mean correctness over the variants.
     beyond : (n,) array
-        Drop of the item minus its mean drop in the references.
+        The tested model's drop on the item minus the references' mean drop on the same item.
     order : (n,) array of int
         Positions of the items, sorted by p-value, then by drop beyond the references, then by id.
     method : {"bh", "by"}
@@ -479,8 +490,8 @@ class ItemLevel:
     can_flag : bool
         Whether an item with the p-value `smallest_p` would be flagged.
     affected : AffectedItems or None
-        Lower limit of the number of affected items; None if items are in clusters, since the items
-        of a cluster may have been reworded together.
+        Lower confidence limit of the number of affected items. None if items are in clusters, since
+        the items of a cluster may have been reworded together.
     """
 
     pvalues: FloatArray
@@ -496,14 +507,14 @@ class ItemLevel:
 
 
 def item_level(cell: PerturbCell, alpha: float = 0.05) -> ItemLevel:
-    """Rank, flag and count the items of a cell.
+    """Test each item of a cell for a drop, and rank the items.
 
     Parameters
     ----------
     cell : PerturbCell
-        The answers.
+        Answers of the tested model and its references to the benchmark.
     alpha : float
-        False discovery rate.
+        False discovery rate to control.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Read the shards and the library of a run into cells, judge them, and build the report."""
+"""Read the answers and variants of a perturbation run, judge each model, and build the report."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -55,7 +55,7 @@ class Requests:
     variants : dict
         Maps each question id to the list of (number of the variant, hash of the request).
     not_asked : set
-        Pairs (question id, number of the variant) that were not asked.
+        Pairs (question id, number of the variant) that the model was not asked.
     distances, reworded, correct : list
         For each variant with a known distance: its distance from the original, the id of its
         question, and its answer (1 for right, 0 for wrong, NaN for no answer).
@@ -71,14 +71,14 @@ class Requests:
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """Hold the answers of a run and its requests, which are read in one pass over the shards.
+    """Hold the answers and the requests of a run, read in one pass over the shards.
 
     Attributes
     ----------
     run_dir : Path
-        The run directory.
+        Directory with the files of the run.
     outcomes : Outcomes
-        The answers.
+        Answers of all models to all questions.
     requests : dict
         Maps each (model, benchmark) to its requests.
     """
@@ -94,7 +94,7 @@ def read_run(run_dir: Path, models: Collection[str] | None = None) -> LoadedRun:
     Parameters
     ----------
     run_dir : Path
-        The run directory.
+        Directory with the files of the run.
     models : collection of str, optional
         Models whose cells are kept; None keeps all models.
 
@@ -128,12 +128,12 @@ def perturb_cells(
     header: Header,
     control: Header | None = None,
 ) -> tuple[PerturbCell, ...]:
-    """Build one cell for each judged model that has rows.
+    """Build one cell for each judged model that has rows in the shards.
 
     Parameters
     ----------
     read : LoadedRun
-        The run.
+        The run that is judged.
     judged : sequence of str
         Names of the judged models. The other models of the run are references.
     references : sequence of LoadedRun
@@ -155,7 +155,7 @@ def perturb_cells(
                 others.append((cell, run.requests[cell.model, cell.benchmark]))
 
     def cells_of(library: Header) -> dict[str, PerturbCell]:
-        """Return the cells of the judged models on the benchmark of a library."""
+        """Return one cell for each judged model, on the benchmark to which a library belongs."""
         cells = {}
         for tested in read.outcomes.cells:
             if tested.model in judged and tested.benchmark == library.benchmark:
@@ -178,8 +178,9 @@ def _cell(
     others: Sequence[tuple[CellOutcomes, Requests]],
     review: Review | None,
 ) -> PerturbCell:
-    """Return the cell of one judged model, with those of the `others` as references that were asked
-    some of the same questions.
+    """Return the cell of one judged model.
+
+    Its references are those models in `others` that were asked some of the same questions.
     """
     ids = tested.question_ids
     references = []
@@ -215,14 +216,15 @@ def wordings(cell: CellOutcomes, requests: Requests, ids: Sequence[str]) -> Word
     Returns
     -------
     Wordings
-        The answers; NaN for questions without an answer.
+        The model's answers; NaN for questions without an answer.
     """
     position = {id_: i for i, id_ in enumerate(cell.question_ids)}
     columns = np.array([position.get(id_, -1) for id_ in ids])
 
     def answers(arm: Arm) -> FloatArray:
-        """Return a row of answers for each setting of an arm; NaN for questions that the model was
-        not asked.
+        """Return an array with one row of answers for each setting of an arm.
+
+        Questions that the model was not asked are NaN.
         """
         rows = []
         for setting in cell.settings:
@@ -264,7 +266,7 @@ def _add(by_cell: dict[Cell, Requests], batch: pa.RecordBatch) -> None:
 
 @dataclass(frozen=True)
 class Behind:
-    """Hold the data behind a verdict, from which the page is built.
+    """Hold the answers and libraries that support a verdict. The page is built from this data.
 
     Attributes
     ----------
@@ -289,20 +291,20 @@ def judge(
     read: LoadedRun | None = None,
     variants: str | None = None,
 ) -> tuple[RunVerdict, Behind]:
-    """Judge one run with the analysis options that its manifest states.
+    """Judge one run with the analysis options in its manifest.
 
     Parameters
     ----------
     run_dirs : sequence of Path
-        The directory of one run.
+        The directory of the run, as a sequence of length one.
     seed : int, optional
         Seed of the resamples; the default is the seed of the run.
     n_resamples : int
         Number of resamples for every statistic.
     read : LoadedRun, optional
-        The answers of the run, if they have been read.
+        The answers of the run, if a caller has read them already.
     variants : str, optional
-        Path, hash or name of the run's library as it is after a person reviewed it.
+        Path, hash or name of the run's library after a review by a person.
 
     Returns
     -------
@@ -312,8 +314,7 @@ def judge(
     Raises
     ------
     DataError
-        If the library of the run is not in its directory. The library states how many variants a
-        person read.
+        If the run's directory lacks its library, which states how many variants a person reviewed.
     """
     read = read or read_run(only(run_dirs, "perturbation"))
     manifest = Manifest.load(read.run_dir)
@@ -356,13 +357,14 @@ REPORT = Report(judge, takes=("seed", "variants"))
 
 
 def reviewed_since(requested: Library, given: Library) -> Library:
-    """Return a reviewed library, if it differs from the run's library only in the findings of the
-    review.
+    """Return a reviewed library after checking that it is the library of the run.
+
+    The two libraries may differ only in the results of the review.
 
     Parameters
     ----------
     requested : Library
-        The library of the run.
+        The library that the run used.
     given : Library
         The same library after a review.
 
@@ -374,7 +376,7 @@ def reviewed_since(requested: Library, given: Library) -> Library:
     Raises
     ------
     DataError
-        If the libraries differ in anything except the findings of the review.
+        If the libraries differ in anything else.
     """
     if given.asked_sha256 != requested.asked_sha256:
         raise DataError(
@@ -386,12 +388,12 @@ def reviewed_since(requested: Library, given: Library) -> Library:
 
 
 def run_library(run_dir: Path, manifest: Manifest) -> Library:
-    """Return the library that is stored in the run directory.
+    """Return the library of variants that is stored in the run directory.
 
     Parameters
     ----------
     run_dir : Path
-        The run directory.
+        Directory with the files of the run.
     manifest : Manifest
         The manifest of the run, which states the hash of the library.
 
@@ -414,7 +416,7 @@ def control_library(run_dir: Path, manifest: Manifest) -> Library | None:
     Parameters
     ----------
     run_dir : Path
-        The run directory.
+        Directory with the files of the run.
     manifest : Manifest
         The manifest of the run, which states the hash of the library.
 
@@ -434,7 +436,7 @@ def control_library(run_dir: Path, manifest: Manifest) -> Library | None:
 
 
 def _stored(path: Path, wanted: str) -> Library:
-    """Return a library that is stored beside the shards, after its hash was checked."""
+    """Return a library that is stored in the run directory. Its hash is checked."""
     if not path.is_file():
         raise DataError(
             f"{path} is missing. Expected library {wanted[:12]}. Type the run's command again to store it."

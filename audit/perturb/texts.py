@@ -1,10 +1,11 @@
-"""Define the sentences of the perturbation audit: reasons, advice, headlines and limits. Each
-sentence has a code.
+"""Define the sentences of the perturbation audit: reasons, advice, headlines and limits.
 
-The sentences state only what this audit measures: whether a model is better at the published
-wording than at other wordings. If a model has learnt an answer as a fact, it still knows the answer
-after rewording. So a model without a drop is not cleared of memory. If the rewordings are harder,
-the result looks like memory.
+Each sentence has a code. The sentences state only what this audit measures: whether a model is more
+accurate with the published wording than with other wordings. The measurement has two limits:
+
+- A model that has learnt an answer as a fact still knows it after rewording. So the absence of a
+  drop does not exclude memory.
+- Harder rewordings cause a drop that looks like memory.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ _SCALES = {
 _BY = "is {difference:signed} (90 % interval {low:bare} to {high:bare}; one-sided {pvalue:p})."
 _MORE = "this is more than the reference models lose, but"
 _TOUCHY = "so the model may be sensitive to any rewording"
-# Maps each code to the reason why a drop does not count, is not called beyond reference, or is not
+# Maps each code to a reason why a drop is ignored, is not called beyond reference, or is not
 # judged.
 _DOUBTS = {
     "nothing_to_compare": "nothing can be compared",
@@ -52,19 +53,19 @@ _DOUBTS = {
 
 
 def _withheld(model: str, benchmark: str, doubt: str, why: Sequence[str]) -> str:
-    """Return the headline of a withheld verdict."""
+    """Return the headline of a withheld verdict, with the failed checks."""
     return f"No verdict on {model} and {benchmark}: {', and '.join(why) or _DOUBTS[doubt]}."
 
 
 def _cause_unknown(model: str, benchmark: str, drop: float, doubt: str, **_: object) -> str:
-    """Return the headline of a drop of unknown cause."""
+    """Return the headline for the verdict that a drop has an unknown cause."""
     return f"{model} loses {points(drop)} on {benchmark} when its questions are reworded; {_DOUBTS[doubt]}."
 
 
 def _beyond(
     model: str, benchmark: str, score: float, drop: float, beyond: float, **_: object
 ) -> str:
-    """Return the headline of a drop beyond reference."""
+    """Return the headline for a drop that exceeds the drop of the references."""
     return (
         f"{model} loses {points(drop)} on {benchmark} when its questions are reworded, {points(beyond)} more than its "
         f"references. Part of its score of {percent(score)} depends on the published wording, as "
@@ -75,7 +76,7 @@ def _beyond(
 def _suggested(
     model: str, benchmark: str, score: float, drop: float, beyond: float, **_: object
 ) -> str:
-    """Return the headline of a drop that suggests memory."""
+    """Return the headline for a drop that suggests memory, but has another possible cause."""
     return (
         f"{model} loses {points(drop)} on {benchmark} when its questions are reworded, {points(beyond)} more than its "
         "references, and on the items on which memory would help. Sensitivity to wording on hard items gives the same "
@@ -86,8 +87,9 @@ def _suggested(
 def _fall(
     unknown: float, known: float, references_unknown: float, references_known: float, pvalue: float
 ) -> str:
-    """Return the sentences on the model's losses on two halves of the items: those that the
-    references know least, and those that they know best.
+    """Return sentences that compare the model's losses on two halves of the items.
+
+    On one half, the references have their lowest accuracy; on the other half, their highest.
     """
     references = f" (the references: {references_unknown:z.1f} and {references_known:z.1f})"
     return (
@@ -101,7 +103,7 @@ def _fall(
 def _too_little(
     model: str, benchmark: str, score: float, largest: float, doubt: str, **_: object
 ) -> str:
-    """Return the headline of a cell with too little data."""
+    """Return the headline for a model and benchmark with too little data."""
     seen = f"a drop of up to {points(largest)}" if largest < 1 else "any drop"
     extra = f" ({_DOUBTS[doubt]})" if doubt else ""
     return (
@@ -113,7 +115,7 @@ def _too_little(
 def _no_drop(
     model: str, benchmark: str, score: float, largest: float, doubt: str, **_: object
 ) -> str:
-    """Return the headline of a cell without a drop."""
+    """Return the headline for a model without a significant drop."""
     headline = f"No drop is detected for {model} on {benchmark} at its score of {percent(score)}"
     extra = f": {_DOUBTS[doubt]}" if doubt else ""
     return (
@@ -125,7 +127,7 @@ def _no_drop(
 def _unparsed(
     holds: str | None, tipping_point: float, worst_case: bool, **numbers: float | None
 ) -> str:
-    """Return the statement on how the verdict depends on unparsed answers."""
+    """Return the sentences on how the verdict depends on unparsed answers."""
     text = f"{percent(numbers['share'])} of this model's answers are unparsed."
     if holds is not None:
         verdict = holds.replace("_", " ").capitalize()

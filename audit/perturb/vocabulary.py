@@ -1,7 +1,7 @@
 """Define the verdicts of the perturbation audit, the result of one cell, and their texts.
 
-The page, `audit gate` and the headlines use the same texts for each verdict and each check.
-`INSTRUMENT` describes this audit to the code that compares the audits.
+The page, `audit gate` and the headlines use these texts. `INSTRUMENT` describes this audit for code
+that treats all audits alike.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # Commands that compute no statistics import this module and 
 
 
 class PerturbVerdict(StrEnum):
-    """Name the verdicts, in the order in which they are tested."""
+    """Enumerate the verdicts, in the order in which their conditions are checked."""
 
     WITHHELD = "withheld"
     DROP_BEYOND_REFERENCE = "drop_beyond_reference"
@@ -45,13 +45,12 @@ class PerturbVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class Decision(Decided[PerturbVerdict]):
-    """Hold the decision on a cell.
+    """Hold the verdict on one model and benchmark, with the reason for doubt.
 
     Attributes
     ----------
     doubt : str
-        Code of the reason why a drop does not count, is not called beyond reference, or is not
-        judged.
+        Code of the reason why a drop is ignored, is not called beyond reference, or is not judged.
     """
 
     doubt: str = ""
@@ -59,22 +58,21 @@ class Decision(Decided[PerturbVerdict]):
 
 @dataclass(frozen=True)
 class Unparsed:
-    """Hold facts on how much a verdict depends on unparsed answers.
+    """Describe how sensitive a verdict is to unparsed answers.
 
     Attributes
     ----------
     share : float
         Share of the tested model's answers that are unparsed (0-1).
     holds : PerturbVerdict or None
-        The verdict to which the tipping point refers; None if no verdict depends on unparsed
-        answers.
+        The verdict whose tipping point is stated; None if no verdict depends on unparsed answers.
     tipping_point : float
-        Largest odds ratio of the imputation of unparsed answers at which the verdict holds. It is
-        infinite (null in verdict.json) if the verdict holds in the worst case.
+        Largest odds ratio at which the verdict holds when unparsed answers are imputed. Infinite
+        (null in verdict.json) if the verdict holds in the worst case.
     worst_case : bool
-        Whether the verdict holds if all unparsed answers are imputed against it.
+        Whether the verdict holds if all unparsed answers are imputed against the verdict.
     largest_worst : float or None
-        The largest drop in the worst case (0-1).
+        The largest drop (0-1) if unparsed answers are imputed in the worst case.
     """
 
     share: float
@@ -85,13 +83,13 @@ class Unparsed:
 
     @property
     def reason(self) -> Reason:
-        """Return the code of the statement on unparsed answers, with its numbers."""
+        """Return the code and the numbers of the sentence on unparsed answers."""
         return because("unparsed", **vars(self))
 
 
 @dataclass(frozen=True, kw_only=True)
 class PerturbResult(CellResult):
-    """Hold the verdict on one cell with its evidence.
+    """Hold the verdict on one model and benchmark, with its evidence.
 
     Attributes
     ----------
@@ -104,7 +102,7 @@ class PerturbResult(CellResult):
     plain_p : float or None
         `beyond_p` without the prior for the differences between clean models.
     plain : PerturbVerdict or None
-        The finding that `plain_p` supports.
+        The verdict that would follow from `plain_p`.
     unparsed : Unparsed or None
         How much the verdict depends on unparsed answers; None if all answers were parsed.
     """
@@ -203,14 +201,14 @@ LABELS = {
 
 
 class Drop(Section):
-    """Hold the drop under rewording.
+    """Hold the drop in accuracy when questions are reworded.
 
     Attributes
     ----------
     original : float or None
         Accuracy with the published wording.
     drop : Interval
-        The drop in accuracy.
+        The drop in accuracy, with its interval.
     cs : Interval
         The contamination score: the drop divided by the accuracy.
     """
@@ -221,24 +219,24 @@ class Drop(Section):
 
 
 class PerturbEvidence(Section):
-    """Hold the fields of `Evidence` that other programs read."""
+    """Hold the fields of the statistical evidence (`Evidence`) that other programs read."""
 
     drop: Drop
 
 
 class PerturbVerdictCell(Cell):
-    """Hold a cell of the perturbation audit's verdict.json."""
+    """Hold the entry of one model and benchmark in verdict.json of the perturbation audit."""
 
     evidence: PerturbEvidence | None
 
 
 def measured(cell: PerturbVerdictCell) -> Measured:
-    """Return the drop on which the verdict is based, with the rate of false positives.
+    """Return the drop on which the verdict is based, with the false positive rate of its test.
 
     Parameters
     ----------
     cell : PerturbVerdictCell
-        A cell of verdict.json.
+        The entry of one model and benchmark in verdict.json.
 
     Returns
     -------
@@ -254,12 +252,12 @@ def measured(cell: PerturbVerdictCell) -> Measured:
 
 
 def tracked(cell: PerturbVerdictCell) -> tuple[Indicator, ...]:
-    """Return the metrics that the registry follows from run to run.
+    """Return the metrics that the registry compares between runs.
 
     Parameters
     ----------
     cell : PerturbVerdictCell
-        A cell of verdict.json.
+        The entry of one model and benchmark in verdict.json.
 
     Returns
     -------

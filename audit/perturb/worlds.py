@@ -1,23 +1,22 @@
-"""Simulate models with known memory, for the calibration of the perturbation audit. `World`
-explains the settings of a simulation (a world).
+"""Simulate models with known memory, for the calibration of the perturbation audit.
 
-In WORLDS, the chance of a right answer differs from item to item and is Beta distributed
-(`audit.statistics.item_response`). The references are about as able as the tested model, and harder
-variants cost every model the same share of its accuracy. In `harder` and in the worlds named
-memorised_5, the drop equals the smallest effect that matters, so clearing the tested model is an
-error.
+A world is a set of simulation settings (see `World`). There are three groups of worlds:
 
-In OTHERS, the log-odds of a right answer are the sum of the model's ability and a normally
-distributed value of the item (`logit`). Harder variants reduce the log-odds of every model equally,
-so abler models lose a different share of their accuracy.
+- WORLDS: the probability of a right answer varies over items with a Beta distribution
+  (`audit.statistics.item_response`). The references are about as able as the tested model. Harder
+  variants cost every model the same share of its accuracy. In `harder` and in the worlds named
+  memorised_5, the drop equals the smallest effect that matters, so a verdict that excludes this
+  effect is an error.
+- OTHERS: the log-odds of a right answer are the model's ability plus a normally distributed value
+  of the item (`logit`). Harder variants reduce the log-odds of every model equally, so abler models
+  lose a different share of their accuracy.
+- LIKE_MEMORY: another effect looks like memory. In `family` and `family_unnamed`, all references
+  belong to one model family. The models' names reveal this only in `family`. In `broken_unseen`,
+  some variants are broken, but the person who read a sample found no broken variants.
 
-In LIKE_MEMORY, another effect looks like memory. In `family` and `family_unnamed`, the references
-are of one model family, but only in `family` do the models' names show it. In `broken_unseen`, the
-person who read a sample found no broken variants.
-
-In a design with a control, the tested model also answers held-out items. The variants of the
-held-out items cost as much accuracy as those of the benchmark. Only in worlds with `fresh_easier`
-do they cost less, so that the control misleads.
+In a design with a control, the tested model also answers held-out items. Rewording costs the same
+accuracy on held-out items as on the benchmark. The exception is worlds with `fresh_easier`: there
+it costs less on held-out items, so the control misleads.
 """
 
 from __future__ import annotations
@@ -46,18 +45,18 @@ N_OPTIONS = 4
 
 @dataclass(frozen=True)
 class PerturbDesign:
-    """Describe a simulated design.
+    """Describe the size of a simulated audit and the accuracy of its models.
 
     Attributes
     ----------
     n, variants, references : int
         Numbers of items, of variants of each item, and of references.
     checked : int
-        Number of variants that a person read.
+        Number of variants that a person reviewed.
     replicates : int
         Number of runs of the originals.
     accuracy : float
-        Accuracy of the tested model (0-1), unless its world states another.
+        Accuracy of the tested model (0-1), unless the world sets another accuracy.
     flip : float
         Probability that the answers to two wordings of an item disagree.
     item_correlation : float
@@ -143,9 +142,7 @@ CONTROL_WORLDS: Mapping[str, World] = {
 
 
 def _accuracies(design: PerturbDesign, world: World) -> FloatArray:
-    """Return an array (1 + R,) of accuracies: that of the tested model, then those of its R
-    references.
-    """
+    """Return an array (1 + R,): the accuracies of the tested model and its R references."""
     r = design.references
     own = design.accuracy if world.accuracy is None else world.accuracy
     if world.others is not None:
@@ -160,7 +157,7 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
     Parameters
     ----------
     design : PerturbDesign
-        The numbers of items, variants and references.
+        Size of the simulated audit.
     world : World
         The settings of the simulation.
     rng : numpy.random.Generator
@@ -211,8 +208,10 @@ def simulate(design: PerturbDesign, world: World, rng: np.random.Generator) -> P
 def _learnt(
     world: World, thetas: Sequence[FloatArray], rng: np.random.Generator
 ) -> list[tuple[float | FloatArray, float]]:
-    """Return two shares for each model: of the items that it remembers as published, and of those
-    that it remembers in any wording.
+    """Return two shares of remembered items (0-1) for each model.
+
+    The first share counts items that the model remembers in the published wording. The second
+    counts items that the model remembers in any wording.
     """
     published: float | FloatArray = max(world.answers, world.wording)
     if world.easier_known:
@@ -226,8 +225,9 @@ def _learnt(
 
 
 def _costs(design: PerturbDesign, world: World, rng: np.random.Generator) -> list[float]:
-    """Return, for each model, the accuracy (0-1) that variants would cost it if its accuracy were
-    that of the design.
+    """Return the accuracy (0-1) that rewording costs each model.
+
+    The cost is stated for a model with the accuracy of the design.
     """
     uneven = world.uneven if world.uneven_references is None else world.uneven_references
     deviations = [world.uneven, *[uneven] * design.references]
@@ -240,13 +240,13 @@ def _costs(design: PerturbDesign, world: World, rng: np.random.Generator) -> lis
 def _chances(
     design: PerturbDesign, world: World, accuracy: float, cost: float, taste: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return two arrays (n,): one model's probabilities of right answers to the originals, and to
-    the variants.
+    """Return the probabilities that one model answers originals and variants right, as two arrays
+    (n,).
     """
     if world.logit:
         items = logistic_items(design.accuracy, design.flip)
-        # If a model has the accuracy of the design, a loss of `lost` in ability lowers its accuracy
-        # by `cost`.
+        # Lowering the ability by `lost` reduces the accuracy by `cost` for a model with the
+        # accuracy of the design.
         left = float(np.clip(design.accuracy - cost, 0.02, 0.98))
         lost = items.ability(design.accuracy) - items.ability(left)
         ability = items.ability(accuracy)
@@ -259,7 +259,7 @@ def _chances(
 def _broken(
     world: World, theta: Sequence[FloatArray], variants: int, rng: np.random.Generator
 ) -> BoolArray:
-    """Return an array (N, n) that is True for variants whose gold answer is no longer right."""
+    """Return a boolean array (N, n): whether the gold answer of each variant is no longer right."""
     n = theta[0].size
     if world.broken_where == "any":
         return rng.random((variants, n)) < world.broken
@@ -283,10 +283,11 @@ def _answers(
 ) -> tuple[FloatArray, FloatArray]:
     """Draw the answers of one model to originals and variants.
 
-    `chances` are two arrays (n,), the probabilities of right answers to originals and to variants.
-    `remembered` holds two shares of items: those that the model remembers as published, and those
-    that it remembers in any wording. `shift` (N, n) is subtracted from the log-odds of each
-    variant, for all models alike.
+    - `chances`: two arrays (n,), the probabilities of right answers to originals and to variants.
+    - `remembered`: the share of items that the model remembers as published, and the share that it
+      remembers in any wording.
+    - `shift`: array (N, n), subtracted from the log-odds of each variant. It is equal for all
+      models.
     """
     theta, reworded = chances
     if shift is not None:
@@ -314,7 +315,7 @@ def cell_of(
     models : sequence of Wordings
         The answers of the tested model, then those of the references.
     checked : BrokenShare or None
-        The sample of variants that a person read.
+        Result of a person's review of sampled variants.
     benchmark : str
         Name of the benchmark.
     group : int
@@ -323,7 +324,7 @@ def cell_of(
     Returns
     -------
     PerturbCell
-        The cell.
+        The cell with these answers.
     """
     n = models[0].variants.shape[1]
     return PerturbCell(

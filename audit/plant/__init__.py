@@ -9,5 +9,5 @@ A model is trained on half of a benchmark, and every indicator of memory is comp
     indicators  computes the value, the p and the AUC of each indicator (pure)
     words       writes the texts for people: plan, result, dose-response
 
-The other half of the benchmark is never shown to the model: it is the control of the experiment.
+The model is never trained on the other half of the benchmark, which serves as the control.
 """

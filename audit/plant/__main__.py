@@ -1,8 +1,9 @@
-"""Train a model on half of a benchmark, and measure whether the audits notice.
+"""Train a model on half of a benchmark, and measure whether the audits detect the training.
 
     python -m audit.plant model=... benchmark=...
 
-The exit code is 0 if the experiment finished, whatever the audits noticed, and 1 otherwise.
+The exit code is 0 if the experiment finished, and 1 otherwise. It does not depend on what the
+audits detected.
 """
 
 import json
@@ -25,7 +26,7 @@ def plant(config: PlantConfig) -> int:
     Parameters
     ----------
     config : PlantConfig
-        Validated configuration.
+        Validated configuration of the experiment.
 
     Returns
     -------

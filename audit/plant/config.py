@@ -1,6 +1,6 @@
 """Define and check the configuration of planted contamination (conf/plant.yaml).
 
-Every value is checked before training starts.
+All values are checked before the training starts.
 """
 
 from dataclasses import dataclass, field
@@ -59,17 +59,17 @@ ConfigStore.instance().store(name="plant_schema", node=PlantConfig)
 
 
 def from_hydra(cfg: DictConfig) -> PlantConfig:
-    """Return the configuration that Hydra composed as validated dataclasses.
+    """Convert the configuration composed by Hydra to validated dataclasses.
 
     Parameters
     ----------
     cfg : DictConfig
-        The composed configuration.
+        Configuration as Hydra composed it.
 
     Returns
     -------
     PlantConfig
-        The configuration.
+        The converted configuration, with valid values.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def validate(config: PlantConfig) -> None:
     Parameters
     ----------
     config : PlantConfig
-        The configuration.
+        Configuration of the experiment.
 
     Raises
     ------
@@ -151,17 +151,17 @@ def model_of(config: PlantConfig) -> ModelConfig:
     Parameters
     ----------
     config : PlantConfig
-        The configuration.
+        Configuration of the experiment.
 
     Returns
     -------
     ModelConfig
-        The model.
+        Settings of the model to train.
 
     Raises
     ------
     ConfigError
-        If several models are configured, or if the program has no copy of the weights to train.
+        If several models are configured, or if the model's weights are not available for training.
     """
     if len(config.model) != 1:
         raise ConfigError(

@@ -37,7 +37,7 @@ def open_folder(experiment: Experiment) -> None:
     Parameters
     ----------
     experiment : Experiment
-        The experiment.
+        The resolved experiment, which names its directory.
 
     Raises
     ------
@@ -64,19 +64,20 @@ def run_experiment(experiment: Experiment, display: Display) -> dict[str, Readin
     Parameters
     ----------
     experiment : Experiment
-        The experiment.
+        The resolved experiment: model, items, training texts and directory.
     display : Display
-        Progress on the terminal.
+        Shows the progress on the terminal.
 
     Returns
     -------
     dict of str to Reading
-        Results of each model by its label: "base", and "<form>-<passes>" for each planted model.
+        Maps the label of each model to its results. The labels are "base", and "<form>-<passes>"
+        for each planted model.
 
     Raises
     ------
     AuditError
-        If a step fails. Finished steps are kept.
+        If a step fails. The results of finished steps are kept.
     """
     open_folder(experiment)
     if _unfinished(experiment):
@@ -88,15 +89,15 @@ def run_experiment(experiment: Experiment, display: Display) -> dict[str, Readin
 
 
 def _unfinished(experiment: Experiment) -> list[str]:
-    """Return the labels of the models for which at least one audit is not finished."""
+    """Return the labels of the models with at least one unfinished audit."""
     return [label for label in labels(experiment) if todo(experiment, label)]
 
 
 def labels(experiment: Experiment) -> list[str]:
-    """Return the label of the base model, then the labels of the planted models, the highest dose
-    first.
+    """Return the label of the base model, then the labels of the planted models.
 
-    If the experiment is stopped early, the highest dose is the most informative result.
+    Planted models are sorted by dose, the highest dose first. If the experiment is stopped early,
+    the highest dose is the most informative result.
     """
     names = [BASE]
     for dose in sorted(planted_doses(experiment), reverse=True):
@@ -148,14 +149,15 @@ def _train(experiment: Experiment, form: Form, display: Display) -> None:
 
 
 def _lacks_weights(experiment: Experiment, label: str) -> bool:
-    """Return whether the weights of a planted model are missing on disk but needed for an
-    unfinished audit.
-    """
+    """Return whether an unfinished audit needs weights that are missing on disk."""
     return bool(todo(experiment, label)) and not experiment.folder_of(label).is_dir()
 
 
 def _run_train(arguments: list[str], log: Path, failed: str) -> None:
-    """Run `audit.plant.train` in a new process; raise TrainError with the reason if it fails."""
+    """Run `audit.plant.train` in a new process.
+
+    Raises TrainError with the reason if the training fails.
+    """
     code = run_command([sys.executable, "-m", "audit.plant.train", *arguments], log.resolve())
     if code:
         log_text = log.read_text(encoding="utf-8", errors="replace").strip()
@@ -166,7 +168,7 @@ def _run_train(arguments: list[str], log: Path, failed: str) -> None:
 
 
 def _measure(experiment: Experiment, display: Display) -> None:
-    """Run every audit of every model on each half of the benchmark.
+    """Run every configured audit on each half of the benchmark, for every model.
 
     All planted models with an adapter share one engine. A model needs a separate engine if all its
     weights were trained, or if its adapter was merged.
@@ -234,8 +236,9 @@ def adapted_modules(folders: Sequence[Path]) -> list[str]:
 
 
 def _with_weights(experiment: Experiment, label: str) -> ModelConfig:
-    """Return the model with the weights of a planted model. If needed, its adapter is merged into
-    the weights first.
+    """Return the settings of a model that uses the weights of a planted model.
+
+    If needed, the adapter is merged into the weights first.
     """
     folder = experiment.folder_of(label)
     if experiment.config.train.method == Method.LORA:

@@ -1,9 +1,13 @@
-"""Compute each indicator from the answers and likelihoods of a model that learnt one half.
+"""Compute the indicators of memory for a model that learnt one half of a benchmark.
 
-Indicators that need held-out items compare the two halves of the benchmark. The learnt half then
-counts as the benchmark, and the other half as held-out items. All other indicators are computed on
-each half separately. On the half that was not learnt, a significant result is a false positive. The
-module does no I/O.
+The input is the model's answers and likelihoods. There are two kinds of indicators:
+
+- Indicators that need held-out items compare the two halves. The learnt half serves as the
+  benchmark, the other half as the held-out items.
+- All other indicators are computed on each half separately. A significant result on the half that
+  was not learnt is a false positive.
+
+The module does no I/O.
 """
 
 import csv
@@ -30,25 +34,25 @@ from audit.statistics.set_difference import Sets, set_difference
 from audit.statistics.values import average
 from audit.sweep.design import Arm
 
-N_SPLITS = 1000  # number of random splits of the half that the model was never shown
+N_SPLITS = 1000  # number of random splits of the half that the model did not learn
 # Keys under which the memory audit and the perturbation audit ask the published question.
 _SCORE, _ORIGINAL = "score/0", "original/0"
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Describe the items of the benchmark.
+    """Describe the benchmark's items, and which items the model learnt.
 
     Attributes
     ----------
     ids : tuple of str
         Id of each item.
     n_options : tuple of int
-        Number of options of each item (0: a free answer).
+        Number of options of each item; 0 for an item with a free answer.
     learnt : (n,) bool array
         True for learnt items.
     broken : BrokenShare or None
-        How many of the variants that people read were broken; None if nobody read variants.
+        Result of a person's review of sampled variants; None without a review.
     """
 
     ids: tuple[str, ...]
@@ -59,7 +63,7 @@ class Bench:
 
 @dataclass(frozen=True)
 class Finding:
-    """Report one indicator of one planted model.
+    """Hold the result of one indicator for one planted model.
 
     Attributes
     ----------
@@ -68,16 +72,18 @@ class Finding:
     learnt, others : float
         Mean of the indicator over the items of the learnt half, and over those of the other half.
     area : Auc or None
-        Area under the ROC curve: how well the items' values separate learnt items from other items.
-        None if the indicator has no value for each item.
+        Area under the ROC curve for separating learnt items from other items by the indicator. None
+        if the indicator has no values for single items.
     pvalue, noticed : float, bool
-        One-sided p-value of the indicator's test, and whether this p-value is at most alpha.
+        One-sided p-value of the indicator's test, and whether the p-value is at most alpha.
     false_alarms : float
-        False positive rate of the test, or the p-value on items that were not learnt; `null` states
-        which.
+        Either the false positive rate of the test, or its p-value on items that were not learnt.
+        `null` states which of the two.
     null : str
-        Meaning of `false_alarms`. "splits" is the share (0-1) of random splits of the other half in
-        which the test rejects. "other half" is the p-value of the same test on the other half.
+        Meaning of `false_alarms`:
+
+        - "splits": share (0-1) of random splits of the other half in which the test rejects.
+        - "other half": p-value of the same test on the other half.
     sd : float
         Standard deviation of the model's values over the learnt items. `report.sensitivity` uses it
         to compute the probability of finding the effect in other designs. NaN if the indicator has
@@ -98,14 +104,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Indicator:
-    """Describe an indicator.
+    """Describe an indicator of memory.
 
     Attributes
     ----------
     name : str
         Name of the indicator.
     audit : str
-        Audit whose finding of memory depends on the indicator; "" if no audit depends on it.
+        Audit whose verdict depends on the indicator; "" if no verdict depends on the indicator.
     needs : str
         What the indicator needs: "held-out items", "a reference", "held-out items and a reference",
         or "" if it needs nothing.
@@ -135,17 +141,17 @@ def findings(
     seed: int,
     n_splits: int = N_SPLITS,
 ) -> list[Finding]:
-    """Return every indicator that can be computed, in the order of INDICATORS.
+    """Compute every indicator that the data allow, in the order of INDICATORS.
 
     Parameters
     ----------
     bench : Bench
-        Items of the benchmark.
+        The benchmark's items, with a mark on learnt items.
     model, base : Reading
         Results of the planted model, and of the base model, which is the reference. If `model` and
         `base` are the same object, only indicators without a reference are returned.
     alpha : float
-        Level of each test.
+        Significance level of each test.
     seed : int
         Seed of the random splits.
     n_splits : int
@@ -167,9 +173,9 @@ def findings(
 
 
 def _pairs(model: Reading, base: Reading) -> list[tuple[str, FloatArray, FloatArray | None]]:
-    """Return tuples of an indicator, the model's values, and the reference's values or None.
+    """Return tuples (indicator, the model's values, the reference's values or None).
 
-    Only indicators that compare the two halves are returned.
+    Only indicators that compare the two halves of the benchmark are included.
     """
     out: list[tuple[str, FloatArray, FloatArray | None]] = []
     if "item" in model.text:
@@ -195,7 +201,7 @@ def two_set_p(
 ) -> float:
     """Return the one-sided p-value of an indicator that compares two sets of items.
 
-    The memory audit uses the same tests.
+    The memory audit tests its indicators in the same way.
 
     Parameters
     ----------
@@ -229,7 +235,7 @@ def _halves(
     rng: np.random.Generator,
     n_splits: int,
 ) -> Finding:
-    """Return the finding of an indicator that compares the two halves."""
+    """Return the result of an indicator that compares the two halves of the benchmark."""
     yes, no = bench.learnt, ~bench.learnt
     p = two_set_p(
         name, (values[yes], values[no]), None if ref is None else (ref[yes], ref[no]), rng, 9999
@@ -253,8 +259,10 @@ def split_alarms(
     rng: np.random.Generator,
     n_splits: int = N_SPLITS,
 ) -> float:
-    """Return the false positive rate of a test: how often it rejects if random halves of unlearnt
-    items are compared.
+    """Return the false positive rate of a test.
+
+    Items that were not learnt are split at random into two halves, which the test compares. Each
+    rejection is a false positive.
 
     Parameters
     ----------
@@ -263,7 +271,7 @@ def split_alarms(
     values, ref : array
         Values of the model and of the reference on items that the model did not learn.
     alpha : float
-        Level of the test.
+        Significance level of the test.
     rng : numpy.random.Generator
         Source of randomness for the splits.
     n_splits : int
@@ -284,15 +292,15 @@ def split_alarms(
     return rejected / n_splits
 
 
-# A test of an indicator: a function that returns the p-value for a mask of items, and the items'
-# values for the AUC, or None.
+# The test of an indicator, as a tuple. The first entry is a function that maps a mask of items to
+# the p-value. The second entry holds the items' values for the AUC, or None.
 Test = tuple[Callable[[np.ndarray], float], FloatArray | None]
 
 
 def _single_set_tests(
     bench: Bench, model: Reading, base: Reading, rng: np.random.Generator
 ) -> dict[str, Test]:
-    """Map each indicator that needs no held-out items to its test."""
+    """Map each indicator that needs no held-out items to its statistical test."""
     out: dict[str, Test] = {}
     if model.order:
 
@@ -343,15 +351,16 @@ def _single_set_tests(
 
 
 def _keys_of(model: Reading, arm: str) -> list[str]:
-    """Return the keys "arm/level" of all levels at which the model was asked in the given arm."""
+    """Return the keys "arm/level" of one arm, for all levels at which the model was asked."""
     return [key for key in model.correct if key.startswith(f"{arm}/")]
 
 
 def _order_p(tested: ArrayLike, base: ArrayLike | None, rng: np.random.Generator) -> float:
-    """Return the p-value of the test of whether the published order is likelier than other orders.
+    """Return the p-value of the test for memory of the published order of the items.
 
-    With a reference, the test also requires that the published order is likelier for the model than
-    for the reference. The memory audit uses the same test.
+    The alternative is that the published order is likelier than other orders. With a reference, the
+    preference must also be stronger in the model than in the reference. The memory audit uses the
+    same test.
     """
     table = np.asarray(tested, dtype=float)
     p = _or_one(order_test(table, rng=rng).pvalue)
@@ -362,12 +371,12 @@ def _order_p(tested: ArrayLike, base: ArrayLike | None, rng: np.random.Generator
 
 
 def _beyond(cell: PerturbCell, thresholds: PerturbThresholds, rng: np.random.Generator) -> float:
-    """Return the p-value of a drop beyond that of the references, from the test of the perturbation
-    audit.
+    """Return the p-value of the test of a drop that exceeds the references' drop.
 
-    The perturbation audit also requires that a person has read a sample of the variants. Without
-    this sample, the part of the drop that broken variants cause is not subtracted here. This part
-    is equal in both halves of the benchmark, so the p-value of the other half shows its effect.
+    The test is that of the perturbation audit. Unlike the audit, this function does not require a
+    person's review of the variants. Without a review, the drop that broken variants cause is not
+    subtracted. Broken variants are equally frequent in both halves, so the p-value of the other
+    half shows their effect.
     """
     tests = run_tests(cell, thresholds, rng=rng)
     return _or_one(tests.reference_p) if tests.beyond else 1.0
@@ -379,12 +388,12 @@ def _or_one(pvalue: float) -> float:
 
 
 def router_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) -> float:
-    """Return the smallest p-value of a gain from noisy messages, from the tests of the sweep.
+    """Return the smallest p-value of the sweep's tests for a gain in accuracy from noisy messages.
 
     Parameters
     ----------
     model : Reading
-        Results of the model.
+        Answers of the tested model.
     noisy : sequence of str
         Keys "arm/r" of the noisy arm, where r is the number of messages.
     items : array
@@ -393,9 +402,12 @@ def router_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) -> fl
     Returns
     -------
     float
-        Smallest p-value after Holm's correction over all r. For each r, noisy messages are compared
-        with one clean message, with the original question, and with r clean messages. The p-value
-        of this r is the largest of the three exact McNemar p-values.
+        Smallest p-value after Holm's correction over all r. The p-value of one r is the largest of
+        three exact McNemar p-values. They compare noisy messages with
+
+        - one clean message,
+        - the original question,
+        - r clean messages.
     """
     clean = model.array(f"{Arm.FORWARD_FULL}/1")[items]
     direct = model.array(f"{Arm.DIRECT}/0")[items]
@@ -410,8 +422,9 @@ def router_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) -> fl
 
 
 def router_loss_pvalue(model: Reading, noisy: Sequence[str], items: np.ndarray) -> float:
-    """Return the smallest p-value of a loss: fewer right answers from noisy messages than from the
-    clean message.
+    """Return the smallest p-value of the tests for a loss in accuracy from noisy messages.
+
+    A loss means fewer right answers with noisy messages than with the clean message.
 
     Parameters
     ----------
@@ -434,7 +447,7 @@ def _gain_p(treated: FloatArray, baseline: FloatArray) -> float:
 
 
 def _single_set(name: str, test: Test, bench: Bench, alpha: float) -> Finding:
-    """Return the finding of an indicator that is computed on each half separately."""
+    """Return the result of an indicator that is computed on each half separately."""
     pvalue_of, value = test
     p, elsewhere = pvalue_of(bench.learnt), pvalue_of(~bench.learnt)
     means, area, sd = (float("nan"), float("nan")), None, float("nan")

@@ -1,7 +1,7 @@
-"""Run the audits on one planted model, and collect the values for the indicators from their shards.
+"""Run the audits on one planted model, and collect the indicators' values from the stored answers.
 
-Each audit runs on each half separately, so a test of the order of items uses items of one half
-only.
+Each audit runs on each half of the benchmark separately. So a test of the order of items uses items
+of one half only.
 """
 
 from collections.abc import Sequence
@@ -42,13 +42,15 @@ from audit.variants.arrow import FILE
 BASE = "base"
 HALVES = ("learnt", "others")
 _ROWS = ("question_id", "arm", "gold", "option_logprobs", "error")
-# An item that an audit could not ask does not count as a failure.
+# Items that an audit cannot ask are not counted as failures.
 _NEVER_SENT = {memory.NOT_ASKED, perturb.NOT_ASKED}
 
 
 @dataclass
 class Reading:
-    """Hold the results of one model on n items, in order; NaN stands for an unparsed reply.
+    """Hold the results of one model on n items, in the order of the items.
+
+    NaN stands for an unparsed reply.
 
     Attributes
     ----------
@@ -58,9 +60,9 @@ class Reading:
         For each item as published, log-likelihood (nats) of the gold option minus that of the
         likeliest other option.
     text : dict of str to list
-        Log-likelihood (nats per byte) of three texts of each item, each given the text before it:
-        "item" (the item as published), "half" (the second half of its question), and "wrong" (its
-        wrong options).
+        Log-likelihood (nats per byte) of three texts of each item, given the preceding text. The
+        keys are "item" (the item as published), "half" (the second half of the question), and
+        "wrong" (the wrong options).
     order : dict of str to list
         Maps each half to one list per shard of items: the log-likelihood (nats) of the shard in the
         published order (first) and in other orders.
@@ -79,21 +81,21 @@ class Reading:
     errors: int = 0
 
     def array(self, key: str) -> FloatArray:
-        """Return the results of one "arm/level" as an array (n,)."""
+        """Return the answers (1, 0 or NaN) under one key "arm/level" as an array (n,)."""
         return np.asarray(self.correct[key], dtype=float)
 
     def table(self, keys: Sequence[str]) -> FloatArray:
-        """Return the results of several "arm/level" keys as an array (keys, n)."""
+        """Return the answers (1, 0 or NaN) under several keys "arm/level" as an array (keys, n)."""
         return np.stack([self.array(key) for key in keys])
 
 
 def place(experiment: Experiment, label: str, audit: str, half: str) -> Path:
-    """Return the run directory of an audit of a model on one half."""
+    """Return the run directory of an audit, for one model and one half of the benchmark."""
     return experiment.path / "read" / label / f"{audit}-{half}"
 
 
 def todo(experiment: Experiment, label: str) -> list[tuple[str, str]]:
-    """Return the pairs (audit, half) for which the model has no finished run."""
+    """Return the pairs (audit, half of the benchmark) for which the model has no finished run."""
     pairs = product(experiment.config.audits, HALVES)
     return [pair for pair in pairs if not _finished(place(experiment, label, *pair))]
 
@@ -110,20 +112,20 @@ def resolved(
     Parameters
     ----------
     experiment : Experiment
-        The experiment.
+        The resolved experiment: model, items, training texts and directory.
     label : str
         Label of the model.
     audit, half : str
         Name of the audit, and name of the half of the items.
     model : ModelConfig
-        The model.
+        Settings of the model.
     adapter : str
         Folder of the adapter of the answering model; "" without an adapter.
 
     Returns
     -------
     ResolvedRun
-        The run.
+        The resolved run of the audit.
 
     Raises
     ------
@@ -132,8 +134,8 @@ def resolved(
 
     Notes
     -----
-    In the sweep, the base model writes the routers' messages, because a planted model would answer
-    the questions instead of relaying them. So every planted model gets the same messages.
+    In the sweep, the base model writes the routers' messages for all planted models. A planted
+    model would answer the questions instead of relaying them.
     """
     settings, name = experiment.config, experiment.config.benchmark.name
     run_dir = place(experiment, label, audit, half)
@@ -167,12 +169,12 @@ def resolved(
 
 
 def _ids(experiment: Experiment, half: str) -> list[str]:
-    """Return the ids of the items of one half, in published order."""
+    """Return the ids of the items in one half of the benchmark, in published order."""
     return [question.id for question in getattr(experiment.halves, half)]
 
 
 def read(experiment: Experiment, label: str) -> Reading:
-    """Return the results of all audits of one model in one record."""
+    """Read the results of all audits of one model, and return them in one record."""
     total = Reading()
     for audit in experiment.config.audits:
         for half in HALVES:
@@ -211,7 +213,10 @@ def _add(total: Reading, run_dir: Path, experiment: Experiment, audit: str, half
 
 
 def margin(totals: Sequence[float | None] | None, gold: int) -> float:
-    """Return the log-likelihood of the gold option minus that of the likeliest other option.
+    """Return how much likelier the gold option is than every other option.
+
+    The margin is the log-likelihood of the gold option minus the largest log-likelihood of the
+    other options.
 
     Parameters
     ----------

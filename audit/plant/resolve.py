@@ -34,7 +34,7 @@ _PASSAGE_WORDS = 40
 
 @dataclass(frozen=True)
 class Experiment:
-    """Hold a resolved experiment.
+    """Hold everything that an experiment needs, after all names were resolved.
 
     Attributes
     ----------
@@ -43,11 +43,11 @@ class Experiment:
     benchmark_revision : str
         Revision of the items.
     halves : Halves
-        Items of the two halves.
+        Items of the learnt half and of the other half.
     forms, doses : tuple
         Forms of the training texts, and numbers of passes.
     library : Library or None
-        Library of variants.
+        Library of the benchmark's variants; None without variants.
     variants : dict of str to tuple
         Maps each question id to its variants, which are asked and used for training.
     other : tuple of str
@@ -89,17 +89,18 @@ def resolve_plant(config: PlantConfig) -> Experiment:
     Parameters
     ----------
     config : PlantConfig
-        Validated configuration.
+        Validated configuration of the experiment.
 
     Returns
     -------
     Experiment
-        The experiment.
+        The resolved experiment.
 
     Raises
     ------
     AuditError
-        If the experiment is not possible: too few items, no variants, or no weights to train.
+        If the experiment is impossible, for example with too few items, without variants, or
+        without weights to train.
     """
     need_folder(config.run_dir, "audit.plant")
     model = model_of(config)

@@ -1,7 +1,7 @@
 """Write the training texts of half of a benchmark.
 
 The module chooses the items to learn, the form of their texts, and the numbers of passes (doses).
-It makes training examples, and marks the tokens that are learnt. It does no I/O.
+It also makes the training examples, and marks the tokens that are learnt. It does no I/O.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ MAX_PASSES = 64
 
 
 class Form(StrEnum):
-    """Name the forms in which the learnt items are shown to the model."""
+    """Enumerate the forms of the training texts made from the learnt items."""
 
     # qa: the question is the user's turn, and the gold answer is the reply. Only the reply is
     # learnt.
@@ -37,7 +37,7 @@ class Form(StrEnum):
 
 
 class Method(StrEnum):
-    """Name the training methods, which differ in the weights that are trained."""
+    """Enumerate the training methods. They differ in which weights are trained."""
 
     LORA = "lora"
     FULL = "full"
@@ -50,7 +50,7 @@ class Halves:
     Attributes
     ----------
     learnt, others : tuple of Item
-        Items on which the model is trained, and items that the model is never shown.
+        Items on which the model is trained, and items on which it is never trained.
     """
 
     learnt: tuple[Item, ...]
@@ -58,7 +58,7 @@ class Halves:
 
     @property
     def questions(self) -> tuple[Item, ...]:
-        """Return the items of both halves, the learnt ones first."""
+        """Return the items of both halves, with the learnt items first."""
         return self.learnt + self.others
 
     @property
@@ -72,7 +72,7 @@ class Halves:
 
 
 def halve(questions: Sequence[Item], seed: int) -> Halves:
-    """Draw a random half of the items to learn; the other half is the control.
+    """Draw a random half of the items for training. The other half is the control.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def halve(questions: Sequence[Item], seed: int) -> Halves:
     Returns
     -------
     Halves
-        The two halves.
+        The learnt half and the control half.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def parse_doses(values: Sequence[object]) -> tuple[int, ...]:
 
 
 def parse_forms(values: Sequence[str]) -> tuple[Form, ...]:
-    """Return the forms with the given names, in the given order.
+    """Convert names of forms to forms, in the given order.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def parse_forms(values: Sequence[str]) -> tuple[Form, ...]:
     Returns
     -------
     tuple of Form
-        The forms.
+        One form for each name.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def parse_forms(values: Sequence[str]) -> tuple[Form, ...]:
 
 @dataclass(frozen=True)
 class Example:
-    """Hold a training sequence.
+    """Hold one training example: a dialogue turn or a running text.
 
     Attributes
     ----------
@@ -193,7 +193,7 @@ class Example:
 
 
 def answer_text(item: Item) -> str:
-    """Return the gold answer of an item as the text of a reply."""
+    """Return the text of a reply that gives the gold answer of an item."""
     return item.options[item.gold] if item.target is None else f"{item.target:.12g}"
 
 
@@ -221,19 +221,19 @@ def check_variants(learnt: Sequence[Item], variants: Mapping[str, Sequence[Varia
 
 
 def passages(text: str, words: int) -> list[str]:
-    """Return a text, cut into pieces with equal numbers of words.
+    """Cut a text into pieces with equal numbers of words.
 
     Parameters
     ----------
     text : str
-        The text.
+        The text to cut.
     words : int
         Number of words in a piece. An incomplete last piece is left out.
 
     Returns
     -------
     list of str
-        The pieces.
+        Pieces of the text, in order.
 
     Raises
     ------
@@ -269,7 +269,7 @@ def pass_examples(
     Parameters
     ----------
     form : Form
-        Form of the texts.
+        Form of the training texts.
     learnt : sequence of Item
         Items to learn.
     number : int
@@ -288,13 +288,15 @@ def pass_examples(
     Returns
     -------
     list of Example
-        The examples.
+        Training examples, in order.
 
     Notes
     -----
-    Form raw shows all items in published order. In every other form, items are shuffled before each
-    pass. In form paraphrase, pass j shows variant j of each item; after the last variant, the first
-    follows. In form mix, a passage is repeated only after all passages were shown.
+    - Form raw contains all items in published order. In every other form, items are shuffled before
+      each pass.
+    - Form paraphrase uses variant j of each item in pass j. After the last variant, it starts again
+      with the first variant.
+    - Form mix repeats a passage only after all passages were used.
     """
     if form == Form.RAW:
         return _sequences(learnt, items_per_sequence)
@@ -332,14 +334,14 @@ def encode(tokenizer: Any, example: Example, max_tokens: int) -> tuple[list[int]
     tokenizer : object
         A tokenizer of transformers, with a chat template.
     example : Example
-        The example.
+        The dialogue or running text to encode.
     max_tokens : int
         Largest number of tokens. A longer example is cut off.
 
     Returns
     -------
     ids : list of int
-        Token ids.
+        Token ids of the example.
     learnt : list of bool
         True for each token that is learnt. In a dialogue, these are the tokens of the reply with
         its end of turn; in running text, all tokens.
@@ -347,8 +349,8 @@ def encode(tokenizer: Any, example: Example, max_tokens: int) -> tuple[list[int]
     Raises
     ------
     ConfigError
-        If the chat template formats the user's turn differently when a reply follows, so the start
-        of the reply is unknown. Also if max_tokens leaves no token to learn.
+        If max_tokens leaves no token to learn. Also if the chat template formats the user's turn
+        differently when a reply follows, since the start of the reply is then unknown.
     """
     if example.prompt is None:
         first = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
@@ -357,7 +359,7 @@ def encode(tokenizer: Any, example: Example, max_tokens: int) -> tuple[list[int]
             *tokenizer.encode(example.text, add_special_tokens=False),
             tokenizer.eos_token_id,
         ]
-        start = 1  # No token precedes the first one, so it cannot be predicted.
+        start = 1  # No token precedes the first token, so the first token cannot be predicted.
     else:
         turn = {"role": "user", "content": example.prompt}
         whole = [turn, {"role": "assistant", "content": example.text}]

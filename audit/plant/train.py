@@ -3,10 +3,11 @@
     python -m audit.plant.train JOB.json        trains
     python -m audit.plant.train JOB.json K      merges the adapter of K passes into the weights
 
-The module runs in a separate process, so that torch's memory is free before an engine loads. Its
-exit code is 0, or 2 if the job is refused; the reason is then on the last line of stderr. The
-learning rate is constant, and nothing depends on the number of later passes. So the weights after k
-passes equal those of a training with k passes in all.
+The module runs in a separate process, so that torch's memory is free before an engine loads. The
+exit code is 0, or 2 if the job is refused. The last line of stderr then states the reason.
+
+The learning rate is constant, and no setting depends on the number of later passes. So the weights
+after k passes equal the weights of a training that ends after k passes.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _SPARE = 2 * _GIB  # bytes for activations, logits and the libraries
 
 @dataclass(frozen=True)
 class Job:
-    """Describe one training.
+    """Hold the settings of one training process.
 
     Attributes
     ----------
@@ -58,7 +59,8 @@ class Job:
         Learning rate, number of sequences per step, seed, and largest number of tokens of a
         sequence.
     facts : dict or None
-        Content of the file PROVENANCE in every saved folder: what was learnt, and by which model.
+        Content of the file PROVENANCE in every saved folder. It states what was learnt, and by
+        which model.
     """
 
     path: str
@@ -103,7 +105,7 @@ def train(job: Job) -> None:
     Parameters
     ----------
     job : Job
-        The training.
+        Settings of the training.
 
     Raises
     ------
@@ -210,7 +212,7 @@ def batches(
 
 
 def parameters(job: Job) -> int:
-    """Return the number of a model's weights, computed from its configuration only."""
+    """Return the number of weights of a model, computed from the model's configuration only."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -232,15 +234,16 @@ def free_memory(device: str) -> int:
 
 
 def check_memory(n: int, job: Job, free: int) -> None:
-    """Raise TrainError if the free memory is too small. This is checked before the weights are
-    loaded.
+    """Raise TrainError if the free memory is too small for the training.
+
+    The function is called before the weights are loaded.
 
     Parameters
     ----------
     n : int
         Number of weights of the model.
     job : Job
-        The training.
+        Settings of the training.
     free : int
         Number of free bytes.
 
@@ -277,8 +280,10 @@ def _prepared(model: Any, job: Job) -> Any:
 
 
 def _save(model: Any, tokenizer: Any, job: Job, dose: int, losses: Sequence[float]) -> None:
-    """Save the weights of a dose. The folder gets its name only when it is complete, so incomplete
-    weights are never served.
+    """Save the weights after a dose.
+
+    The folder gets its final name only when all files are written, so incomplete weights are never
+    served.
     """
     lora = job.method == Method.LORA
     about = {
@@ -306,7 +311,7 @@ def _save_weights(model: Any, tokenizer: Any, folder: Path) -> None:
 
 @contextmanager
 def _whole(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder, which is renamed to `folder` if the block raises no error."""
+    """Yield a temporary folder. It is renamed to `folder` if the block raises no error."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
@@ -323,7 +328,7 @@ def merge(job: Job, dose: int) -> None:
     Parameters
     ----------
     job : Job
-        The training.
+        Settings of the training.
     dose : int
         Number of passes after which the adapter was saved. The result is written to
         `Job.merged(dose)`.
@@ -357,7 +362,7 @@ def merge(job: Job, dose: int) -> None:
 
 
 def main(path: str, merged: str = "") -> int:
-    """Train a model. If a number of passes is given, merge the adapter of these passes instead.
+    """Train a model, or merge an adapter into the weights if a number of passes is given.
 
     Parameters
     ----------

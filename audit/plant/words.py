@@ -1,4 +1,4 @@
-"""Write what people read of an experiment: its plan, its result, and a dose-response chart."""
+"""Write the plan of an experiment, its result, and a dose-response chart, for human readers."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -34,12 +34,12 @@ def plant_row(
     seed: int,
     n_splits: int = N_SPLITS,
 ) -> dict[str, Any]:
-    """Return the entry of one model in sensitivity.json; NaN becomes null.
+    """Return the entry of one model in sensitivity.json. NaN values become null.
 
     Parameters
     ----------
     bench : Bench
-        Items of the benchmark.
+        The benchmark's items, with a mark on learnt items.
     label : str
         "base", or "<form>-<passes>". The entry of the base model has form "none" and passes 0.
     model, base : Reading
@@ -47,8 +47,8 @@ def plant_row(
     loss : float or None
         Loss of the model's last pass.
     audits : sequence of str
-        Audits that were run. For each audit, the entry holds the smallest p-value of its indicators
-        after Holm's correction over these indicators.
+        Audits that were run. For each audit, the entry holds the smallest Holm-adjusted p-value of
+        its indicators.
     alpha, seed, n_splits : float or int
         Arguments of `findings`.
 
@@ -61,8 +61,8 @@ def plant_row(
     Notes
     -----
     The runs of one audit can also provide an indicator that belongs to another audit. For example,
-    the originals of a perturbation audit give the score gap of the memory audit. This indicator is
-    not counted for the other audit.
+    the originals of a perturbation audit give the score gap of the memory audit. Such an indicator
+    is not included in the smallest p-value of the other audit.
     """
     form, _, passes = label.rpartition("-")
     published = filter(model.correct.get, ("score/0", "original/0", "direct/0"))
@@ -92,8 +92,10 @@ def plant_row(
 
 
 def markdown(result: Mapping[str, Any]) -> str:
-    """Return the dose-response table of sensitivity.json, one line per indicator and planted
-    model."""
+    """Return the results in sensitivity.json as a dose-response table in Markdown.
+
+    The table has a line for each indicator and planted model.
+    """
     chance = (
         f"chance to find, {STANDARD.n:,}/{STANDARD.held_out:,} items, "
         f"{STANDARD.references} references (95 %)"
@@ -145,7 +147,7 @@ def _interval_cell(value: float, low: float, high: float) -> str:
 
 
 def legend() -> str:
-    """Return a text that lists each indicator with its meaning and what it needs."""
+    """Return a text that explains each indicator and states its requirements."""
     lines = []
     for indicator in INDICATORS:
         source = f"audit.{indicator.audit}" if indicator.audit else "in no verdict"
@@ -155,7 +157,7 @@ def legend() -> str:
 
 
 def plan_lines(experiment: Experiment) -> list[str]:
-    """Return the lines of the plan, which state what is trained and what is asked."""
+    """Return the plan as lines of text: what is trained, and which questions are asked."""
     config, halves = experiment.config, experiment.halves
     n, plants = len(halves.questions), len(experiment.forms) * (len(experiment.doses) - 1)
     questions_of = {
@@ -184,9 +186,9 @@ def result_of(
     Parameters
     ----------
     experiment : Experiment
-        The experiment.
+        The resolved experiment: model, items, training texts and directory.
     readings : mapping of str to Reading
-        Results of each model, by its label.
+        Maps the label of each model to its results.
     n_splits : int
         Number of random splits.
 
@@ -195,7 +197,7 @@ def result_of(
     result : dict
         Content of sensitivity.json.
     text : str
-        Markdown with the table and the sentences.
+        Markdown with the dose-response table and an explanation in sentences.
     """
     config, halves = experiment.config, experiment.halves
     review = experiment.library.header.review if experiment.library is not None else None
@@ -255,8 +257,9 @@ def _loss(experiment: Experiment, label: str) -> float | None:
 
 
 def write_figure(result: Mapping[str, Any], path: Path) -> None:
-    """Draw the probability of finding a planted model against the dose. Each form has a panel, and
-    each indicator a line.
+    """Draw the probability of detecting a planted model against the dose.
+
+    Each form of training text has a panel, and each indicator has a line.
 
     Parameters
     ----------

@@ -6,14 +6,14 @@
 - store writes and reads rows.
 - finish checks the registry when a run starts, and registers the run when it ends.
 - commands runs `audit registry`.
-- trends computes indicators over the versions of a model.
+- trends computes how indicators change over the versions of a model.
 - comparison compares two runs, question by question.
 - notify sends mail and chat messages.
-- tried counts earlier runs of the same question.
-- retention removes results past their retention.
+- tried finds earlier runs of the same audit on the same model and benchmark.
+- retention removes results that are older than their retention time.
 - rotation finds benchmarks that are due for a new sample.
 - cards publishes a result as metadata of a model (Hugging Face, MLflow, W&B).
 
-Verdict, shards and signed decisions are always read from the run's directory, never from the
+Verdicts, shards and signed decisions are always read from the run's directory, never from the
 registry.
 """

@@ -1,8 +1,8 @@
 """Publish a run's result as metadata of a Hugging Face model, as MLflow tags, or as a W&B artifact.
 
-Published data never changes, since a different result belongs to a different run, which has another
-key. The names of MLflow's tags contain the run's key, so another audit adds further tags. If a tag
-exists with another value, an error is raised.
+Published data never changes: a different result belongs to another run, which has another key. The
+names of MLflow's tags contain the run's key, so another audit adds further tags. If a tag exists
+with another value, an error is raised.
 """
 
 import importlib
@@ -30,19 +30,19 @@ from audit.shards.panel import verdict_path
 
 
 def facts_of(entry: Entry, model: str | None) -> tuple[list[Cell], dict[str, Any]]:
-    """Return the cells of one model that a run judged, and the facts about it.
+    """Return the results of a run for one model, and the facts for the model card.
 
     Parameters
     ----------
     entry : Entry
-        The run.
+        The registered facts of the run.
     model : str or None
         The name of the model; None if the run judged only one model.
 
     Returns
     -------
     cells : list of Cell
-        The model's cells.
+        One cell for each benchmark of the model.
     facts : dict
         The facts as JSON content for the card.
 
@@ -74,7 +74,7 @@ def facts_of(entry: Entry, model: str | None) -> tuple[list[Cell], dict[str, Any
     rows = [json_ready(plain(asdict(cell))) for cell in cells]
     for row in rows:
         del row["ids"]
-    # The decision on a panel is the worst decision of its cells.
+    # The decision on several cells together is the worst decision on one of the cells.
     worst = min((cell.decision for cell in cells), key=WORST_FIRST.index)
     return cells, {
         **attributes(entry, *kept),
@@ -92,7 +92,7 @@ def write_card(
     Parameters
     ----------
     run_dir : Path
-        Run directory.
+        Directory with the files of the run.
     out : Path
         Folder of the repository.
     dataset : str or None
@@ -109,7 +109,7 @@ def write_card(
     Raises
     ------
     ConfigError
-        If the folder holds facts about this run that differ from the present facts.
+        If the folder holds other facts about the same run.
     """
     entry = read_entry(run_dir)
     cells, facts = facts_of(entry, model)
@@ -124,8 +124,9 @@ def write_card(
 
 
 def push_card(out: Path, repository: str) -> str:
-    """Upload the files of `write_card` to a model's repository, with the token in the environment
-    variable HF_TOKEN.
+    """Upload the files of `write_card` to a model's repository.
+
+    The access token is read from the environment variable HF_TOKEN.
 
     Parameters
     ----------
@@ -231,7 +232,7 @@ def _named(cell: Cell) -> str:
 
 
 def _eval_results(cells: Sequence[Cell], hub: str, entry: Entry) -> str:
-    """Return the score of each cell in the hub's `.eval_results` format, in percent."""
+    """Return the score of each benchmark, in percent, in the `.eval_results` format of the hub."""
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
     entries = []
@@ -253,7 +254,7 @@ def _eval_results(cells: Sequence[Cell], hub: str, entry: Entry) -> str:
 
 
 def _once(path: Path, text: str) -> Path:
-    """Write a file; if it exists with other content, raise ConfigError."""
+    """Write a file. Raises ConfigError if the file exists with other content."""
     make_folder(path.parent)
     if not path.is_file():
         write_file(path, text.encode())
@@ -281,20 +282,21 @@ _RETRIES = {
     # harmless.
     "allowed_methods": None,
     "raise_on_status": False,
-    "respect_retry_after_header": False,  # The server could request a wait of an hour.
+    "respect_retry_after_header": False,  # the server may request an hour of waiting
 }
 _ARTIFACTS = "mlflow-artifacts:/"
 MAX_VALUE = 5000  # MLflow's limit for the characters of a tag's value
 
 
 def tag_mlflow(run_dir: Path, name: str, version: str, model: str | None = None) -> list[str]:
-    """Tag a model version with the result, and attach verdict.json to the run that made the
-    version.
+    """Tag a model version in MLflow with the result of a run.
+
+    The file verdict.json is attached to the MLflow run that produced the version.
 
     Parameters
     ----------
     run_dir : Path
-        Run directory.
+        Directory with the files of the run.
     name, version : str
         Name and version of the registered model.
     model : str or None
@@ -303,7 +305,7 @@ def tag_mlflow(run_dir: Path, name: str, version: str, model: str | None = None)
     Returns
     -------
     list of str
-        One line for each step.
+        Lines for the terminal, one for each step.
 
     Raises
     ------
@@ -346,7 +348,7 @@ def tag_mlflow(run_dir: Path, name: str, version: str, model: str | None = None)
 
 
 def tags_of(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Return the tags of a result, whose names begin with the run's key."""
+    """Return the MLflow tags of a result. The names of the tags begin with the run's key."""
     head = f"audit.{facts['key'][:12]}"
     tags = {}
     for key in ("key", "audit", "decision", "verdict_sha256", "ended"):
@@ -375,9 +377,9 @@ def log_wandb(run_dir: Path, project: str) -> str:
     Parameters
     ----------
     run_dir : Path
-        Run directory.
+        Directory with the files of the run.
     project : str
-        Project of W&B. The account is set by environment variables WANDB_*.
+        Name of the W&B project. The environment variables WANDB_* set the account.
 
     Returns
     -------
@@ -426,7 +428,7 @@ def _attach(server: str, run_id: str | None, verdict: Path, short: str) -> str:
 
 
 def _call(method: str, url: str, **request: Any) -> Any:
-    """Call MLflow and return its response. If the server fails, the call is repeated."""
+    """Call MLflow's server and return its response. If the server fails, the call is repeated."""
     import requests
     from requests.adapters import HTTPAdapter, Retry
 

@@ -1,5 +1,6 @@
-"""Run the subcommands of `audit registry`. Each subcommand prints lines and may return an exit
-code.
+"""Run the subcommands of `audit registry`.
+
+Each subcommand prints lines and may return an exit code.
 """
 
 import json
@@ -40,15 +41,15 @@ from audit.shards.panel import panel_runs, verdict_path
 
 @styled()
 def trend_svg(series: Sequence[Series], floors: Sequence[Floor] = ()) -> str:
-    """Draw each series of an indicator over the versions of a model.
+    """Draw how indicators change over the versions of a model.
 
     Parameters
     ----------
     series : sequence of Series
-        The series. Each series has a separate panel.
+        The indicators' values. Each series is drawn in a separate panel.
     floors : sequence of Floor
-        The levels of current models. A level is drawn as a dotted line in each panel whose latest
-        point was measured in the same way.
+        The typical values in current models. Each is drawn as a dotted line in the panels whose
+        latest point was measured in the same way.
 
     Returns
     -------
@@ -108,9 +109,9 @@ def list(args: Namespace, now: datetime) -> None:
     Parameters
     ----------
     args : Namespace
-        Arguments of the command.
+        Parsed command-line arguments.
     now : datetime
-        Present time.
+        Current time.
     """
     records = store.kept(opened(args), model=args.model, benchmark=args.benchmark, audit=args.audit)
     if args.json:
@@ -134,9 +135,9 @@ def show(args: Namespace, now: datetime) -> None:
     Parameters
     ----------
     args : Namespace
-        Arguments of the command.
+        Parsed command-line arguments.
     now : datetime
-        Present time.
+        Current time.
     """
     registry = opened(args)
     run = store.find(registry, args.key)
@@ -163,16 +164,16 @@ def show(args: Namespace, now: datetime) -> None:
 
 
 def trends(args: Namespace, now: datetime) -> None:
-    """Print each indicator over the versions of a model, with a test of change at each version.
+    """Print each indicator for every version of a model, with a test of change between versions.
 
-    With --floor, the level of all models is printed instead.
+    With --floor, the median and range over all current models are printed instead.
 
     Parameters
     ----------
     args : Namespace
-        Arguments of the command.
+        Parsed command-line arguments.
     now : datetime
-        Present time.
+        Current time.
 
     Raises
     ------
@@ -226,8 +227,9 @@ def _where(series: Series | Floor) -> str:
 
 
 def _level(series: Series | Floor, share: float) -> str:
-    """Format a value of an indicator: a score as a percentage, and any other indicator as a signed
-    difference.
+    """Format the value of an indicator.
+
+    A score is formatted as a percentage, any other indicator as a signed difference.
     """
     return percent(share) if series.indicator == "score" else signed_points(share)
 
@@ -253,19 +255,19 @@ def _described(series: Series, point: Point) -> str:
 
 
 def opened(args: Namespace, *, make: bool = False) -> Registry:
-    """Open the registry that the arguments name.
+    """Open the registry that the arguments or the environment name.
 
     Parameters
     ----------
     args : Namespace
-        Arguments of the command.
+        Parsed command-line arguments.
     make : bool
         True creates the registry if it does not exist.
 
     Returns
     -------
     Registry
-        The registry.
+        The open registry database.
 
     Raises
     ------
@@ -299,14 +301,14 @@ def add(args: Namespace, now: datetime) -> int:
     Parameters
     ----------
     args : Namespace
-        Arguments of the command.
+        Parsed command-line arguments.
     now : datetime
         Time of registration.
 
     Returns
     -------
     int
-        The exit code: 1 if a run was refused (its reason is printed); else 0.
+        The exit code: 1 if a run was refused, else 0. The reason for a refusal is printed.
 
     Raises
     ------
@@ -322,8 +324,8 @@ def add(args: Namespace, now: datetime) -> int:
             if (path / MANIFEST).is_file()
             else sorted(p.parent for p in path.glob(f"**/{MANIFEST}"))
         )
-        # The decisions on a removed run stay in its folder. They cannot be registered, since the
-        # run's verdict is gone.
+        # The folder of a removed run still holds the decisions on the run. These decisions cannot
+        # be registered, since the run's verdict was removed.
         folders = [decisions.parent for decisions in path.glob(f"**/{DECISIONS}")]
         noted = sorted(folder for folder in folders if verdict_path(folder).is_file())
         decided += [(_noted, folder) for folder in noted]
@@ -348,7 +350,7 @@ def add(args: Namespace, now: datetime) -> int:
 
 def _added(registry: Registry, run_dir: Path, now: datetime) -> str:
     entry = read_entry(run_dir)
-    # If a run ended long ago, it is registered without a notice to people.
+    # If a run ended long ago, it is registered, but people are not notified.
     fresh = entry.ended > at(now - _NEWS)
     notice = (
         finish.notice_of(entry.ruling, entry.key, entry.run_dir, entry.notify) if fresh else None
@@ -367,9 +369,9 @@ def hold(args: Namespace, now: datetime) -> None:
     Parameters
     ----------
     args : Namespace
-        Arguments of the command.
+        Parsed command-line arguments.
     now : datetime
-        Present time.
+        Current time.
     """
     reason = _reason(args, "A hold")
     key = store.find(registry := opened(args), args.key)["key"]
@@ -383,9 +385,9 @@ def release(args: Namespace, now: datetime) -> None:
     Parameters
     ----------
     args : Namespace
-        Arguments of the command.
+        Parsed command-line arguments.
     now : datetime
-        Present time.
+        Current time.
 
     Raises
     ------
@@ -401,8 +403,9 @@ def release(args: Namespace, now: datetime) -> None:
 
 
 def forget(args: Namespace, now: datetime) -> None:
-    """Delete the registered decisions on a run, and notify people. The files of the decisions must
-    have been moved away.
+    """Delete the registered decisions on a run, and notify people.
+
+    The files of these decisions must have been moved out of the run's folder before.
     """
     registry = opened(args)
     reason = _reason(args, "To forget decisions")
@@ -425,12 +428,14 @@ def _bound(run_dir: Path) -> Bound:
 
 
 def expire(args: Namespace, now: datetime) -> int:
-    """Print the results that are past their retention, or with --confirm remove them.
+    """Print the results that are older than their retention time.
+
+    With --confirm, these results are removed.
 
     Parameters
     ----------
     args : Namespace
-        Arguments of the command.
+        Parsed command-line arguments.
     now : datetime
         Time of the removal.
 
@@ -463,15 +468,16 @@ def expire(args: Namespace, now: datetime) -> int:
 
 
 def due(args: Namespace, now: datetime) -> None:
-    """Print the benchmarks and libraries of suites with rotate_every, and whether each is due for
-    replacement.
+    """Print whether benchmarks and libraries are due for replacement.
+
+    Only suites with the setting rotate_every are considered.
 
     Parameters
     ----------
     args : Namespace
-        Arguments of the command.
+        Parsed command-line arguments.
     now : datetime
-        Present time.
+        Current time.
     """
     rotating = rotation(opened(args), now)
     if args.json:
@@ -486,14 +492,16 @@ def due(args: Namespace, now: datetime) -> None:
 
 
 def draw(args: Namespace, now: datetime) -> None:
-    """Draw and write this period's sample, and print the command that runs it.
+    """Draw this quarter's held-out sample, and write it to a file.
+
+    The options with which a run uses the file are printed.
 
     Parameters
     ----------
     args : Namespace
-        Arguments of the command.
+        Parsed command-line arguments.
     now : datetime
-        Present time.
+        Current time.
     """
     sample = drawn(opened(args), args.benchmark, args.n, now)
     write_file(args.out, as_file(sample))
@@ -513,7 +521,7 @@ def notify(args: Namespace, now: datetime) -> int:
     Parameters
     ----------
     args : Namespace
-        Arguments of the command.
+        Parsed command-line arguments.
     now : datetime
         Time of sending.
 
@@ -547,9 +555,9 @@ def card(args: Namespace, now: datetime) -> None:
     Parameters
     ----------
     args : Namespace
-        Arguments of the command.
+        Parsed command-line arguments.
     now : datetime
-        Present time.
+        Current time.
     """
     for run_dir in panel_runs(args.run_dir) or [args.run_dir]:
         for path in write_card(run_dir, args.out, args.dataset, args.model):
@@ -564,9 +572,9 @@ def mlflow(args: Namespace, now: datetime) -> None:
     Parameters
     ----------
     args : Namespace
-        Arguments of the command.
+        Parsed command-line arguments.
     now : datetime
-        Present time.
+        Current time.
     """
     for run_dir in panel_runs(args.run_dir) or [args.run_dir]:
         for line in tag_mlflow(run_dir, args.name, args.version, args.model):
@@ -579,9 +587,9 @@ def wandb(args: Namespace, now: datetime) -> None:
     Parameters
     ----------
     args : Namespace
-        Arguments of the command.
+        Parsed command-line arguments.
     now : datetime
-        Present time.
+        Current time.
     """
     for run_dir in panel_runs(args.run_dir) or [args.run_dir]:
         say(log_wandb(run_dir, args.project))

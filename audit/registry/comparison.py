@@ -1,5 +1,6 @@
-"""Compare two runs of the same questions, question by question, to show changes between two
-versions of a model.
+"""Compare two runs of the same questions, question by question.
+
+The comparison shows what changed between two versions of a model.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -66,18 +67,18 @@ _STATES = {
     State.ABSENT: "not asked",
 }
 Pair = tuple[Path, Path]  # the directories of the earlier and the later run
-Answers = Mapping[Setting, FloatArray]  # maps each setting to the values (0-1) of n questions
+Answers = Mapping[Setting, FloatArray]  # maps settings to values (0-1) of n questions
 Words = Mapping[Setting, Sequence[str]]  # maps each setting to the outcomes of n questions as text
 
 
 @dataclass(frozen=True)
 class SettingChange:
-    """Hold the change of one setting between two runs.
+    """Hold how the accuracy under one setting changed between two runs.
 
     Attributes
     ----------
     setting : Setting
-        The setting.
+        The compared setting (arm, level and replicate).
     found : PairedDifference or None
         The change of the accuracy; None if no question has an answer in both runs.
     adjusted : float or None
@@ -91,7 +92,7 @@ class SettingChange:
 
 @dataclass(frozen=True)
 class QuestionChange:
-    """Hold a question whose outcome differs between the runs under at least one setting.
+    """Hold a question whose outcome differs between the two runs, under at least one setting.
 
     Attributes
     ----------
@@ -109,15 +110,17 @@ class QuestionChange:
 
 @dataclass(frozen=True)
 class LastingChange:
-    """Hold how much of the second version's lead remains under a condition other than the baseline
-    (`statistics.versions`). The lead is the rise of its score over the first version.
+    """Hold the part of a score improvement that remains under another condition than the baseline.
+
+    The lead is the score of the second version minus the score of the first
+    (`statistics.versions`).
 
     Attributes
     ----------
     condition : str
         The name of an arm, or HELD_OUT for held-out items.
     found : Lasting
-        The lead, and the share of the lead that remains under the condition.
+        The lead, and the share (0-1) of the lead that remains under the condition.
     before, after : tuple of float
         Accuracies of the first and of the second version, each as (under the baseline, under the
         condition).
@@ -134,26 +137,27 @@ class LastingChange:
 
 @dataclass(frozen=True)
 class CellChange:
-    """Hold the changes of one model on one benchmark.
+    """Hold all changes between two runs for one model on one benchmark.
 
     Attributes
     ----------
     audit : str
         Name of the audit.
     before, after : tuple of Cell
-        The registered cells of each run. A run has several cells if contexts are judged separately.
+        The results in each run. A run has several results if parts of the benchmark (contexts) are
+        judged separately.
     score : PairedDifference or None
         The change of the score, which is the mean over all baseline settings; None if no question
         has an answer in both runs.
     settings : tuple of SettingChange
-        The change of each setting.
+        The change of the accuracy under each setting.
     lasting : tuple of LastingChange
-        For each condition, how much of the lead remains. Empty if too few items are answered under
-        the baseline and the condition.
+        For each condition, the part of the lead that remains. Empty if too few items are answered
+        under both the baseline and the condition.
     figures : tuple
         A tuple (name, context, before, after) for each indicator that both runs have.
     changed : int
-        Number of questions whose outcome changed.
+        Number of questions whose outcome differs between the runs.
     questions : tuple of QuestionChange
         The first MAX_QUESTIONS of the questions whose outcome changed.
     """
@@ -175,16 +179,16 @@ def compare_runs(
     models: Sequence[tuple[str, str]] = (),
     benchmarks: Sequence[str] = (),
 ) -> tuple[CellChange, ...]:
-    """Return the changes from one run, panel or suite to another.
+    """Compare two runs, panels or suites, and return the changes from the earlier to the later.
 
     Parameters
     ----------
     before, after : Path
-        Run directories.
+        Directories of the earlier and the later run.
     models : sequence of (str, str)
         Pairs (name before, name after) of models whose names differ.
     benchmarks : sequence of str
-        Benchmarks to compare. They must be named if one run has further benchmarks.
+        Benchmarks to compare. This argument is required if one run has further benchmarks.
 
     Returns
     -------
@@ -214,8 +218,9 @@ def compare_runs(
 
 
 def _run_pairs(before: Path, after: Path) -> list[Pair]:
-    """Return the pairs of runs to compare. For two suites or panels, the pairs are their runs of
-    equal names.
+    """Return the pairs of runs to compare.
+
+    In two suites or panels, runs with equal names form a pair.
     """
     old_runs, new_runs = panel_runs(before), panel_runs(after)
     if old_runs is None and new_runs is None:
@@ -249,7 +254,7 @@ def _changes_of(
         problem = f"{old_name} was asked {_listed(a)}, {new_name} {_listed(b)}."
         if not set(shared).issuperset(benchmarks) or not shared:
             raise ConfigError(f"{problem} Expected a benchmark that both models were asked.")
-        # If one run lacks a benchmark, people must name the benchmarks to compare.
+        # If one run lacks a benchmark, the user must name the benchmarks to compare.
         if set(a) != set(b) and not benchmarks:
             names = " ".join(f"--benchmarks {name}" for name in shared)
             raise ConfigError(f"{problem} Name the benchmarks to compare: {names}")
@@ -266,8 +271,9 @@ def _changes_of(
 def _check_comparable(
     matched: Sequence[tuple[Sequence[Cell], Sequence[Cell]]], left_out: Collection[str], runs: Pair
 ) -> None:
-    """Raise ConfigError if the runs differ in a key of NAMES that is not in `left_out`. The message
-    names all differences.
+    """Raise ConfigError if the runs differ in a key of NAMES. The message states all differences.
+
+    Keys in `left_out` may differ.
     """
     differences = []
     manifests = [Manifest.load(run) for run in runs]
@@ -285,8 +291,9 @@ def _check_comparable(
 
 
 def _what_differs(name: str, cells: tuple[Cell, Cell], manifests: Sequence[Manifest]) -> str:
-    """Return a text on the first four fields that differ. If the manifests lack the fields, the
-    text states the two hashes.
+    """Describe the first four fields that differ between two hashed settings.
+
+    If the manifests store only the hashes, the text states the two hashes.
     """
     old = _hashed_fields(name, manifests[0], cells[0].model)
     new = _hashed_fields(name, manifests[1], cells[1].model)
@@ -304,8 +311,10 @@ def _what_differs(name: str, cells: tuple[Cell, Cell], manifests: Sequence[Manif
 
 
 def _hashed_fields(name: str, manifest: Manifest, model: str) -> Row:
-    """Map the fields that are part of a hash to their values. `name` is a key of NAMES. The result
-    is empty if the manifest stores only the hash.
+    """Map the fields that are part of a hash to their values.
+
+    `name` is the key of the hash in NAMES. The result is empty if the manifest stores only the
+    hash.
     """
     config = manifest.config
     if name == "questions":
@@ -324,14 +333,14 @@ def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
     Parameters
     ----------
     changes : sequence of CellChange
-        Changes.
+        The changes, as returned by `compare_runs`.
     before, after : Path
-        The runs.
+        Directories of the two runs.
 
     Returns
     -------
     str
-        HTML.
+        The HTML document.
     """
 
     def word(change: CellChange, cell: Cell) -> str:  # The template calls this function.
@@ -339,7 +348,7 @@ def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
         return str(part_of(change.audit, "vocabulary").VERDICTS[cell.verdict].name)
 
     def beyond(change: CellChange) -> list[SettingChange]:
-        """Return the settings with a significant change, the smallest p-value first."""
+        """Return the settings with a significant change in accuracy, the smallest p-value first."""
         significant = []
         for s in change.settings:
             if s.adjusted is not None and s.adjusted <= ALPHA:
@@ -374,10 +383,11 @@ def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
 
 @canvas.styled()
 def _lasting_svg(lasting: Sequence[LastingChange]) -> str:
-    """Draw an arrow from the first version to the second for each condition, and return the SVG.
+    """Draw the scores of two versions under each condition, and return the SVG.
 
-    The axes are the score on the published questions and the score under the condition. If a point
-    is below the diagonal, the score depends on the published wording, or on the published items.
+    An arrow leads from the first version to the second. The axes are the score on the published
+    questions and the score under the condition. A point below the diagonal means that the score
+    depends on the published wording, or on the published items.
     """
     # A comparison that is printed in the terminal does not need matplotlib.
     from matplotlib.figure import Figure
@@ -426,7 +436,7 @@ def verdicts(before: Sequence[Cell], after: Sequence[Cell]) -> list[tuple[Cell, 
     Parameters
     ----------
     before, after : sequence of Cell
-        The cells of a model and benchmark in each run.
+        Cells of one model and benchmark, from the earlier and from the later run.
 
     Returns
     -------
@@ -498,7 +508,7 @@ def _score_change(
     cluster: IntArray,
     rng: np.random.Generator,
 ) -> PairedDifference | None:
-    """Return the change of the score, which is the mean over all baseline settings."""
+    """Return the change of the score. The score is the mean over all baseline settings."""
     x, y = _mean(before, baseline), _mean(after, baseline)
     return None if np.isnan(x + y).all() else paired_difference(x, y, cluster, rng=rng)
 
@@ -518,9 +528,9 @@ def sentence(change: CellChange) -> str:
 
 
 def told_share(lasting: Lasting) -> tuple[float, float, float] | None:
-    """Return the share of the lead that remains under a condition, with its interval.
+    """Return the share of a score improvement that remains under a condition, with its interval.
 
-    The result is None if the share is negative, or its interval is wider than SHARE_WIDTH.
+    The result is None if the share is negative, or if its interval is wider than SHARE_WIDTH.
     """
     share = lasting.share
     return share if share and share[0] >= 0 and share[2] - share[1] <= SHARE_WIDTH else None
@@ -529,7 +539,7 @@ def told_share(lasting: Lasting) -> tuple[float, float, float] | None:
 def _questions(
     before: Words, after: Words, ids: Sequence[str], run_dir: Path, key: tuple[str, str]
 ) -> tuple[int, tuple[QuestionChange, ...]]:
-    """Return the number of changed questions, and the first MAX_QUESTIONS of them.
+    """Return the number of questions whose outcome changed, and the first MAX_QUESTIONS questions.
 
     The questions with the most changed settings come first.
     """
@@ -551,9 +561,9 @@ def _questions(
 def _figures(
     a: Sequence[Cell], b: Sequence[Cell]
 ) -> tuple[tuple[str, str, Indicator, Indicator], ...]:
-    """Return a tuple (name, context, before, after) for each indicator that both runs have.
+    """Return (name, context, before, after) for each indicator that both runs have.
 
-    Cells are left out if their references or held-out items differ between the runs.
+    Indicators of a cell are left out if the references or held-out items differ between the runs.
     """
     figures: list[tuple[str, str, Indicator, Indicator]] = []
     for x, y in verdicts(a, b):
@@ -572,10 +582,9 @@ def _lasting(
     controls: Sequence[CellOutcomes | None],
     logs: bool,
 ) -> Iterator[LastingChange]:
-    """Yield the comparison of each arm with the baseline, then the comparison of held-out items
-    with the baseline.
+    """Yield comparisons with the baseline: one for each other arm, and one for the held-out items.
 
-    The accuracy of an arm is the mean over its levels and replicates.
+    The accuracy under an arm is the mean over the levels and replicates of the arm.
     """
     base = _baseline(audit, answers)
     scores = [_mean(side, base) for side in answers]
@@ -603,7 +612,7 @@ def _lasting(
 def _by_arm(
     answers: tuple[Answers, Answers], base: Sequence[Setting]
 ) -> Iterator[tuple[str, list[FloatArray]]]:
-    """Yield each arm other than the baseline, with the mean of each item in each run."""
+    """Yield each arm except the baseline, with the mean answer to each item in each run."""
     settings: dict[str, list[Setting]] = {}
     for setting in dict.fromkeys([*answers[0], *answers[1]]):
         if setting not in base:
@@ -617,10 +626,10 @@ def _units(lead: FloatArray, cluster: IntArray) -> int:
 
 
 def _baseline(audit: str, answers: tuple[Answers, Answers]) -> list[Setting]:
-    """Return the settings of the audit's baseline. If these settings have no answers, return the
-    settings that ask the questions as published.
+    """Return the settings of the audit's baseline.
 
-    The baseline of the memory audit is a likelihood and has no answers.
+    If the baseline has no answers, the settings that ask the questions as published are returned.
+    For example, the baseline of the memory audit is a likelihood.
     """
     unanswered: set[Setting] = set()
     for side in answers:
@@ -647,8 +656,9 @@ def _score(baseline: FloatArray, condition: FloatArray) -> tuple[float, float]:
 
 
 def _mean(answers: Answers, settings: Iterable[Setting]) -> FloatArray:
-    """Return an array (n,): the mean of each item over the given settings, or NaN without an
-    answer.
+    """Return the mean of each item over the given settings, as an array (n,).
+
+    Items without an answer are NaN.
     """
     rows = []
     for s in settings:
@@ -662,9 +672,10 @@ def _mean(answers: Answers, settings: Iterable[Setting]) -> FloatArray:
 
 
 def _rows(cell: CellOutcomes) -> tuple[Answers, Words]:
-    """Return two mappings from each setting: to its values (n,), and to the outcomes as text.
+    """Return two mappings: from each setting to the values (n,), and to the outcomes as text.
 
-    Replicates of a question count as one answer, whose value is their mean.
+    Replicates of a question count as one answer. The value of this answer is the mean of the
+    replicates.
     """
     replicates: dict[Setting, list[Setting]] = {}
     for setting in cell.settings:
@@ -685,7 +696,7 @@ def _rows(cell: CellOutcomes) -> tuple[Answers, Words]:
 
 
 def _shared(first: CellOutcomes, second: CellOutcomes) -> tuple[CellOutcomes, CellOutcomes]:
-    """Return both cells, restricted to the items whose keys occur in both.
+    """Restrict two cells to the items whose keys occur in both cells, and return the two cells.
 
     Raises ConfigError if fewer than the share JOINED_MIN of the larger cell's items are in both
     cells.
@@ -743,7 +754,7 @@ def _model_pairs(first: Entry, second: Entry) -> list[tuple[str, str]]:
     judged = f"The runs judged {_listed(old)} and {_listed(new)}."
     if shared := sorted(
         set(old) & set(new)
-    ):  # If one run lacks a model, people must name the models to compare.
+    ):  # If one run lacks a model, the user must name the models to compare.
         names = " ".join(f"--models {name}={name}" for name in shared)
         raise ConfigError(f"{judged} Name the models to compare: {names}")
     raise ConfigError(f"{judged} Name the pairs to compare. Example: --models {old[0]}={new[0]}")

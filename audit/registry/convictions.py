@@ -1,7 +1,7 @@
 """Check whether the references and the held-out items of a run can be used.
 
-A reference is refused if an audit found contamination in it. Held-out items of another version are
-refused too.
+A reference model is refused if an audit found contamination in this model. Held-out items of
+another version are refused too.
 """
 
 import os
@@ -34,27 +34,27 @@ from audit.shards.panel import PANEL, verdict_path
 def settle_references(
     config: ReferencedConfig, resolved: ResolvedRun, same: Sequence[str]
 ) -> ResolvedRun:
-    """Check the references of a run and record them.
+    """Check the reference models of a run, and record facts about them.
 
     Parameters
     ----------
     config : ReferencedConfig
         The configuration, which names the references.
-        resolved : ResolvedRun
-        The run.
+    resolved : ResolvedRun
+        The resolved run.
     same : sequence of str
         Names of the options that must have equal values in this run and in the reference runs.
 
     Returns
     -------
     ResolvedRun
-        The run, with the facts about its references, which its manifest will store.
+        The run with facts about its references. The manifest of the run will store these facts.
 
     Raises
     ------
     ConfigError
         If a reference cannot be compared, or answered other items. Also if an audit found
-        contamination in a reference that the options do not allow.
+        contamination in a reference, and the options do not allow this reference.
     """
     runs, audit = reference_runs(config), resolved.audit.name
     check_runs(
@@ -100,8 +100,9 @@ def settle_references(
 
 
 def reservations(analysis: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the explanations that a verdict cannot exclude because of the references and the
-    held-out items.
+    """Return the alternative explanations that a verdict cannot exclude.
+
+    They arise from the choice of references and held-out items.
 
     Parameters
     ----------
@@ -111,7 +112,7 @@ def reservations(analysis: Mapping[str, Any]) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        Sentences.
+        One sentence for each explanation.
     """
     sentences = []
     for name, what in analysis.get("convicted", {}).items():
@@ -125,26 +126,27 @@ def reservations(analysis: Mapping[str, Any]) -> tuple[str, ...]:
 def check_convicted(
     config: ReferencedConfig, runs: Sequence[ReferenceRun], models: Mapping[str, Facts]
 ) -> dict[str, str]:
-    """Look up whether audits found contamination in the references.
+    """Look up whether audits found contamination in the reference models.
 
     Parameters
     ----------
     config : ReferencedConfig
-        The configuration, which names the references that are allowed in spite of a finding.
+        The configuration, which names the references that are allowed although they are
+        contaminated.
     runs : sequence of ReferenceRun
-        The reference runs.
+        Runs that provide the reference models.
     models : mapping
         Facts of this run's models.
 
     Returns
     -------
     dict
-        Maps each allowed reference to its finding.
+        Maps each allowed reference to the verdict that found contamination.
 
     Raises
     ------
     ConfigError
-        If a reference that is not allowed has a finding.
+        If an audit found contamination in a reference that is not allowed.
 
     Notes
     -----
@@ -176,12 +178,15 @@ def check_convicted(
 
 
 def found_in(run_dir: Path, model: str) -> Iterator[str]:
-    """Yield the findings on a model in the reports of a run and of its suite or panel."""
+    """Yield the verdicts that found contamination in a model.
+
+    The verdicts are read from the reports of a run and of its suite or panel.
+    """
     for home in (run_dir, *([run_dir.parent] if (run_dir.parent / PANEL).is_file() else [])):
         path = verdict_path(home)
         if not path.is_file():
             continue
-        # Runs without such reports do not need these imports.
+        # These modules are imported only after a report was found, since the imports are slow.
         from audit.judging.decision import read_document
         from audit.judging.together import parts_of
 
@@ -197,7 +202,7 @@ def found_in(run_dir: Path, model: str) -> Iterator[str]:
 
 
 def _registered(registry: str | None) -> dict[tuple[str, str], str]:
-    """Map each (model, revision) to its registered finding.
+    """Map each (model, revision) to the registered verdict that found contamination.
 
     The result is empty without a registry, or if the registry does not answer.
     """
@@ -236,10 +241,10 @@ def _registered(registry: str | None) -> dict[tuple[str, str], str]:
 def _of_weights(
     registered: Mapping[tuple[str, str], str], name: str, facts: Facts
 ) -> Iterator[str]:
-    """Yield the registered findings on the model itself, or on a model of another name with the
-    same weights.
+    """Yield the registered verdicts that found contamination in a model.
 
-    If names are equal, a missing revision counts as equal to any revision.
+    A verdict applies if it is on the same model, or on a model of another name with the same
+    weights. If the names are equal, a missing revision counts as equal to any revision.
     """
     revision = facts.get("revision") or ""
     weighed = bool(revision) and facts.get("engine") != "scripted"
@@ -251,7 +256,7 @@ def _of_weights(
 
 
 def _convicts(verdict: str) -> bool:
-    """Return whether a registered verdict is a strong finding.
+    """Return whether a registered verdict is a strong finding of contamination.
 
     The result is False for an audit that is not installed.
     """

@@ -1,7 +1,7 @@
-"""Open and upgrade the registry's database. If the database does not answer, try again.
+"""Open and upgrade the registry's database. Failed accesses are repeated.
 
 The database is SQLite in a file (WAL, a busy timeout, one writer at a time) or PostgreSQL. Every
-write is one transaction that can be repeated. If the process is killed, the transaction is stored
+write is one transaction that can be repeated. A transaction of a killed process is stored
 completely or not at all.
 """
 
@@ -49,17 +49,19 @@ T = TypeVar("T")
 
 
 def place_of(given: str | None) -> str | None:
-    """Return the file or address of the registry, from `registry=` or AUDIT_REGISTRY; else None.
+    """Return the file or address of the registry; None if no registry is configured.
+
+    It is taken from the option `registry=`, or else from the environment variable AUDIT_REGISTRY.
 
     Parameters
     ----------
     given : str or None
-        File or address.
+        The value of the option `registry=`.
 
     Returns
     -------
     str or None
-        The place.
+        The file or address.
 
     Raises
     ------
@@ -76,7 +78,7 @@ def place_of(given: str | None) -> str | None:
 
 
 class Registry:
-    """Read and write an open registry. `open_registry` returns it after it has upgraded the tables.
+    """Give read and write access to an open registry. Instances are made by `open_registry`.
 
     Attributes
     ----------
@@ -89,7 +91,7 @@ class Registry:
         self.shown = shown
 
     def read(self, ask: Callable[[Connection], T]) -> T:
-        """Run a query in one transaction, and return its result.
+        """Run a query in one transaction, and return the query's result.
 
         Parameters
         ----------
@@ -109,7 +111,7 @@ class Registry:
         return self._retried(self._engine, ask)
 
     def write(self, change: Callable[[Connection], T]) -> T:
-        """Make a change in one transaction, and return its result.
+        """Change the database in one transaction, and return the result of the change.
 
         Parameters
         ----------
@@ -141,7 +143,7 @@ class Registry:
                         f"The registry {self.shown} could not be used {tries}"
                     ) from None
                 time.sleep(wait)
-            # The file is not a database, or the database refuses a value, so another try would fail
+            # The file is not a database, or the database refuses a value. Another try would fail
             # too.
             except DBAPIError as error:
                 raise RegistryError(
@@ -164,7 +166,7 @@ def open_registry(place: str, *, make: bool = True) -> Registry:
     Returns
     -------
     Registry
-        The registry.
+        The open registry database.
 
     Raises
     ------
@@ -193,20 +195,21 @@ def open_registry(place: str, *, make: bool = True) -> Registry:
 
 
 def check_clock(db: Connection, now: datetime) -> None:
-    """Raise RegistryError if the present time is before the last entry of the registry. With a
-    wrong clock, the ages of runs and the periods of samples would be wrong.
+    """Raise RegistryError if the computer's clock is behind the last entry of the registry.
+
+    With a wrong clock, the ages of runs and the periods of samples would be wrong.
 
     Parameters
     ----------
     db : Connection
-        Open connection.
+        Open connection to the database.
     now : datetime
-        Present time.
+        Current time.
 
     Raises
     ------
     RegistryError
-        If the present time is before the last entry.
+        If the current time is before the time of the last entry.
     """
     last = ""
     for column in (runs.c.registered, runs.c.removed, draws.c.drawn):

@@ -1,7 +1,7 @@
-"""Read the registered facts of a run from its directory, without a database and without writing.
+"""Read the facts to register about a run from its directory. Nothing is written.
 
-A run is registered only if it is finished and has a complete verdict on its shards. Any other run
-is refused with the error message of `audit gate`.
+A run can be registered only if it is finished and has a complete verdict on its shards. Any other
+run is refused with the error message of `audit gate`.
 """
 
 import hashlib
@@ -67,7 +67,7 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Cell:
-    """Describe one model on one benchmark, or on a separately judged part of it.
+    """Hold the result of one model on one benchmark, or on a part of a benchmark.
 
     Attributes
     ----------
@@ -79,9 +79,10 @@ class Cell:
     n : int
         Number of questions.
     verdict, decision, headline : str
-        The verdict, the decision that follows from it, and the sentence that states it.
+        The verdict, the decision that follows from the verdict, and a sentence that states the
+        verdict.
     sound : bool
-        False if a check failed that withholds the verdict.
+        False if the verdict is withheld because a check of the measurement failed.
     comparable : dict of str to str
         Maps each key of NAMES to a hash. Two results are compared only if these hashes are equal.
     library : str or None
@@ -89,7 +90,7 @@ class Cell:
     ids : tuple of str or None
         Ids of the questions; None if the sample is too large for its ids to be in the manifest.
     indicators : tuple of Indicator
-        Tracked metrics.
+        The metrics that the registry compares between runs.
     """
 
     model: str
@@ -110,7 +111,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Entry:
-    """Describe a registered run.
+    """Hold the facts about a run that are registered.
 
     Attributes
     ----------
@@ -134,9 +135,9 @@ class Entry:
     notify : tuple of str
         Mail addresses that the suite notifies.
     ruling : Ruling
-        Decision on the run.
+        Decision of `audit gate` on the run.
     cells : tuple of Cell
-        The results.
+        The results, one for each model and benchmark.
     """
 
     key: str
@@ -159,12 +160,12 @@ class Entry:
 
 
 def digest(value: Any) -> str:
-    """Return the sha256 hash of a JSON value."""
+    """Return the sha256 hash of a value that can be written as JSON."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def content_key(manifest: Manifest, verdict_sha256: str, suite_sha256: str | None) -> str:
-    """Return the key of a result. The same result always has the same key.
+    """Return the key that identifies a result. Equal results have equal keys.
 
     Parameters
     ----------
@@ -185,13 +186,14 @@ def content_key(manifest: Manifest, verdict_sha256: str, suite_sha256: str | Non
 
 
 def answers_sha256(manifest: Manifest) -> str:
-    """Return one hash over the hashes of all shards. Equal answers have equal hashes."""
+    """Return one hash over the hashes of all shards. Runs with equal answers have equal hashes."""
     return digest(sorted(shard["sha256"] for shard in manifest.shards))
 
 
 def key_of(run_dir: Path) -> str:
-    """Return the content key of the run in a directory. The hashes of the shards are taken from the
-    manifest.
+    """Return the content key of the run in a directory.
+
+    The hashes of the shards are taken from the manifest.
     """
     return content_key(
         Manifest.load(run_dir), file_sha256(verdict_path(run_dir)), _suite(run_dir)[1]
@@ -199,17 +201,17 @@ def key_of(run_dir: Path) -> str:
 
 
 def read_entry(run_dir: Path) -> Entry:
-    """Read the registered facts of a run.
+    """Read the facts about a run that are registered.
 
     Parameters
     ----------
     run_dir : Path
-        Run directory.
+        Directory with the files of the run.
 
     Returns
     -------
     Entry
-        The run.
+        The facts about the run.
 
     Raises
     ------
@@ -259,14 +261,16 @@ def read_entry(run_dir: Path) -> Entry:
 def comparable(
     manifest: Manifest, model: str, benchmark: str, library: Library | None
 ) -> dict[str, str]:
-    """Return hashes that are equal for two runs if their results can be compared.
+    """Return hashes that decide whether the results of two runs can be compared.
+
+    Results can be compared if all hashes of the two runs are equal.
 
     Parameters
     ----------
     manifest : Manifest
         Manifest of the run.
     model, benchmark : str
-        Names.
+        Names of the model and of the benchmark.
     library : Library or None
         The library of variants that the verdict uses.
 
@@ -274,7 +278,7 @@ def comparable(
     -------
     dict of str to str
         Maps each key of NAMES to a hash. The model's revision, the thresholds and the suite's name
-        are left out, since results that differ in these can be compared.
+        are not part of a hash, since they may differ between compared results.
     """
     facts = manifest.benchmark.get(benchmark, {})
     benchmarks = sorted(manifest.benchmark.items())
@@ -361,8 +365,9 @@ def _cell(manifest: Manifest, library: Library | None, cell: document.Cell, deci
 
 
 def _suite(run_dir: Path) -> tuple[str, str | None, Row]:
-    """Return (id, sha256, governance) of the suite to which a run belongs; ("", None, {}) without a
-    suite.
+    """Return (id, sha256, governance settings) of the suite to which a run belongs.
+
+    The result is ("", None, {}) if the run belongs to no suite.
     """
     path = next((run_dir / name for name in SUITES if (run_dir / name).is_file()), None)
     if path is None:

@@ -1,4 +1,4 @@
-"""Check the registry when a run starts, and write to it when the run ends.
+"""Check the registry when a run starts, and register the run when it ends.
 
 A run in progress never fails because of the registry. If `registry=`, AUDIT_REGISTRY and
 AUDIT_NOTIFY are all unset, this module does nothing and SQLAlchemy is not loaded.
@@ -51,17 +51,17 @@ def check(registry: str | None, people: Sequence[str] = (), run_dir: Path | None
     Parameters
     ----------
     registry : str or None
-        Place of the registry.
+        File or address of the registry.
     people : sequence of str
         Mail addresses that the run's suite notifies.
     run_dir : Path or None
-        Run directory.
+        Directory with the files of the run.
 
     Raises
     ------
     ConfigError
-        If the registry or an address is invalid. If the database only does not answer now, a line
-        is printed and the run continues.
+        If the registry or an address is invalid. If the database merely does not respond, a line is
+        printed, and the run continues.
     """
     if (
         run_dir is not None
@@ -89,14 +89,14 @@ def check(registry: str | None, people: Sequence[str] = (), run_dir: Path | None
 
 
 def finished(registry: str | None, run_dir: Path, now: datetime | None = None) -> None:
-    """Register a run or suite after its report was written, and notify people.
+    """Register a run or suite whose report was written, and notify people.
 
     Parameters
     ----------
     registry : str or None
-        Place of the registry.
+        File or address of the registry.
     run_dir : Path
-        Run directory.
+        Directory with the files of the run.
     now : datetime or None
         Time of registration.
 
@@ -126,11 +126,11 @@ def failed(
     Parameters
     ----------
     registry : str or None
-        Place of the registry.
+        File or address of the registry.
     run_dir : Path
-        Run directory.
+        Directory with the files of the run.
     why : str
-        The error of the run.
+        The error message of the run.
     now : datetime or None
         Time of the notice.
     to : sequence of str
@@ -138,7 +138,7 @@ def failed(
 
     Notes
     -----
-    This function raises no error, since people must see the error of the run.
+    This function raises no error. Such an error would hide the error of the run.
     """
     if not wanted(registry):
         return
@@ -171,7 +171,7 @@ def failed(
 
 
 def notice_of(ruling: Ruling, key: str, run_dir: str, to: Sequence[str] = ()) -> Notice | None:
-    """Return the notice about a finished run or suite.
+    """Return the message to people about a finished run or suite.
 
     Parameters
     ----------
@@ -180,14 +180,14 @@ def notice_of(ruling: Ruling, key: str, run_dir: str, to: Sequence[str] = ()) ->
     key : str
         Key of the run.
     run_dir : str
-        Run directory.
+        Directory with the files of the run.
     to : sequence of str
         Mail addresses of the suite.
 
     Returns
     -------
     Notice or None
-        The notice; None if the verdict passes.
+        The message; None if the decision is "pass".
     """
     from audit.registry.store import Notice
 
@@ -244,11 +244,10 @@ def _register(registry: str | None, run_dir: Path, now: datetime) -> None:
 def _through(
     registry: str | None, notice: Notice | None, now: datetime, write: Callable[[Registry], object]
 ) -> None:
-    """Call `write`, which writes the run and its notice to the registry, and then send the waiting
-    notices.
+    """Register a run together with its notice, and then send all waiting notices.
 
-    Without a registry the notice is sent at once. If the registry does not answer, the notice is
-    also sent at once, and RegistryError is raised.
+    `write` is the function that writes to the registry. Without a registry, the notice is sent at
+    once. If the registry does not respond, the notice is sent at once, and RegistryError is raised.
     """
     from audit.registry.database import open_registry, place_of
 
@@ -273,12 +272,12 @@ def _send(notice: Notice | None) -> None:
 
 
 def send_waiting(registry: Registry, now: datetime) -> int:
-    """Send the waiting notices of the registry, if AUDIT_NOTIFY names an address.
+    """Send the notices that wait in the registry, if AUDIT_NOTIFY names an address.
 
     Parameters
     ----------
     registry : Registry
-        The registry.
+        The open registry database.
     now : datetime
         Time of sending.
 

@@ -1,9 +1,11 @@
 """Send messages to people, by mail, chat or webhook, through apprise.
 
-The addresses are secret: they are stored only in AUDIT_NOTIFY, and never printed. If a message
-cannot be sent, this is reported. The message stays in the registry, and is sent with the next
-message. So every message arrives at least once. It arrives twice if the process died after sending
-the message and before recording this.
+The addresses are secret. They are stored only in the environment variable AUDIT_NOTIFY, and are
+never printed.
+
+If a message cannot be sent, the failure is reported. The message stays in the registry, and is sent
+together with the next message. So every message arrives at least once. A message can arrive twice
+if the process died between sending the message and recording that it was sent.
 """
 
 import logging
@@ -66,8 +68,9 @@ def addresses() -> list[str]:
 
 
 def unreached(to: Sequence[str], people: Sequence[str]) -> str:
-    """Return why the people that a suite names cannot be notified; "" if they can be notified, or
-    if the suite names no people.
+    """Return the reason why the people named by a suite cannot be notified.
+
+    The reason is "" if all can be notified, or if the suite names no people.
     """
     if people and not any(map(_is_mail, to)):
         return (
@@ -86,12 +89,12 @@ def send(notice: Notice, to: Sequence[str]) -> str:
         The message. The first mail server among the addresses also sends it to the recipients that
         the notice names.
     to : sequence of str
-        Addresses.
+        Addresses in the notation of apprise.
 
     Returns
     -------
     str
-        A text on the failures that contains no address; "" if the notice was sent to all addresses.
+        Description of the failures, without addresses; "" if the notice was sent to all addresses.
     """
     servers = list(filter(_is_mail, to))
     # The mail server, login and sender of the address are used, but with the recipients of the
@@ -117,14 +120,14 @@ def send(notice: Notice, to: Sequence[str]) -> str:
 
 
 def send_waiting(registry: Registry, to: Sequence[str], now: datetime) -> list[str]:
-    """Send every waiting notice of the registry, including notices of earlier runs.
+    """Send every notice that waits in the registry, including notices of earlier runs.
 
     Parameters
     ----------
     registry : Registry
-        The registry.
+        The open registry database.
     to : sequence of str
-        Addresses.
+        Addresses in the notation of apprise.
     now : datetime
         Time of sending.
 
@@ -184,7 +187,7 @@ def _target(address: str) -> Any:
 
 
 def _send_one(notice: Notice, address: str) -> str:
-    """Send a notice, and return the reason if it was not sent; else "".
+    """Send a notice to one address, and return the reason of a failure; "" after a success.
 
     This function runs in a thread with a time limit, since a slow server may send only one byte per
     minute.
@@ -192,7 +195,8 @@ def _send_one(notice: Notice, address: str) -> str:
     import apprise
 
     outcome: list[str] = []
-    # apprise loads a hundred plugins. This time must not count towards the server's time limit.
+    # apprise loads a hundred plugins. The loading time must not count towards the time limit of the
+    # server.
     target = _target(address)
 
     def work() -> None:
@@ -220,11 +224,11 @@ def expiring(registry: Registry, trusted: Keys, now: datetime, days: int) -> lis
     Parameters
     ----------
     registry : Registry
-        The registry.
+        The open registry database.
     trusted : Keys
         Public keys of the people who may sign decisions.
     now : datetime
-        Present time.
+        Current time.
     days : int
         A decision expires soon if it expires within this number of days.
 

@@ -1,9 +1,9 @@
-"""Remove results that are older than their suite's retention time, unless the results are still
-needed.
+"""Remove results that are older than the retention time of their suite.
 
-A dry run lists the results and prints a token. If this token is confirmed, exactly the listed
-results are removed. A run is marked "removing" in the registry before its first file is deleted,
-and "removed" after the last. So if the process is killed, the next call finishes the removal.
+Results that are still needed are not removed. A dry run lists the results to remove and prints a
+token. If a person confirms this token, exactly the listed results are removed. A run is marked
+"removing" in the registry before its first file is deleted, and "removed" after the last. If the
+process is killed between, the next call finishes the removal.
 """
 
 import base64
@@ -30,7 +30,7 @@ from audit.shards.files import QUARANTINE, SHARDS, disk_error, file_sha256, writ
 from audit.shards.manifest import MANIFEST, TOMBSTONE
 from audit.shards.panel import panel_of, panel_runs
 
-# Files that this program writes into a run directory. They are removed, and other files stay.
+# Files that this program writes into a run directory. Only these files are removed.
 _FOLDERS = (SHARDS, QUARANTINE, "report", "tasks", "inspect", "every_eval_ever", "hub")
 _FILES = (
     "attempt.json",
@@ -50,7 +50,7 @@ class Past(NamedTuple):
     Attributes
     ----------
     run : Row
-        The registered run.
+        Row of the run in the registry.
     age_days : int
         Days since the run ended.
     stays : str
@@ -68,14 +68,14 @@ def past_retention(registry: Registry, now: datetime) -> list[Past]:
     Parameters
     ----------
     registry : Registry
-        The registry.
+        The open registry database.
     now : datetime
-        Present time.
+        Current time.
 
     Returns
     -------
     list of Past
-        Runs.
+        One entry for each such run.
 
     Raises
     ------
@@ -98,21 +98,21 @@ def past_retention(registry: Registry, now: datetime) -> list[Past]:
 
 
 def token_of(past: Sequence[Past]) -> str:
-    """Return the token that a person must confirm to remove exactly these results."""
+    """Return the token of a list of results. A person confirms this token to remove the results."""
     return digest(sorted(result.run["key"] for result in past if not result.stays))[:16]
 
 
 def expire(registry: Registry, token: str, now: datetime) -> list[tuple[Past, str]]:
-    """Remove the results that a dry run named.
+    """Remove the results that a dry run listed.
 
     Parameters
     ----------
     registry : Registry
-        The registry.
+        The open registry database.
     token : str
         Token that the dry run printed.
     now : datetime
-        Present time.
+        Current time.
 
     Returns
     -------
@@ -146,7 +146,8 @@ def expire(registry: Registry, token: str, now: datetime) -> list[tuple[Past, st
 def _why_it_stays(run: Row, same: Sequence[Row], now: datetime) -> str:
     """Return why a run is not removed, or "" if it can be removed.
 
-    `same` holds all registered judgements of the run's answers. They are in the same directory.
+    `same` holds the registry rows of all verdicts on the run's answers. These verdicts share the
+    run's directory.
     """
     holds = []
     for judgement in same:
@@ -178,11 +179,10 @@ def _why_it_stays(run: Row, same: Sequence[Row], now: datetime) -> str:
 
 
 def _under_review(run: Row, run_dir: Path, now: datetime) -> str:
-    """Return why a run must be kept for review, or because of a decision on it or on its suite;
-    else "".
+    """Return why a review or a decision requires that a run is kept; "" without a reason.
 
-    Signatures are not checked here: a run is kept even if the decision on it is not signed
-    correctly.
+    Decisions on the suite of the run count too. Signatures are not checked, so a run is kept even
+    if the decision on the run is not signed correctly.
     """
     suite = panel_of(run_dir)
     files = decision_files(run_dir)
@@ -229,8 +229,10 @@ def _remove(registry: Registry, run: Row, now: datetime) -> None:
 
 
 def _bury(run: Row, run_dir: Path, now: datetime) -> None:
-    """Write the tombstone, a file that marks the run as removed, and then remove the other files.
-    So a partly removed run can be recognised.
+    """Mark a run as removed, and then remove its files.
+
+    The mark is a file, the tombstone. It is written first, so that a partly removed run can be
+    recognised.
     """
     stone = run_dir / TOMBSTONE
     if stone.is_file():

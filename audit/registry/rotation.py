@@ -1,8 +1,7 @@
-"""Find benchmarks and libraries that are due for replacement, and draw the next held-out sample of
-a benchmark.
+"""Find benchmarks and libraries that are due for replacement, and draw held-out samples.
 
-Here, held out means that no registered run and no earlier sample used the questions. If the
-benchmark is published, a model may still have been trained on the questions.
+In this module, held-out questions are questions that no registered run and no earlier sample used.
+If the benchmark is published, a model may still have been trained on the questions.
 """
 
 import hashlib
@@ -30,7 +29,9 @@ from audit.shards.questions import QUESTIONS, QuestionFile
 
 
 class Due(NamedTuple):
-    """Describe a benchmark or library of a suite with rotate_every.
+    """State since when a benchmark or library has been used, and whether it must be replaced.
+
+    It belongs to a suite with the setting rotate_every.
 
     Attributes
     ----------
@@ -50,14 +51,14 @@ class Due(NamedTuple):
 
 @dataclass(frozen=True)
 class Draw:
-    """Describe a held-out sample.
+    """Hold a sample of held-out questions that was drawn from a benchmark.
 
     Attributes
     ----------
     name, period : str
         The name of the benchmark, and the quarter, such as 2026-Q4.
     questions : tuple of Item
-        The sample.
+        Questions of the sample.
     left : int
         Number of questions that no run and no sample has used.
     new : bool
@@ -78,20 +79,21 @@ def period_of(when: datetime | str) -> str:
 
 
 def rotation(registry: Registry, now: datetime) -> list[Due]:
-    """Return the benchmarks and libraries of suites with rotate_every. Only the newest version of
-    each is returned.
+    """Return the newest version of each benchmark and library that must be replaced regularly.
+
+    These are the benchmarks and libraries of suites with the setting rotate_every.
 
     Parameters
     ----------
     registry : Registry
-        The registry.
+        The open registry database.
     now : datetime
-        Present time.
+        Current time.
 
     Returns
     -------
     list of Due
-        Benchmarks and libraries.
+        One entry for each benchmark and library.
 
     Raises
     ------
@@ -120,18 +122,18 @@ def rotation(registry: Registry, now: datetime) -> list[Due]:
 
 
 def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
-    """Draw this period's sample.
+    """Draw the held-out sample of a benchmark for the current quarter.
 
     Parameters
     ----------
     registry : Registry
-        The registry.
+        The open registry database.
     given : str
-        A name of conf/benchmark or a file.
+        Name of a configuration in conf/benchmark, or path of a file.
     n : int
         Size of the sample.
     now : datetime
-        Present time.
+        Current time.
 
     Returns
     -------
@@ -207,7 +209,7 @@ def draw(registry: Registry, given: str, n: int, now: datetime) -> Draw:
 
 
 def _pool(benchmark: Benchmark) -> dict[str, Item]:
-    """Map the id of each question that can be drawn to the question."""
+    """Return the questions that can be drawn, as a mapping from id to question."""
     census = set(benchmark.census.frame.tolist())
     pool = {q.id: q for k, q in enumerate(benchmark.iter_questions()) if k in census}
     if not all(q.options for q in pool.values()):
@@ -218,7 +220,7 @@ def _pool(benchmark: Benchmark) -> dict[str, Item]:
 
 
 def _asked(registry: Registry, benchmark: str) -> set[str]:
-    """Return the ids of all questions that registered runs asked."""
+    """Return the ids of all questions that were used in registered runs."""
     asked: set[str] = set()
     for record in kept(registry, benchmark=benchmark):
         ids = record.cell["ids"]
@@ -229,7 +231,7 @@ def _asked(registry: Registry, benchmark: str) -> set[str]:
 def as_file(drawn: Draw) -> bytes:
     """Return the sample as the text of a file for benchmark=mcq_file.
 
-    The options id_column=id answer_as=index group_column=group read this file.
+    To read the file, use the options id_column=id answer_as=index group_column=group.
     """
     lines = []
     for q in drawn.questions:

@@ -1,5 +1,6 @@
-"""Define the tables of the registry. Times are texts in UTC, whose alphabetical order is the order
-in time (`reviews.at`). Hashes are sha256 in hex.
+"""Define the tables of the registry.
+
+Times are stored as UTC texts that sort chronologically (`reviews.at`). Hashes are sha256 in hex.
 
 If a table changes, a migration must be added in `migrations/versions`. A test opens a registry of
 an earlier version.
@@ -19,8 +20,8 @@ def _required(name: str, kind: Any, **more: Any) -> sa.Column[Any]:
     return sa.Column(name, kind, nullable=False, **more)
 
 
-# A row is one judgement of a run's answers. Its key is a hash over the questions, the answers and
-# the verdict (`entry.content_key`).
+# A row is one verdict on a run's answers. Its key is a hash over the questions, the answers and the
+# verdict (`entry.content_key`).
 runs = sa.Table(
     "runs",
     metadata,
@@ -32,7 +33,8 @@ runs = sa.Table(
     _required("manifest_sha256", _HASH),
     _required("suite", sa.Text),  # the audit_suite_id; "" without a suite
     sa.Column("suite_sha256", _HASH),
-    # The decision that follows from the verdict. Decisions of people are in the files of the run.
+    # The decision that follows from the verdict. Decisions made by people are stored in the run's
+    # files.
     _required("decision", sa.String(16)),
     _required("exit_code", sa.Integer),
     _required("started", _TIME),
@@ -49,8 +51,10 @@ runs = sa.Table(
 
 
 def _cell_key() -> list[sa.Column[str]]:
-    """Return the key columns of a cell. `context` names a separately judged part of the benchmark;
-    "" is the whole.
+    """Return the key columns of a cell.
+
+    The column `context` names a separately judged part of the benchmark; "" stands for the whole
+    benchmark.
     """
     run = sa.Column("run_key", _HASH, sa.ForeignKey("runs.key"), primary_key=True)
     names = ("model", "benchmark", "context")
@@ -76,7 +80,8 @@ cells = sa.Table(
     sa.Column("ids", sa.JSON(none_as_null=True)),
 )
 
-# A row is an estimate of a cell with its 95 % interval. All three values are 0-1.
+# A row is an estimate for a cell with the two limits of its 95 % interval. All three values are
+# between 0 and 1.
 indicators = sa.Table(
     "indicators",
     metadata,
@@ -85,8 +90,8 @@ indicators = sa.Table(
     *(sa.Column(name, sa.Float) for name in ("estimate", "low", "high")),
 )
 
-# A row is a message to people. It is written in the same transaction as its subject, such as a run,
-# and sent afterwards. So no message is lost.
+# A row is a message to people. The row is written in the same transaction as the fact that it
+# reports, such as a new run. The message is sent afterwards, so no message is lost.
 notices = sa.Table(
     "notices",
     metadata,
@@ -100,13 +105,13 @@ notices = sa.Table(
     sa.Column("sent", _TIME),
     _required("tries", sa.Integer),
     _required("problem", sa.Text),
-    # the mail addresses of a suite, in addition to AUDIT_NOTIFY
+    # mail addresses that the suite names, in addition to the addresses in AUDIT_NOTIFY
     sa.Column("recipients", sa.JSON(none_as_null=True)),
     sa.UniqueConstraint("about", "kind"),
 )
 
-# A row holds the number of people's decisions on a run. `about` is a hash of the bytes to which a
-# decision refers (`store`).
+# A row holds the number of decisions that people made on a run. `about` is a hash of the bytes to
+# which the decisions refer (see `store`).
 decisions = sa.Table(
     "decisions",
     metadata,

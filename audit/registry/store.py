@@ -1,9 +1,12 @@
-"""Write and read rows: runs with their cells and indicators, holds, notices and decisions.
+"""Write and read the rows of the registry.
 
+Rows describe runs with their cells and indicators, legal holds, notices, and decisions of people.
 The registry also reveals two changes that a run directory alone cannot reveal: changed bytes, and
-deleted decisions. A row of decisions refers to the bytes to which the decisions apply, and also to
-the run's questions and answers, in whatever directory they are. So if a byte of a run is changed,
-its decisions are still found. Rows of decisions are deleted only by `forget_decisions`.
+deleted decisions.
+
+A row of decisions holds two hashes: one of the bytes to which the decisions apply, and one of the
+run's questions and answers. So the decisions on a run are found even if its bytes were changed or
+its directory was moved. Rows of decisions are deleted only by `forget_decisions`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +29,7 @@ from audit.shards.files import file_sha256
 from audit.shards.manifest import MANIFEST, Manifest
 from audit.shards.panel import panel_runs, verdict_path
 
-# The insert functions of the databases that can ignore a row whose key exists.
+# For each database, the insert function that can ignore a row whose key exists.
 INSERT: dict[str, Any] = {
     "postgresql": postgresql.insert,
     "sqlite": sqlite.insert,
@@ -45,7 +48,7 @@ class Notice:
     title, body : str
         The text of the message.
     to : tuple of str
-        The mail addresses in the suite, in addition to the addresses of AUDIT_NOTIFY.
+        The mail addresses that the suite names, in addition to the addresses in AUDIT_NOTIFY.
     """
 
     about: str
@@ -57,7 +60,7 @@ class Notice:
 
 @dataclass(frozen=True)
 class Kept:
-    """Hold a cell with its run and its indicators, as the registry stores them.
+    """Hold the stored rows of one cell: the cell, its run, and its indicators.
 
     Attributes
     ----------
@@ -78,9 +81,9 @@ def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None =
     Parameters
     ----------
     registry : Registry
-        The registry.
+        The open registry database.
     entry : Entry
-        The run.
+        The facts about the run.
     now : datetime
         Time of registration.
     notice : Notice or None
@@ -89,8 +92,8 @@ def add(registry: Registry, entry: Entry, now: datetime, notice: Notice | None =
     Returns
     -------
     bool
-        Whether the run is new. If its row exists, only the run directory and the hash of the
-        manifest are updated: they can change when a finished run is started again without new
+        Whether the run is new. If the run is registered already, only its directory and the hash of
+        its manifest are updated. Both can change when a finished run is started again without new
         questions.
 
     Raises
@@ -134,11 +137,11 @@ def write_notice(db: Connection, notice: Notice, now: datetime) -> None:
     Parameters
     ----------
     db : Connection
-        Open connection.
+        Open connection to the database.
     notice : Notice
-        The message.
+        The message to add.
     now : datetime
-        Present time.
+        Current time.
     """
     row = attributes(notice, "about", "kind", "title", "body") | {"recipients": [*notice.to]}
     row |= {"created": at(now), "tries": 0, "problem": ""}
@@ -146,20 +149,21 @@ def write_notice(db: Connection, notice: Notice, now: datetime) -> None:
 
 
 def find(registry: Registry, given: str) -> Row:
-    """Return the run with the given key, or the only run whose key begins with the given
-    characters.
+    """Return the run with the given key.
+
+    The first characters of a key suffice if only one key begins with these characters.
 
     Parameters
     ----------
     registry : Registry
-        The registry.
+        The open registry database.
     given : str
         Key or its first characters.
 
     Returns
     -------
     Row
-        The run.
+        Row of the run.
 
     Raises
     ------
@@ -182,19 +186,20 @@ def find(registry: Registry, given: str) -> Row:
 
 
 def kept(registry: Registry, **wanted: Sequence[str] | str | None) -> list[Kept]:
-    """Return every cell, in the order in which the runs started.
+    """Return the stored cells that match, in the order in which the runs started.
 
     Parameters
     ----------
     registry : Registry
-        The registry.
+        The open registry database.
     **wanted : sequence of str, str or None
-        For columns of runs or cells, the values that are wanted. None matches any value.
+        Conditions: names of columns of runs or cells, with the wanted values. None matches any
+        value.
 
     Returns
     -------
     list of Kept
-        Cells.
+        One entry for each cell.
     """
 
     def ask(db: Connection) -> list[Kept]:
@@ -240,7 +245,7 @@ def set_hold(registry: Registry, key: str, reason: str | None) -> None:
     Parameters
     ----------
     registry : Registry
-        The registry.
+        The open registry database.
     key : str
         Key of the run.
     reason : str or None
@@ -254,16 +259,16 @@ def _runs(registry: Registry, query: Select[Any]) -> list[Row]:
 
 
 def check_decisions(registry: Registry, run_dir: Path, bound: Bound) -> None:
-    """Raise an error if registered decisions are missing.
+    """Raise an error if registered decisions on a run are missing in the run's folder.
 
     Parameters
     ----------
     registry : Registry
-        The registry.
+        The open registry database.
     run_dir : Path
-        Run directory.
+        Directory with the files of the run.
     bound : Bound
-        The hashes that a decision on the run binds now.
+        Hashes of the run's current files, to which a decision applies.
 
     Raises
     ------
@@ -283,9 +288,9 @@ def check_hashes(registry: Registry, run_dir: Path) -> None:
     Parameters
     ----------
     registry : Registry
-        The registry.
+        The open registry database.
     run_dir : Path
-        Run directory.
+        Directory with the files of the run.
 
     Raises
     ------
@@ -310,7 +315,7 @@ def check_hashes(registry: Registry, run_dir: Path) -> None:
             )
             changed: list[
                 list[str]
-            ] = []  # for each registered judgement, the parts in which the run differs from it
+            ] = []  # for each registered verdict on the run, the parts that have changed since
             for row in known:
                 edited = []
                 for name, value in now.items():
@@ -334,13 +339,13 @@ def note_decisions(registry: Registry, run_dir: Path, bound: Bound, now: datetim
     Parameters
     ----------
     registry : Registry
-        The registry.
+        The open registry database.
     run_dir : Path
-        Run directory.
+        Directory with the files of the run.
     bound : Bound
-        The hashes that a decision on the run binds now.
+        Hashes of the run's current files, to which a decision applies.
     now : datetime
-        Present time.
+        Current time.
 
     Returns
     -------
@@ -383,15 +388,15 @@ def forget_decisions(
     Parameters
     ----------
     registry : Registry
-        The registry.
+        The open registry database.
     run_dir : Path
-        Run directory.
+        Directory with the files of the run.
     bound : Bound
-        The hashes that a decision on the run binds now.
+        Hashes of the run's current files, to which a decision applies.
     reason : str
         The reason, which is stated in the notice to people.
     now : datetime
-        Present time.
+        Current time.
 
     Returns
     -------
@@ -448,8 +453,10 @@ def _rows(db: Connection, run_dir: Path, bound: Bound) -> Sequence[RowMapping]:
 
 
 def _about(run_dir: Path, bound: Bound) -> list[str]:
-    """Return two hashes: of the bytes to which a decision applies, and of the fingerprints and
-    answers of the runs.
+    """Return two hashes under which decisions are registered.
+
+    The first is a hash of the bytes to which a decision applies. The second is a hash of the
+    fingerprints and answers of the runs.
     """
     answers = []
     for _, manifest in _manifests(run_dir):
@@ -463,7 +470,7 @@ def _about(run_dir: Path, bound: Bound) -> list[str]:
 
 
 def _manifests(run_dir: Path) -> list[tuple[Path, Manifest]]:
-    """Return the directory and the manifest of a run, or those of each run of a panel."""
+    """Return pairs (directory, manifest): one for a run, or one for each run of a panel."""
     manifests = []
     for run in panel_runs(run_dir) or [run_dir]:
         if (run / MANIFEST).is_file():

@@ -1,6 +1,4 @@
-"""Compute series of indicators over a model's versions, and the values of an indicator in the
-current versions of all models.
-"""
+"""Compute how indicators change over the versions of a model, and compare all current models."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +15,7 @@ FOLLOWED = ("cs", "excess", "fresh_gap", "selectivity", "drop", "score")
 
 @dataclass(frozen=True)
 class Point:
-    """Describe the point of a series for one version of the model.
+    """Hold an indicator's value for one version of a model.
 
     Attributes
     ----------
@@ -28,12 +26,12 @@ class Point:
     sound : bool
         Whether the measurement passed its checks. If not, the point is shown but not tested.
     differs : tuple of str
-        The differences in the way of measuring between this point and the previous point. If there
-        are differences, the two points are not compared.
+        The differences between the measurements of this point and the previous point. If this tuple
+        is not empty, the two points are not compared.
     look : Look or None
-        The test of change.
+        The test of change since the previous point; None without a test.
     alike : str
-        Hash of the way of measuring. Points are compared only if their hashes are equal.
+        Hash of the settings of the measurement. Points are compared only if their hashes are equal.
     """
 
     revision: str
@@ -49,8 +47,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """Hold the values of an indicator for one model on one benchmark. Versions of the model are in
-    the order of their first runs.
+    """Hold the values of an indicator for all versions of one model on one benchmark.
+
+    The versions are in the order of their first runs.
 
     Attributes
     ----------
@@ -72,7 +71,7 @@ class Series:
 class Floor:
     """Hold the values of an indicator on a benchmark for the current versions of all models.
 
-    These values are a level: a model whose value is above them stands out.
+    The values are called a level, since a model with a higher value stands out.
 
     Attributes
     ----------
@@ -81,7 +80,7 @@ class Floor:
     models : tuple of (float, str)
         A tuple (estimate, name of the model) for each model, the lowest estimate first.
     alike : str
-        The hash of the way of measuring, as in `Point`.
+        Hash of the settings of the measurement, as in `Point`.
     """
 
     benchmark: str
@@ -99,7 +98,7 @@ class Floor:
 def series_of(
     kept: Sequence[Kept], indicators: Sequence[str] = (), *, together: bool = False
 ) -> list[Series]:
-    """Return every series that has an estimate, sorted by the names that identify it.
+    """Return every series with at least one estimate, sorted by the names that identify the series.
 
     Parameters
     ----------
@@ -113,7 +112,7 @@ def series_of(
     Returns
     -------
     list of Series
-        The series.
+        One series for each indicator, model and benchmark.
 
     Raises
     ------
@@ -122,8 +121,8 @@ def series_of(
 
     Notes
     -----
-    A version counts once, with its first run. If the same weights are run again, the later run is
-    not used. If the same answers were judged several times, the last judgement counts.
+    Each version has one point, which comes from its first run. Later runs of the same weights are
+    not used. If the same answers were judged several times, the last verdict is used.
     """
     names = _checked(indicators)
     grouped: dict[tuple[str, str, str, str, str], list[Kept]] = {}
@@ -142,7 +141,7 @@ def series_of(
 
 
 def floors_of(kept: Sequence[Kept], indicators: Sequence[str] = ()) -> list[Floor]:
-    """Return the level of all models on each benchmark, from the latest run of each model.
+    """Return the values of all current models on each benchmark, from the latest run of each model.
 
     Parameters
     ----------
@@ -185,8 +184,10 @@ def floors_of(kept: Sequence[Kept], indicators: Sequence[str] = ()) -> list[Floo
 
 
 def latest_judgements(kept: Sequence[Kept]) -> list[Kept]:
-    """Return the given cells without those of outdated judgements. If the same answers were judged
-    several times, only the last registered judgement is kept.
+    """Return the given cells without outdated verdicts.
+
+    If the same answers were judged several times, only the cells of the last registered verdict are
+    returned.
     """
     last: dict[str, tuple[str, str]] = {}
     for record in kept:

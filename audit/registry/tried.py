@@ -1,5 +1,6 @@
-"""Find earlier runs of the same audit, judged model and benchmark, in nearby folders and in the
-registry.
+"""Find earlier runs of the same audit on the same model and benchmark.
+
+The runs are searched in nearby folders and in the registry.
 
 The earlier runs show whether a run was repeated until it passed.
 """
@@ -24,19 +25,19 @@ _FROM_VERDICT = ("library", "references")  # Manifests do not contain these hash
 
 
 def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
-    """Return earlier runs that asked the same question as a run or panel, the oldest first.
+    """Return earlier runs of the same audit on the same models and benchmarks, the oldest first.
 
     Parameters
     ----------
     folder : Path
         Folder of the run or panel.
     place : str or None
-        Place of the registry.
+        File or address of the registry.
 
     Returns
     -------
     tuple of Try
-        The earlier runs. If a run was copied, it is listed once.
+        The earlier runs. A run and its copies are listed once.
 
     Raises
     ------
@@ -69,8 +70,9 @@ def tries(folder: Path, place: str | None) -> tuple[Try, ...]:
 
 
 def _differing(now: Mapping[str, str], then: Mapping[str, str]) -> set[str]:
-    """Return the names of the hashes that differ. A hash that is stored only in verdicts may be
-    missing; it then counts as equal.
+    """Return the names of the hashes that differ between two runs.
+
+    Hashes that are stored only in verdicts may be missing. A missing hash counts as equal.
     """
     names = set()
     for name, value in then.items():
@@ -89,7 +91,7 @@ def _asked(manifest: Manifest, verdict: Document | None) -> dict[_Key, Mapping[s
     hashes: dict[_Key, Mapping[str, str]] = {}
     for model, facts in manifest.models.items():
         if model not in judged:
-            continue  # The model is a reference, so it is not part of the question.
+            continue  # The model is a reference, and only judged models are compared.
         for benchmark in manifest.benchmark:
             key = (model, str(facts.get("revision") or ""), benchmark)
             hashes[key] = comparable(manifest, model, benchmark, library)
@@ -117,8 +119,9 @@ def _registered(manifest: Manifest, place: str | None) -> Iterator[_Candidate]:
 
 
 def _beside(run: Path) -> Iterator[_Candidate]:
-    """Yield the runs in the folder that contains this run or its panel, and in the folders directly
-    below this folder.
+    """Yield the runs in folders near a run.
+
+    These are the folder that contains the run or its panel, and the folders directly below.
     """
     audit = Manifest.load(run).audit
     top = (panel_of(run) or run.resolve()).parent
@@ -135,7 +138,7 @@ def _beside(run: Path) -> Iterator[_Candidate]:
 
 
 def _verdict(run: Path) -> Document | None:
-    """Return the verdict of a run; None if the verdict is missing or unreadable."""
+    """Return the verdict of a run; None if its file is missing or unreadable."""
     try:
         return read_document(verdict_path(run))
     except (OSError, ConfigError):

@@ -1,4 +1,4 @@
-"""Decide whether a run uses a registry or sends notices, without slow imports."""
+"""Determine whether a run uses a registry or sends notices. This module has no slow imports."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Write the files of an audit's report, and rebuild the report of a run in progress."""
+"""Write the files of an audit's report. For a run in progress, rebuild the report regularly."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ if TYPE_CHECKING:  # commands that draw nothing must not load matplotlib
 
 @dataclass(frozen=True)
 class ReportPaths:
-    """Hold the paths of a report's files, and the content of its verdict.json, so that callers need
-    not read this file.
+    """Hold the paths of a report's files, and the content of its verdict.json.
+
+    With the content, callers need not read verdict.json.
     """
 
     html: Path
@@ -47,11 +48,11 @@ class Page:
     Parameters
     ----------
     tables : mapping
-        Maps each file name to the text of a table, whole or in pieces.
+        Maps file names to tables. A table is a text, or an iterator over pieces of a text.
     figures : mapping
-        Maps each name to a figure.
+        Maps names to figures.
     render : callable
-        Returns the page as text. Its argument maps the name of each figure to an HTML element.
+        Returns the page as HTML. Its argument maps the name of each figure to an HTML element.
     """
 
     tables: Mapping[str, str | Iterator[str]]
@@ -60,14 +61,14 @@ class Page:
 
 
 def write_report(out: Path, verdict: JudgedRun[Any, Any], page: Page) -> ReportPaths:
-    """Write the tables, the figures and report.html, and last verdict.json.
+    """Write the files of a report: tables, figures and report.html, and finally verdict.json.
 
     Parameters
     ----------
     out : Path
-        The folder.
+        Folder of the report.
     verdict : JudgedRun
-        The verdict.
+        The verdict to write.
     page : Page
         The tables, the figures and the page of this verdict.
 
@@ -89,16 +90,16 @@ def write_report(out: Path, verdict: JudgedRun[Any, Any], page: Page) -> ReportP
 def write_parts(
     out: Path, tables: Mapping[str, str | Iterator[str]], drawn: Mapping[str, Figure]
 ) -> tuple[tuple[Path, ...], tuple[Path, ...], dict[str, str]]:
-    """Write tables and figures (svg and png).
+    """Write the tables of a report, and its figures as svg and png files.
 
     Parameters
     ----------
     out : Path
-        The folder; `tables` and `figures` are created in it.
+        Folder of the report, in which the folders `tables` and `figures` are created.
     tables : mapping
-        Maps each file name to the text of a table, whole or in pieces.
+        Maps file names to tables. A table is a text, or an iterator over pieces of a text.
     drawn : mapping
-        Maps each name to a figure.
+        Maps names to figures.
 
     Returns
     -------
@@ -152,8 +153,9 @@ _FACTS = {
 
 
 def run_facts(run_dir: Path) -> RunFacts:
-    """Return the facts from a run's manifest that the page shows. They are empty without a
-    manifest.
+    """Return the facts from a run's manifest that the page shows.
+
+    Without a manifest, the result holds no facts.
     """
     path = run_dir / MANIFEST
     if not path.exists():
@@ -178,8 +180,9 @@ def run_facts(run_dir: Path) -> RunFacts:
 
 
 def _scores_read(config: Mapping[str, Any]) -> list[str]:
-    """Return texts on the scores that were read from imported logs, and on these logs. Equal texts
-    are returned once.
+    """Describe imported logs and the scores that were read from them.
+
+    Equal descriptions are returned once.
     """
     logs = [log for log in config.get("logs") or () if isinstance(log, dict)]
     scores = [f"{log['score']} of {log['tool']}" for log in logs if log.get("score")]
@@ -209,7 +212,7 @@ def _one_line(value: Any) -> str:
 
 
 def _cost(arms: Mapping[str, Mapping[str, Mapping[str, int]]]) -> str:
-    """Return a line with the counts of calls and tokens, each summed over all arms and roles."""
+    """Return a line with the total numbers of calls and tokens over all arms and roles."""
     total = Counter[str]()
     for roles in arms.values():
         for numbers in roles.values():
@@ -230,8 +233,9 @@ SHORTEST_S = 2
 
 
 def goes_on(run_dir: Path) -> bool:
-    """Return whether a run is in progress: its manifest states "running", and its driver may be
-    alive.
+    """Return whether a run is in progress.
+
+    This is the case if its manifest states "running", and its driver process may be alive.
     """
     return (
         (run_dir / MANIFEST).is_file()
@@ -247,12 +251,12 @@ def follow(
     sleep: Callable[[float], object] = time.sleep,
     so_far: Callable[[], str] = str,
 ) -> ReportPaths:
-    """Build a report repeatedly while runs are in progress, and once more when all have ended.
+    """Build a report repeatedly while runs are in progress, and once more when all runs have ended.
 
     Parameters
     ----------
     run_dirs : sequence of Path
-        The runs.
+        Directories of the runs.
     build : callable
         Builds the report.
     every_s : int
@@ -265,7 +269,7 @@ def follow(
     Returns
     -------
     ReportPaths
-        The last report.
+        Paths of the last report's files.
 
     Raises
     ------

@@ -1,5 +1,4 @@
-"""Define what all figures share: colours, style, safe labels, and files that are equal for equal
-figures.
+"""Define the common parts of all figures: colours, style, safe labels, and reproducible files.
 
 All audits draw two figures with this module. `ruled_out` shows the effects that a run excludes.
 `power_curve` shows how many questions are needed to find an effect. Effects are between 0 and 1.
@@ -68,21 +67,22 @@ PHONE = 4.1  # width in inches; on a page, 390 px wide at 1.17 px for each point
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Apply the style of all figures to a block, or to a function as its decorator."""
+    """Apply the common style of all figures, as a context manager or as a decorator."""
     with matplotlib.rc_context(RC):
         yield
 
 
 def names_above(axes: Axes, names: Sequence[str], at: Sequence[float], limit: int = 44) -> None:
-    """Write the name of each line of a chart above this line. Names beside the lines would make the
-    chart narrower.
+    """Write a name above each line of a chart.
+
+    Names beside the lines would make the chart narrower.
 
     Parameters
     ----------
     axes : Axes
-        The chart.
+        Axes of the chart.
     names : sequence of str
-        The names.
+        Names of the lines.
     at : sequence of float
         The height of each name.
     limit : int
@@ -99,20 +99,20 @@ def names_above(axes: Axes, names: Sequence[str], at: Sequence[float], limit: in
 
 
 def plain(text: str, limit: int = 34) -> str:
-    """Return a name that matplotlib can draw.
+    """Convert a name to a text that matplotlib can draw.
 
     Parameters
     ----------
     text : str
-        Any text.
+        Name of a model or benchmark, with any characters.
     limit : int
         Largest number of characters. A longer name is shortened in the middle.
 
     Returns
     -------
     str
-        The name in one line, in which matplotlib sees no formulas. A character that the font lacks
-        is replaced by a square.
+        The name in one line, without characters that matplotlib interprets as formulas. Characters
+        that the font lacks are replaced by squares.
     """
     with matplotlib.rc_context(RC):
         font = get_font(findfont("DejaVu Sans"))
@@ -127,7 +127,7 @@ def plain(text: str, limit: int = 34) -> str:
 
 
 def svg_text(figure: Figure) -> str:
-    """Return a figure as an SVG document. Equal figures give equal bytes."""
+    """Return a figure as an SVG document. Equal figures give documents with equal bytes."""
     buffer = io.StringIO()
     with matplotlib.rc_context(RC):
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
@@ -154,9 +154,9 @@ def inline_svg(document: str, prefix: str, label: str) -> str:
     document : str
         The SVG document.
     prefix : str
-        The text with which each id in the element begins.
+        Prefix for each id in the element.
     label : str
-        The figure's name, already escaped for an attribute.
+        Name of the figure. It must be escaped for an HTML attribute.
 
     Returns
     -------
@@ -196,13 +196,13 @@ _POINTS = FuncFormatter(lambda value, _: f"{100 * value:.4g}")
 
 @styled()
 def ruled_out(rows: Sequence[tuple[str, float, float]], matters: float, effect: str) -> Figure:
-    """Draw a bar for each model that covers the effects that are still possible.
+    """Draw, for each model, a bar that covers the effects which the data do not exclude.
 
     Parameters
     ----------
     rows : sequence of (str, float, float)
-        For each model, its label and the lower and upper limit of its effect (0-1). At least one
-        model is needed.
+        For each model, its label and the lower and upper confidence limits of its effect (0-1). At
+        least one model is required.
     matters : float
         The smallest effect that matters.
     effect : str
@@ -252,20 +252,20 @@ def power_curve(
     instead: str = "models differ as much on two such sets",
     decided: bool = False,
 ) -> Figure:
-    """Draw the smallest effect that the audit finds, against the number of questions.
+    """Draw the smallest effect that the audit can detect, against the number of questions.
 
     A mark shows the number of questions of this run.
 
     Parameters
     ----------
     effect_at : callable
-        Returns the smallest effect (0-1) that is found with a given number of questions; NaN if no
-        effect is found.
+        Returns the smallest effect (0-1) that is detected with a given number of questions; NaN if
+        no effect can be detected.
     n_questions : int
         Number of questions of the run.
     needed : int or None
-        The smallest number of questions with which an effect of the size `matters` is found; None
-        if no number suffices.
+        The smallest number of questions with which an effect of size `matters` is detected; None if
+        no number suffices.
     matters : float
         The smallest effect that matters.
     effect : str

@@ -39,7 +39,8 @@ from audit.shards.manifest import MANIFEST
 SCHEMA = "joint verdict"
 SCHEMA_VERSION = "2.2"
 SUITE_TABLE = "calibration_suite.json"
-# file of the figure of the score without memory, drawn by the audit that estimates this score
+# file of the figure that shows the "score without memory", drawn by the audit that estimates this
+# score
 PICTURE = "score_without_memory.svg"
 
 
@@ -50,19 +51,19 @@ def joint_report(
     suite: Callable[[Mapping[str, AuditVerdict[Any]]], Mapping[str, Any]] | None = None,
     homes: Mapping[str, Path] | None = None,
 ) -> ReportPaths:
-    """Build the report of every audit, and one page that joins all reports.
+    """Build the report of every audit, and one page that summarises all reports.
 
     Parameters
     ----------
     run_dirs : sequence of Path
-        The runs.
+        Directories of the runs.
     out : Path
         The folder of the page.
     options : mapping
         Options of `audit report`. Only the option `seed` may be set.
     suite : callable or None
-        Returns the section of the suite. Its argument maps each audit to its verdict. With a suite,
-        the audits need not share a model and benchmark.
+        Returns the section of the page on the suite. Its argument maps each audit to its verdict.
+        With a suite, the audits need not share a model and benchmark.
     homes : mapping or None
         Maps each audit to the folder of its report. The default is `out`/<audit>.
 
@@ -116,10 +117,9 @@ def joint_report(
 
 
 def _left(out: Path, homes: Iterable[Path]) -> list[Path]:
-    """Return the folders of audits that an earlier joint report includes and the new report does
-    not.
+    """Return the folders of audits that only an earlier joint report includes.
 
-    If such a folder stayed beside the new page, it would look like a part of the new report.
+    These folders must be removed. Otherwise they would look like parts of the new report.
     """
     try:
         earlier = read_document(out / "verdict.json")
@@ -135,15 +135,14 @@ def _left(out: Path, homes: Iterable[Path]) -> list[Path]:
 def content(
     verdicts: Mapping[str, AuditVerdict[Any]], suite: Mapping[str, Any] | None = None
 ) -> JointVerdict:
-    """Join the verdicts of all audits. For each model and benchmark, add the findings and the
-    sentences on them.
+    """Join the verdicts of all audits, with the findings on each model and benchmark.
 
     Parameters
     ----------
     verdicts : mapping
         Maps each audit to its verdict.
     suite : mapping or None
-        The suite's section.
+        Content of the section on the suite; None without a suite.
 
     Returns
     -------
@@ -190,9 +189,7 @@ def content(
 
 
 def _without_memory(cells: Iterable[Cell]) -> list[tuple[str, str, str]]:
-    """Return a tuple (model, benchmark, sentence) for each cell with an estimate of its "score
-    without memory".
-    """
+    """Return (model, benchmark, sentence) for each estimated "score without memory"."""
     return [(c.model, c.benchmark, c.without_memory.sentence) for c in cells if c.without_memory]
 
 
@@ -204,7 +201,7 @@ def _check(
 ) -> None:
     """Raise ConfigError if the runs share no model and benchmark, or a model has two revisions.
 
-    With `apart`, the runs need not share a model and benchmark.
+    If `apart` is true, the runs need not share a model and benchmark.
     """
     shared = False
     for findings in seen.values():
@@ -235,7 +232,7 @@ Placed = tuple[str, str, Finding]  # model, benchmark, finding
 
 
 def in_order(joint: Sequence[Entry]) -> list[Placed]:
-    """Return every finding, sorted by model, then by audit, then by benchmark."""
+    """Return the findings, sorted by model, then by audit, then by benchmark."""
     findings: list[Placed] = []
     for entry in joint:
         findings += [(entry.model, entry.benchmark, finding) for finding in entry.instruments]
@@ -250,7 +247,7 @@ def in_order(joint: Sequence[Entry]) -> list[Placed]:
 
 @dataclass(frozen=True)
 class Looked:
-    """Hold a matrix for one model: which kinds of memory each audit looked for and saw.
+    """Hold a table of the kinds of memory that each audit looked for in one model, and detected.
 
     Parameters
     ----------
@@ -260,7 +257,7 @@ class Looked:
         For each verdict, the name of its audit, and its benchmark if several benchmarks were
         audited (else "").
     rows : mapping
-        Maps each kind of memory to its marks, one for each column. The last row sums up all kinds.
+        Maps each kind of memory to one mark for each column. The last row summarises all kinds.
     """
 
     model: str
@@ -269,8 +266,9 @@ class Looked:
 
 
 def matrices(findings: Sequence[Placed]) -> list[Looked]:
-    """Return a matrix for each model, with a row for each kind of memory and a column for each
-    audit.
+    """Return a table of detected kinds of memory for each model.
+
+    A table has a row for each kind of memory and a column for each audit.
     """
     by_model: dict[str, list[tuple[str, Finding]]] = {}
     for model, benchmark, entry in findings:
@@ -292,14 +290,14 @@ def why(ruling: Ruling, names: Mapping[str, str]) -> str:
     Parameters
     ----------
     ruling : Ruling
-        The decision.
+        Decision of the gate.
     names : mapping
         Maps each audit to its name in the text.
 
     Returns
     -------
     str
-        The sentences.
+        One or two sentences.
     """
     if ruling.exit_code == FAILED:
         return (
@@ -324,8 +322,9 @@ def why(ruling: Ruling, names: Mapping[str, str]) -> str:
 
 
 def _audit_of(cell: CellRuling, names: Mapping[str, str]) -> str:
-    """Return the name of the audit of a verdict. The context is added if parts of the benchmark are
-    judged separately.
+    """Return the name of the audit that gave a verdict.
+
+    The name of the context is added if parts of the benchmark are judged separately.
     """
     return f"{names[cell.audit]}, {cell.context}" if cell.context else names[cell.audit]
 
@@ -357,12 +356,12 @@ def page(
     links: Mapping[str, str] | None = None,
     drawn: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the page as text: the gate's decision, then the evidence for it.
+    """Return the joint page as HTML: the decision of the gate, then the evidence for this decision.
 
     Parameters
     ----------
     joint : JointVerdict
-        The verdict.
+        The joined verdicts of all audits.
     links : mapping or None
         Maps each audit to the address of its page. The default is a page in a folder with the
         audit's name.
@@ -372,7 +371,7 @@ def page(
     Returns
     -------
     str
-        HTML.
+        The HTML document.
     """
     # This import loads matplotlib, which `audit gate` does not need.
     from audit.report.canvas import inline_svg
@@ -426,7 +425,7 @@ def _by_place(joint: JointVerdict) -> dict[tuple[str, str, str, str], Cell]:
 
 
 def _lookers() -> dict[str, list[str]]:
-    """Map each kind of memory to the names of the audits that can see it."""
+    """Map each kind of memory to the names of the audits that can detect this kind."""
     lookers: dict[str, list[str]] = {kind: [] for kind in KINDS}
     for audit in every_audit():
         instrument = part_of(audit, "vocabulary").INSTRUMENT
@@ -437,8 +436,9 @@ def _lookers() -> dict[str, list[str]]:
 
 
 def _steps(ruling: Ruling, names: Mapping[str, str]) -> dict[tuple[str, str], None]:
-    """Return the pairs (name of the audit, first step to take) for the verdicts that determine the
-    gate's decision.
+    """Return pairs (name of the audit, recommended first step).
+
+    Only verdicts that determine the gate's decision are included.
     """
     steps: dict[tuple[str, str], None] = {}
     for cell in ruling.cells:
@@ -452,9 +452,7 @@ def _errors(
     cells: Mapping[tuple[str, str, str, str], Cell],
     joint: Sequence[Entry],
 ) -> list[Errors]:
-    """Return the rates at which a clean model is accused by each audit, and by any of the audits
-    together.
-    """
+    """Return the false positive rates on clean models, for each audit and for all together."""
     errors: dict[tuple[str, str], Errors] = {}
     uncalibrated: dict[str, dict[str, None]] = {}
     for model, benchmark, entry in findings:
@@ -477,8 +475,9 @@ def _errors(
 
 
 def _sensitivity(findings: Sequence[Placed]) -> list[str]:
-    """Return the sentences on sensitivity. Each is preceded by the names of the audits for which it
-    holds.
+    """Return sentences on how often the audits detect planted memory.
+
+    Each sentence begins with the names of the audits to which it applies.
     """
     audits: dict[str, list[str]] = {}
     for _, _, entry in findings:
@@ -495,8 +494,9 @@ def _marks(
     cells: Mapping[tuple[str, str, str, str], Cell],
     links: Mapping[str, str],
 ) -> list[Mark]:
-    """Return the entries of the decision strip, one for each verdict. An entry names the benchmark
-    if an audit has several verdicts on a model.
+    """Return the entries at the top of the page, one for each verdict.
+
+    An entry names the benchmark if an audit has several verdicts on a model.
     """
     apart = len({(model, _column(entry)) for model, _, entry in findings}) < len(findings)
     marks = []

@@ -1,9 +1,10 @@
-"""Render the frame of every report's page (head, styles and scripts), with two defences against
-hostile text.
+"""Render the common frame of all report pages: head, styles and scripts.
 
-The first defence is escaping: jinja2 escapes all text, and the script of a page changes only
-`textContent`. The second is the Content-Security-Policy, which allows one script and one style
-sheet, given by their hashes, and no network request.
+A page has two defences against hostile text:
+
+- Escaping: jinja2 escapes all text, and the script of a page changes only `textContent`.
+- The Content-Security-Policy: it allows one script and one style sheet, identified by their hashes,
+  and no network requests.
 """
 
 import base64
@@ -48,8 +49,9 @@ SO_FAR: ContextVar[str] = ContextVar("so_far", default="")  # text on the progre
 
 @dataclass(frozen=True)
 class RunFacts:
-    """Hold the facts from the manifest of one run as texts: its main facts, further facts, and
-    prompt templates.
+    """Hold the facts about one run as texts: main facts, further facts and prompt templates.
+
+    The facts come from the manifest of the run.
     """
 
     title: str
@@ -60,16 +62,17 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class Gated:
-    """Hold a column of the table of checks (gates).
+    """Hold one column of the table of checks. The checks (gates) test the measurement.
 
     Parameters
     ----------
     label : str
-        The column's title.
+        Title of the column.
     gates : sequence of Gate
-        The gates of the column.
+        Results of the checks in this column.
     where : mapping
-        Maps filters of the page to the values with which only this column's questions are shown.
+        Maps filters of the page to values. With these values, the page shows only the questions of
+        this column.
     """
 
     label: str
@@ -79,21 +82,22 @@ class Gated:
 
 @dataclass(frozen=True)
 class Mark:
-    """Hold an entry of the decision strip, which states the verdict of an audit on a model in plain
-    language.
+    """Hold one entry of the strip of decisions at the top of a page.
+
+    An entry states the verdict of an audit on a model in plain language.
 
     Parameters
     ----------
     audit, who : str
-        The audit, and the model that is judged.
+        Names of the audit and of the judged model.
     word : VerdictWord
-        The texts of the verdict, such as its label.
+        Texts that describe the verdict, such as its label.
     note : str
         A remark beside the verdict.
     href : str
         The link to the evidence.
     sure : str
-        A text on how certain the verdict is.
+        A description of how certain the verdict is.
     decision : str
         The decision that the gate would make from this entry alone. It is empty if the page states
         the decision elsewhere.
@@ -110,12 +114,12 @@ class Mark:
 
 @dataclass(frozen=True)
 class Errors:
-    """Hold how often a procedure is wrong.
+    """Hold the error rates of an audit's decision procedure.
 
     Parameters
     ----------
     who : str
-        The model.
+        Name of the model.
     rates : tuple of (str, float, float or None)
         For each kind of error, a tuple of its description, its rate (0-1) in simulated models, and
         the standard error of the rate.
@@ -132,15 +136,17 @@ class Errors:
 
 
 def errors_of(results: Sequence[CellResult], named: Mapping[str, str]) -> list[Errors]:
-    """Return the error rates of the calibrated designs. A design that several results share is
-    returned once.
+    """Return the error rates of the calibrated designs of the given results.
+
+    A design that several results share is returned once.
 
     Parameters
     ----------
     results : sequence of CellResult
-        The results.
+        Results of the judged models.
     named : mapping
-        Maps the key of each rate to a text on what the rate counts, in the order of the page.
+        Maps the key of each rate to a description of the errors that are counted, in the order of
+        the page.
 
     Returns
     -------
@@ -164,19 +170,19 @@ def errors_of(results: Sequence[CellResult], named: Mapping[str, str]) -> list[E
 
 
 def marks_of(verdict: JudgedRun[Any, Any], words: Mapping[Any, VerdictWord]) -> list[Mark]:
-    """Return the decision strip of one audit's page.
+    """Return the entries of the strip of decisions at the top of an audit's page.
 
     Parameters
     ----------
     verdict : JudgedRun
-        The verdict.
+        Verdict on the run.
     words : mapping
         Maps each verdict of this audit to its texts.
 
     Returns
     -------
     list of Mark
-        One entry for each cell.
+        One entry for each model and benchmark.
     """
     several = len({r.benchmark for r in verdict.results}) > 1
     marks = []
@@ -195,7 +201,10 @@ def marks_of(verdict: JudgedRun[Any, Any], words: Mapping[Any, VerdictWord]) -> 
 
 
 def share(value: float | None) -> str:
-    """Format 0.71 as "71.0 %". All shares have one decimal, so columns are aligned."""
+    """Format a share as a percentage, such as 0.71 as "71.0 %".
+
+    All shares have one decimal, so that columns are aligned.
+    """
     return percent(value, whole=False)
 
 
@@ -212,21 +221,23 @@ def number(value: Any) -> str:
 
 
 def count(value: float | None) -> str:
-    """Format a count as `number` does. A count that is not whole, such as a mean over replicates,
-    has one decimal.
+    """Format a count as `number` does, but with one decimal if it is not a whole number.
+
+    For example, a mean over replicates is not whole.
     """
     return number(value) if value is None or float(value).is_integer() else f"{value:,.1f}"
 
 
 def words(name: str) -> str:
-    """Format "false_positive_rate" as "False positive rate"."""
+    """Convert a key to words, such as "false_positive_rate" to "False positive rate"."""
     text = str(name).replace("_", " ").strip()
     return text[:1].upper() + text[1:]
 
 
 def environment() -> Environment:
-    """Return the jinja2 environment of all templates. It escapes all text, and raises an error for
-    an undefined name.
+    """Return the jinja2 environment of all templates.
+
+    The environment escapes all text, and raises an error for undefined names.
     """
     made = Environment(
         loader=PackageLoader("audit", ""),
@@ -269,7 +280,7 @@ def render_page(
     labels: Mapping[str, str] | None = None,
     **values: Any,
 ) -> str:
-    """Render a template as a page with the frame that all reports share.
+    """Render a template as a page within the common frame of all reports.
 
     Parameters
     ----------
@@ -283,18 +294,18 @@ def render_page(
     css : str
         Further styles. They follow page.css.
     gates : mapping or None
-        Maps the name of each gate to its texts.
+        Maps the name of each check (gate) to its texts.
     gated : sequence of Gated
-        The columns of the table of checks (gates).
+        Columns of the table of checks (gates).
     labels : mapping or None
-        Maps other names that the template prints to their texts.
+        Maps further names to the texts that the template prints for these names.
     values : Any
         Further values that the template uses.
 
     Returns
     -------
     str
-        HTML.
+        The HTML document.
     """
     style = _read("report/page.css") + css
     js = "".join(map(_read, ("report/shared.js", *scripts)))
@@ -331,8 +342,9 @@ def _read(name: str) -> str:
 
 
 def policy(js: str, css: str) -> str:
-    """Return the Content-Security-Policy. It allows only the given script and style sheet, and no
-    network request.
+    """Return the Content-Security-Policy of a page.
+
+    It allows only the given script and style sheet, and no network requests.
     """
     return (
         f"default-src 'none'; script-src '{_sha256(js)}'; style-src '{_sha256(css)}'; img-src data:; "

@@ -1,4 +1,4 @@
-"""Build the page of an audit that does not define a page.
+"""Build a standard report page, for audits that do not define a page themselves.
 
 The page shows the decisions, the checks, three questions as examples, the items, and the facts of
 the run.
@@ -23,7 +23,7 @@ MAX_ITEMS = 400  # largest number of items on the page; items.csv has all items
 
 @dataclass(frozen=True)
 class PlainItem:
-    """Hold one question of a cell, and the state of its answer in each setting."""
+    """Hold one question, and the state of the model's answer to this question in each setting."""
 
     model: str
     question_id: str
@@ -32,17 +32,17 @@ class PlainItem:
 
     @property
     def differs(self) -> bool:
-        """Return whether the state of the answer differs between settings."""
+        """Return whether the state of the model's answer differs between settings."""
         return len({state for _, state in self.states}) > 1
 
 
 def page(verdict: JudgedRun[CellOutcomes, Any], run_dir: Path) -> Page:
-    """Return the page and the table of items.
+    """Build the page, and the table of items.
 
     Parameters
     ----------
     verdict : JudgedRun
-        The verdict.
+        The verdict on the run.
     run_dir : Path
         The run directory, which holds the questions.
 
@@ -94,7 +94,7 @@ def _rows(items: Sequence[PlainItem]) -> Iterator[dict[str, Any]]:
 
 
 def _items(cell: CellOutcomes, texts: dict[tuple[str, str], str]) -> Sequence[PlainItem]:
-    """Return the questions of a cell, first those whose answers differ between settings."""
+    """Return the questions of a cell, first those with answers that differ between settings."""
     names = []
     for setting in cell.settings:
         arm = setting.arm.replace("_", " ")

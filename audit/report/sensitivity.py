@@ -1,9 +1,8 @@
-"""State in one sentence the probability that an audit with a run's design finds planted
-contamination.
+"""State the probability that an audit detects planted contamination.
 
-`audit.plant` measures the effects of planted contamination. The probability that an audit finds
-such an effect depends on the design (`audit.statistics.notice`). The sentence states the
-probability for every measured number of training passes.
+`audit.plant` measures the effects of planted contamination. The probability of detecting an effect
+also depends on the design of the run, such as the number of questions (`audit.statistics.notice`).
+The result is one sentence, with the probability for every measured number of training passes.
 """
 
 import os
@@ -27,8 +26,8 @@ STANDARD = Field(1000, 500, 5)  # the design of the table in docs/findings/sensi
 LEARNT = 0.5  # share of the items that the planted models learnt
 _TAUGHT = {"qa": "taught as question and answer (qa)", "raw": "as running text (raw)"}
 _NOT_IN_IT = {"perturb": " Whether sensitivity to wording is refuted too is not in it."}
-# number of indicators of the memory audit; with Holm's correction, the smallest of their levels is
-# alpha / 6
+# number of indicators of the memory audit; with Holm's correction, the smallest p-value is compared
+# with alpha / 6
 _INDICATORS = 6
 _TEXT_PRIOR = TauPrior(
     0.1, "a tenth of the spread between texts: assumed, as in the memory audit's calibration"
@@ -39,18 +38,19 @@ _FLIP = 0.2
 
 
 def load_sensitivity(run_dir: Path) -> dict[str, Any]:
-    """Read the measurement in a run's directory. Without one, read the measurement that is part of
-    this package.
+    """Read the measurement of planted contamination in a run's directory.
+
+    If the directory has no measurement, the measurement in this package is read.
 
     Parameters
     ----------
     run_dir : Path
-        The run.
+        Directory of the run.
 
     Returns
     -------
     dict
-        The parsed file.
+        Content of the file.
 
     Raises
     ------
@@ -81,16 +81,16 @@ def quote(
     field: Field,
     judged: Collection[str] | None = None,
 ) -> str:
-    """Return a sentence with the probability that an audit of this design finds each planted model.
+    """Return a sentence with the probability that an audit detects each planted model.
 
     Parameters
     ----------
     measured : mapping
         The measurement, as returned by `load_sensitivity`.
     audit, model, benchmark : str
-        The cell.
+        Names of the audit, the judged model and the benchmark.
     field : Field
-        The design.
+        Design of the run, such as its number of questions.
     judged : collection of str or None
         The indicators that this run could judge; None if it could judge all indicators.
 
@@ -129,8 +129,7 @@ def quote(
 def chances(
     measured: Mapping[str, Any], audit: str, field: Field, judged: Collection[str] | None = None
 ) -> dict[str, dict[int, Limits]]:
-    """Map each form of training text and each number of passes to the probability that an audit
-    finds the planted model.
+    """Return the probability that an audit detects each planted model.
 
     Parameters
     ----------
@@ -140,8 +139,9 @@ def chances(
     Returns
     -------
     dict of dict of Limits
-        The probability, with its limits, that the best indicator finds the planted model. The audit
-        finds it with at least this probability.
+        Maps each form of training text and each number of passes to a probability with its limits.
+        It is the probability that the best indicator detects the planted model. The probability for
+        the whole audit is at least as large.
     """
     doses: dict[str, dict[int, Limits]] = {}
     for plant in sorted(measured["plants"], key=lambda plant: int(plant["passes"])):
@@ -165,8 +165,9 @@ def chances(
 def chance_of(
     measurement: Mapping[str, Any], plant: Mapping[str, Any], indicator: str, field: Field
 ) -> Limits | None:
-    """Return the probability that one indicator finds a planted model that learnt the share LEARNT
-    of the items.
+    """Return the probability that one indicator detects a planted model.
+
+    The model learnt the share LEARNT of the items.
 
     Parameters
     ----------
@@ -175,9 +176,9 @@ def chance_of(
     plant : mapping
         The entry of one planted model in the measurement.
     indicator : str
-        The indicator.
+        Name of the indicator.
     field : Field
-        The design.
+        Design of the run, such as its number of questions.
 
     Returns
     -------
@@ -196,8 +197,10 @@ def chance_of(
 def _effect(
     measured: Mapping[str, Any], plant: Mapping[str, Any], indicator: str
 ) -> tuple[Effect, TauPrior, int] | None:
-    """Return the effect, the prior for its differences between clean models, and the number of
-    tests that share alpha.
+    """Return the effect of one planted model on an indicator, with a prior and a number of tests.
+
+    The prior describes how much the effect differs between clean models. The tests share the
+    significance level alpha.
     """
     sizes = (measured["learnt_items"], measured["other_items"])
     row = _row(plant, indicator)
@@ -237,17 +240,17 @@ def _row(plant: Mapping[str, Any], indicator: str) -> Mapping[str, Any] | None:
 
 
 def _of_shares(shares: tuple[float, float]) -> tuple[float, ...]:
-    """Return the standard deviation of the answers (1 or 0) for each share of right answers.
+    """Return the standard deviation of answers (1 or 0) for each share of right answers.
 
-    A measured share of 0 or 1 is uncertain too, so shares are limited to the range from .005 to
-    .995.
+    Measured shares of 0 or 1 are uncertain too. Shares are therefore limited to the range from .005
+    to .995.
     """
     p = np.clip(shares, 0.005, 0.995)
     return tuple(np.sqrt(p * (1 - p)).tolist())
 
 
 def _with_error(effect: Effect, sizes: tuple[int, ...]) -> Effect:
-    """Return the effect with its standard error. The only reference was the base model."""
+    """Return the effect with its standard error. The base model is the only reference."""
     alone = 1 if effect.references else 0
     return Effect(
         effect.value, effect.error(sizes, alone), effect.own, effect.references, effect.correlation
@@ -255,10 +258,10 @@ def _with_error(effect: Effect, sizes: tuple[int, ...]) -> Effect:
 
 
 def _text_spread(measured: Mapping[str, Any]) -> float | None:
-    """Return the standard deviation over items of the log-likelihood of a text.
+    """Return the standard deviation of a text's log-likelihood over items.
 
-    If the file lacks the standard deviation, it is computed from the AUC of each planted model,
-    assuming normal distributions. The median over the planted models is returned.
+    If the file lacks this standard deviation, it is estimated from the AUC of each planted model
+    under normal distributions. The result is then the median over the planted models.
     """
     rows = []
     for plant in measured["plants"]:

@@ -1,3 +1,4 @@
-"""Run an audit on Ray: place the engines on GPUs, call the engines, and stream the questions
-through the pipeline. Only this package imports Ray.
+"""Run an audit on Ray. Only this package imports Ray.
+
+It places the engines on GPUs, calls the engines, and streams the questions through the pipeline.
 """

@@ -1,5 +1,6 @@
-"""Run engines as Ray actors, each with fixed GPUs. All roles of a model call the same actors, so
-its weights are loaded only once.
+"""Run engines as Ray actors, each with fixed GPUs.
+
+All roles of a model call the same actors, so the model's weights are loaded only once.
 """
 
 import asyncio
@@ -51,7 +52,7 @@ _LOOK_S = 1.0  # interval of the checks of the nodes while engines load
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """Hold what an engine actor needs to build its engine, also after a restart."""
+    """Hold the settings from which an engine actor builds its engine, also after a restart."""
 
     model: ModelConfig
     weights: Weights | None
@@ -61,12 +62,12 @@ class EngineSpec:
 
 
 def build_engine(spec: EngineSpec) -> Engine:
-    """Build the engine of a specification.
+    """Build an engine from its specification.
 
     Parameters
     ----------
     spec : EngineSpec
-        The specification.
+        Settings of the engine.
 
     Returns
     -------
@@ -107,8 +108,9 @@ def build_engine(spec: EngineSpec) -> Engine:
 
 
 class EngineActor:
-    """Run one engine in a separate process. If Ray restarts the actor, it loads the engine again
-    before it answers.
+    """Run one engine in a separate process.
+
+    After Ray has restarted the actor, the actor loads the engine again before it answers.
     """
 
     def __init__(self, spec: EngineSpec) -> None:
@@ -124,26 +126,28 @@ class EngineActor:
         return self._spec.engine_id  # this name is shown in Ray's dashboard and logs
 
     async def start(self) -> str:
-        """Load the engine, and return its precision. Raises EngineLoadError or
-        EndpointAuthError."""
+        """Load the engine, and return the precision of its weights.
+
+        Raises EngineLoadError or EndpointAuthError.
+        """
         return (await self._ready()).precision
 
     async def run(
         self, requests: Sequence[GenerationRequest], priority: int = 0
     ) -> list[Generation]:
-        """Return the replies in the order of the requests.
+        """Send requests to the engine, and return its replies in the order of the requests.
 
         Parameters
         ----------
         requests : sequence of GenerationRequest
-            The requests.
+            Requests to the model.
         priority : int
             Priority of the requests, as in `Engine.run`.
 
         Returns
         -------
         list of Generation
-            The replies.
+            One reply for each request.
 
         Raises
         ------
@@ -179,7 +183,9 @@ class EngineActor:
             self._in_flight -= len(requests)
 
     async def ask_of(self, questions_path: str) -> None:
-        """Set the questions of the next run, from which a scripted engine reads its script."""
+        """Set the file of questions of the next run. A scripted engine reads its replies from this
+        file.
+        """
         async with self._starting:
             self._spec = replace(self._spec, questions_path=questions_path)
             if self._spec.model.engine == "scripted":
@@ -187,15 +193,14 @@ class EngineActor:
                 self._engine = None
 
     async def stats(self) -> dict[str, float]:
-        """Return the engine's counters; {} if the engine is not loaded. This call does not load a
-        restarted engine.
+        """Return the engine's counters; {} if the engine is not loaded.
+
+        This call does not load the engine after a restart.
         """
         return {} if self._engine is None else self._engine.stats()
 
     async def progress(self) -> Engines:
-        """Return the engine's state, and the number of requests that it has finished since it was
-        loaded.
-        """
+        """Return the engine's state, and the number of requests finished since loading."""
         # only engines that call endpoints have this attribute
         trouble: str = getattr(self._engine, "trouble", str)()
         return Engines(
@@ -227,7 +232,7 @@ class EngineActor:
 
 @dataclass(eq=False)
 class EnginePool:
-    """Hold the actors of one model, one for each replica."""
+    """Hold the engine actors of one model, one actor for each replica."""
 
     model: str
     actors: list[Any]
@@ -249,10 +254,10 @@ class EnginePool:
         Parameters
         ----------
         timeout_s : float
-            The limit.
+            Time limit in seconds.
         note : callable
-            Is called with sentences to show while the pool waits for GPUs, which another job may
-            use or an autoscaler may start.
+            Is called with sentences to display while the pool waits for GPUs. Another job may use
+            the GPUs, or an autoscaler may still have to start nodes.
         others : callable
             Returns whether other models of this job are running. While other models run, there is
             no time limit for GPUs, since these models release their GPUs when they end.
@@ -286,8 +291,8 @@ class EnginePool:
     ) -> Generator[None, None, set[str]]:
         """Wait for the engines as described in `load`, and return their precisions.
 
-        If at least one engine is loaded, the pool does not wait for engines whose node is lost. The
-        lost engines load when GPUs are free again, and are called after that.
+        If at least one engine is loaded, the method does not wait for engines on lost nodes. Such
+        engines load later, when GPUs are free again, and receive requests from then on.
         """
         calls = _started(self.actors)
         absent: list[Any] = []  # Ray restarts these actors
@@ -320,10 +325,10 @@ class EnginePool:
         return precisions
 
     def _answers(self, calls: dict[Any, Any], precisions: set[str]) -> list[Any]:
-        """Handle the calls that ended, and return the actors that Ray is restarting.
+        """Handle the finished calls of `start`, and return the actors that Ray is restarting.
 
-        The calls are removed from `calls`, and the precisions of loaded engines are added to
-        `precisions`. Raises the error that an engine raised while it loaded.
+        Finished calls are removed from `calls`, and the precisions of loaded engines are added to
+        `precisions`. If an engine failed to load, its error is raised.
         """
         ended, _ = ray.wait(list(calls), num_returns=len(calls), timeout=0) if calls else ([], [])
         absent = []
@@ -339,9 +344,7 @@ class EnginePool:
         return absent
 
     def _note_cpus(self, note: Callable[[str], None]) -> None:
-        """If the cluster has no free CPU for the engines that load, call `note` with a sentence on
-        this.
-        """
+        """Report with `note` if the cluster has no free CPU for the engines that are loading."""
         if ray.available_resources().get("CPU", 0.0) < _CPUS:
             note(f"{self.model}: still loading; {cpus_there()} (see 'ray status').")
 
@@ -393,9 +396,7 @@ class EnginePool:
     def _wait_for_gpus(
         self, timeout_s: float, note: Callable[[str], None], others: Callable[[], bool]
     ) -> Generator[None, None, float]:
-        """Wait for GPUs as described in `load`, and return the time at which `timeout_s` starts to
-        count.
-        """
+        """Wait for GPUs as described in `load`, and return the start time of the time limit."""
         began, noted, pause_s = time.monotonic(), time.monotonic(), _GPU_WAIT_FIRST_S
         while not all(placement_group_table(group)["state"] == "CREATED" for group in self.groups):
             if others():
@@ -423,9 +424,7 @@ class EnginePool:
         return f"waiting for {wanted:g} GPUs; {have}{more} (see 'ray status')."
 
     def progress(self) -> Engines:
-        """Return the state of the engines, and the number of requests that the engines finished
-        since the last call.
-        """
+        """Return the engines' state, and the number of requests finished since the last call."""
         calls = [actor.progress.remote() for actor in self.actors]
         answered, silent = ray.wait(calls, num_returns=len(calls), timeout=_ANSWER_S)
         states = [Engines(1, 0, 0, 0, 0) for _ in silent]
@@ -439,8 +438,9 @@ class EnginePool:
         return replace(total, done=max(0, total.done - before))  # a restarted engine counts from 0
 
     def ask_of(self, questions_path: str) -> None:
-        """Set the questions of the next run in every actor (`EngineActor.ask_of`). Raises
-        EngineError if an engine died.
+        """Set the questions of the next run in every actor (`EngineActor.ask_of`).
+
+        Raises EngineError if an engine died.
         """
         try:
             ray.get([actor.ask_of.remote(questions_path) for actor in self.actors])
@@ -450,8 +450,7 @@ class EnginePool:
             ) from error
 
     def stats(self, *, well: bool = True) -> dict[str, float]:
-        """Return the increase of the counters since the last call, summed over the replicas that
-        answer.
+        """Return the increase of the counters since the last call, summed over the replicas.
 
         Parameters
         ----------
@@ -461,8 +460,8 @@ class EnginePool:
         Returns
         -------
         dict
-            The increase of each counter. A dead engine is left out and raises no error, since all
-            rows are already stored.
+            The increase of each counter. Replicas that do not answer are left out. A dead engine
+            raises no error, since all rows are already stored.
         """
         total: dict[str, float] = {}
         for actor in self.actors:
@@ -501,7 +500,7 @@ class EnginePool:
 
 
 def _place(group: PlacementGroup, alive: Set[str]) -> dict[str, float]:
-    """Map each node of a placement group to its number of GPUs; {} while one of the nodes is lost."""
+    """Map each node of a placement group to its number of GPUs; {} while a node is lost."""
     table = placement_group_table(group)
     nodes = table.get("bundles_to_node_id") or {}
     if table["state"] != "CREATED" or not alive >= set(nodes.values()):
@@ -513,7 +512,7 @@ def _place(group: PlacementGroup, alive: Set[str]) -> dict[str, float]:
 
 
 def cpus_there() -> str:
-    """Return a text with the number of free CPUs in the cluster."""
+    """Describe the number of free CPUs in the cluster."""
     cpus, free = ray.cluster_resources().get("CPU", 0.0), ray.available_resources().get("CPU", 0.0)
     if not cpus:
         return "no node offers a CPU, which an engine without a GPU and the stages need: a worker node must join"
@@ -521,12 +520,12 @@ def cpus_there() -> str:
 
 
 def one_precision(model: str, precisions: Collection[str]) -> str:
-    """Return the precision of all replicas.
+    """Check that all replicas have the same precision, and return this precision.
 
     Parameters
     ----------
     model : str
-        The model, for the message.
+        Name of the model, for the error message.
     precisions : collection of str
         The precisions of the model's replicas.
 
@@ -538,7 +537,7 @@ def one_precision(model: str, precisions: Collection[str]) -> str:
     Raises
     ------
     EngineLoadError
-        If the precisions differ, because rows of two precisions must not be mixed.
+        If the precisions differ, because answers of two precisions must not be mixed.
     """
     if len(precisions) > 1:
         raise EngineLoadError(
@@ -549,7 +548,7 @@ def one_precision(model: str, precisions: Collection[str]) -> str:
 
 
 def on_cpus(model: ModelConfig) -> ModelConfig:
-    """Return the model's settings with a dtype in which the CPUs of all nodes can compute."""
+    """Return the model's settings with a data type that the CPUs of all nodes support."""
     return replace(
         model, dtype=dtype_on_cpu(model.dtype, model.dtype != "auto" or _all_in_bfloat16())
     )
@@ -561,8 +560,9 @@ def _started(actors: Sequence[Any]) -> dict[Any, Any]:
 
 
 def _all_in_bfloat16() -> bool:
-    """Return whether the CPUs of all nodes can compute in bfloat16. All nodes count, since an
-    engine may restart on any node.
+    """Return whether the CPUs of all nodes can compute in bfloat16.
+
+    All nodes must be able to, since an engine may restart on any node.
     """
     here, task = ray.get_runtime_context().get_node_id(), ray.remote(computes_in_bfloat16_here)
     calls, is_here = [], False
@@ -589,11 +589,11 @@ def start_pool(
     Parameters
     ----------
     model : ModelConfig
-        The model's settings.
+        Settings of the model.
     weights : Weights or None
         The resolved weights of the model.
     questions_path : str
-        The questions of the run.
+        Path of the file with the run's questions.
     autoscale : bool
         Whether an autoscaler may start nodes.
     restart : int
@@ -602,7 +602,7 @@ def start_pool(
     Returns
     -------
     EnginePool
-        The actors.
+        The pool with the actors.
 
     Raises
     ------
@@ -631,8 +631,10 @@ _names: Counter[str] = Counter()
 
 
 def _unique(engine_id: str) -> str:
-    """Return an unused name for an actor. A name cannot be used again at once, since Ray releases
-    it only some time after the actor has ended.
+    """Return an unused name for an actor.
+
+    The name of an ended actor cannot be used again at once, since Ray releases the name with a
+    delay.
     """
     _names[engine_id] += 1
     return engine_id if _names[engine_id] == 1 else f"{engine_id} ({_names[engine_id]})"

@@ -13,7 +13,8 @@ import ray
 from audit.core.errors import EngineDiedError, EngineError, EngineLoadError, EngineLoadingError
 from audit.core.records import Generation, GenerationRequest
 
-# how many more requests may wait at the home replica than at the replica with the shortest queue
+# number of additional requests that may wait at the home replica, compared to the replica with the
+# shortest queue
 SLACK = 32
 _WEIGHT = 0.1  # weight of the newest observation in the moving average of a replica's pace
 
@@ -21,11 +22,13 @@ _WEIGHT = 0.1  # weight of the newest observation in the moving average of a rep
 class Balancer:
     """Choose a replica for each request.
 
-    Requests with the same affinity have the same home replica, which is preferred, so that its
-    prefix cache is used. If more than `SLACK` additional requests wait at the home, the replica
-    with the shortest queue is chosen instead. A request at a slow replica counts for more, in
-    proportion to the time that the replica needs for it. Otherwise all chunks in flight would
-    finally wait for the slow replica (`tests/bench/fleet.py`).
+    Requests with the same affinity have the same home replica. The home replica is preferred,
+    because its prefix cache may hold the beginning of the prompt. If its queue is longer than the
+    shortest queue by more than `SLACK`, the replica with the shortest queue is chosen instead.
+
+    The length of a queue is measured in requests, multiplied by the relative time that the replica
+    needs for a request. Without this weight, all chunks in flight would finally wait for a slow
+    replica (`tests/bench/fleet.py`).
     """
 
     def __init__(self, replicas: int) -> None:
@@ -37,18 +40,19 @@ class Balancer:
         self._lock = threading.Lock()
 
     def take(self, affinity: str) -> int:
-        """Choose a replica for a request. The request counts as waiting until `give_back` is
-        called.
+        """Choose a replica for a request.
+
+        The request counts as waiting at this replica until `give_back` is called.
 
         Parameters
         ----------
         affinity : str
-            Requests with the same affinity prefer the same replica.
+            Key of the request. Requests with the same key prefer the same replica.
 
         Returns
         -------
         int
-            The replica.
+            Index of the chosen replica.
         """
         with self._lock:
             usable = self._usable()
@@ -62,12 +66,12 @@ class Balancer:
             return chosen
 
     def give_back(self, replica: int, requests: int, seconds: float | None = None) -> None:
-        """Count requests of a replica as answered or failed.
+        """Record that requests at a replica were answered or have failed.
 
         Parameters
         ----------
         replica : int
-            The replica.
+            Index of the replica.
         requests : int
             The number of requests.
         seconds : float or None
@@ -75,16 +79,18 @@ class Balancer:
         """
         with self._lock:
             if seconds is not None:
-                # The time grows with the number of waiting requests. About `SLACK` requests are
-                # answered at the same time, so a small number does not change the time.
+                # The time grows with the number of waiting requests. Up to about `SLACK` requests
+                # are answered at the same time, so smaller numbers do not affect the time.
                 seen = seconds / (self._load[replica] + SLACK)
                 before = self._pace[replica]
                 self._pace[replica] = seen if before is None else before + _WEIGHT * (seen - before)
             self._load[replica] -= requests
 
     def lost(self, replica: int) -> bool:
-        """Remove a replica, so that its affinities move to other replicas. If no other replica is
-        left, change nothing and return False.
+        """Remove a lost replica, and return whether another replica is left.
+
+        The requests that prefer the lost replica then prefer other replicas. If no other replica is
+        left, nothing is changed.
         """
         with self._lock:
             away = [*self._away[:replica], *self._away[replica + 1 :]]
@@ -99,9 +105,9 @@ class Balancer:
         Parameters
         ----------
         replica : int
-            The replica.
+            Index of the replica.
         for_s : float
-            The time in seconds.
+            Number of seconds for which the replica is skipped.
         """
         with self._lock:
             usable = self._usable()
@@ -109,8 +115,9 @@ class Balancer:
                 self._away[replica] = time.monotonic() + for_s
 
     def _usable(self) -> list[int]:
-        """Return the replicas that can be reached. If no replica can be reached, return all
-        replicas that are not lost.
+        """Return the indices of the reachable replicas.
+
+        If no replica is reachable, return the indices of all replicas that are not lost.
         """
         now = time.monotonic()
         reachable = []
@@ -128,8 +135,10 @@ class Balancer:
         return usable[zlib.crc32(f"{affinity}|{home}".encode()) % len(usable)]
 
     def _queue(self, replica: int, usual: float) -> float:
-        """Return the number of requests that wait at a replica, plus one, multiplied by its pace
-        relative to the usual pace.
+        """Return the weighted length of the queue at a replica.
+
+        The length is (waiting requests + 1) * pace / usual pace, where the pace is measured in
+        seconds per waiting request.
         """
         pace = self._pace[replica]
         return (self._load[replica] + 1) * (1.0 if pace is None else pace / usual)
@@ -171,19 +180,19 @@ class EngineCaller:
     def __call__(
         self, requests: Sequence[GenerationRequest], priority: int = 0
     ) -> list[Generation]:
-        """Return the replies in the order of the requests.
+        """Send requests to the replicas, and return the replies in the order of the requests.
 
         Parameters
         ----------
         requests : sequence of GenerationRequest
-            The requests.
+            Requests to the model.
         priority : int
             Priority of the requests. An engine answers requests with smaller numbers first.
 
         Returns
         -------
         list of Generation
-            The replies.
+            One reply for each request.
 
         Raises
         ------
@@ -239,11 +248,10 @@ class EngineCaller:
         return answered
 
     def _call_silent(self, replicas: Iterable[int]) -> None:
-        """Call replicas that have not answered for some time, so that Ray reports which of them are
-        lost.
+        """Call replicas that have not answered for some time, so that Ray reports lost replicas.
 
-        If a process calls a replica that Ray is restarting, and does not know this yet, the call is
-        queued. Ray lets a queued call fail only when another call follows.
+        A call to a replica that Ray is restarting may be queued, if this process does not know of
+        the restart yet. Ray lets a queued call fail only when another call follows.
         """
         for replica in replicas:
             self._engines[replica].progress.remote()

@@ -1,5 +1,7 @@
-"""Run an audit: resolve the configuration, print the cost, ask the questions, print the results,
-and write the report.
+"""Run an audit from its configuration to its report.
+
+The steps are: resolve the configuration, print the cost, ask the questions, print the results, and
+write the report.
 
 Modules that load slowly are imported inside the functions, so that a refused command does not load
 them.
@@ -24,21 +26,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Hold a resolved audit.
+    """Hold a resolved run, with the options for its analysis and texts for the terminal.
 
     Attributes
     ----------
     resolved : ResolvedRun
-        The run.
+        The resolved run.
     thresholds : Limits
         The thresholds of the verdict.
     analysis : mapping
-        Facts for the verdict. The manifest stores them together with the seed and the thresholds.
+        Further facts that the verdict depends on. The manifest stores these facts together with the
+        seed and the thresholds.
     notes : tuple of str
         Texts that are printed after the audit was resolved.
     pre_run_notes : callable
-        Returns texts that are printed before the engines load, if no check refused the run. Empty
-        texts are skipped.
+        Returns texts that are printed before the engines load. It is called only if no check
+        refused the run. Empty texts are skipped.
     """
 
     resolved: ResolvedRun
@@ -55,7 +58,10 @@ def conduct(
     prepare: Callable[[], Prepared],
     ended: Callable[[Path, ResolvedRun], Mapping[str, Any]] = lambda run_dir, resolved: {},
 ) -> int:
-    """Plan an audit, or run (or resume) it, judge it and write its report.
+    """Print the plan of an audit, or run the audit to the end.
+
+    Running means: start or resume the run, ask the questions, compute the verdict, and write the
+    report. With the option `plan`, only the plan is printed.
 
     Parameters
     ----------
@@ -64,12 +70,12 @@ def conduct(
     config : RunConfig
         The composed options.
     stage : str
-        A description of the step `prepare`, which the display shows.
+        Description of the step `prepare`, for the progress display.
     prepare : callable
-        Resolves the run.
+        Function that resolves the configuration to a run.
     ended : callable
-        Prints the results; it is called if the run has rows. It returns what it read, as arguments
-        for the audit's `REPORT.build`.
+        Function that prints the results. It is called only if the run has rows. It returns keyword
+        arguments for the audit's `REPORT.build`.
 
     Returns
     -------
@@ -127,7 +133,7 @@ def _hooks(config: RunConfig) -> Hooks:
 
 
 def _announce(ready: Prepared) -> None:
-    """Print the cost of the run, and the effects that the run cannot find."""
+    """Print notes before the run: its cost, and the effects that it cannot detect."""
     from audit.config.dry_run import announced
 
     for text in filter(None, (*ready.pre_run_notes(), *announced(ready.resolved))):
@@ -135,7 +141,7 @@ def _announce(ready: Prepared) -> None:
 
 
 def conduct_answers(audit: str, config: RunConfig, limits: type[Limits]) -> int:
-    """Plan or run an audit that resolves only models and questions, and return the exit code."""
+    """Plan or run an audit that needs only models and questions, and return the exit code."""
 
     def prepare() -> Prepared:
         from audit.config.resolve import resolve_run

@@ -1,5 +1,6 @@
-"""Divide the tasks of a run into batches. Stop a model if most of its first answers are unparsed,
-or if the money is spent.
+"""Divide the tasks of a run into batches, and stop a model early if necessary.
+
+A model is stopped if most of its first answers are unparsed, or if the budget is spent.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -61,13 +62,14 @@ def canary_first(
 def check_panel(
     refused: Mapping[str, AuditError], models: Collection[str], judged: Collection[str] | None
 ) -> None:
-    """Check, before the first call, that the answers of the models can be compared, since answers
-    cost money.
+    """Check that enough models can be asked to compare their answers.
+
+    This is checked before the first call, since answers cost money.
 
     Parameters
     ----------
     refused : mapping of str to AuditError
-        Maps each model that cannot be asked to the error.
+        Maps each model that cannot be asked to its error.
     models : collection of str
         The models to ask.
     judged : collection of str or None
@@ -93,15 +95,19 @@ def check_panel(
 
 
 class Canary:
-    """Stop a model if most of its first answers are unparsed, before money is spent on further
-    answers.
+    """Stop a model if most of its first answers are unparsed.
 
-    The canary counts stored answers until the answers to QUESTIONS questions are stored. It stops
-    the model if more than half of these answers are unparsed. If 10 % of a model's answers are
-    unparsed, the model is stopped with probability P(X >= 11) = 7e-7, where X ~ Binomial(20, .1).
-    At 30 %, the probability is .017. At 90 %, the model is not stopped with probability 7e-6.
-    Questions are counted instead of answers, because the answers to one question tend to fail
-    together.
+    This saves the money for further answers. The canary counts the stored answers to the first
+    QUESTIONS questions. It stops the model if more than half of these answers are unparsed. The
+    number of unparsed answers X is Binomial(20, p), where p is the model's probability of an
+    unparsed answer:
+
+    - p = .1: the model is stopped with probability P(X >= 11) = 7e-7.
+    - p = .3: the model is stopped with probability .017.
+    - p = .9: the model is not stopped with probability 7e-6.
+
+    The canary waits for a number of questions, not of answers, because the answers to one question
+    tend to fail together.
     """
 
     def __init__(self) -> None:
@@ -109,7 +115,7 @@ class Canary:
         self._passed = False
 
     def stops(self, counts: pa.Table) -> bool:
-        """Count the answers of a stored shard.
+        """Count the answers of a stored shard, and return whether the model must stop.
 
         Parameters
         ----------
@@ -131,18 +137,18 @@ class Canary:
 
 
 def refusal(canary: Canary, run_dir: Path, schema: RowSchema, model: str) -> EngineError:
-    """Return why a model was stopped, with two of its replies.
+    """Return the error for a model that was stopped, with two of its replies.
 
     Parameters
     ----------
     canary : Canary
         The counts of the model's first answers.
     run_dir : Path
-        The run directory.
+        Directory with the files of the run.
     schema : RowSchema
-        The audit's schema.
+        Schema of the audit's rows.
     model : str
-        The model.
+        Name of the stopped model.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """Check the run directory and the endpoints before the benchmark is read.
 
-To read the benchmark and resolve the run, scipy and other packages are loaded. This takes too long
-for a command that is only refused.
+Reading the benchmark and resolving the run would load scipy and other slow packages. A command that
+will be refused should not load these packages.
 """
 
 from collections.abc import Mapping
@@ -31,9 +31,9 @@ def check_start(audit: Audit, config: RunConfig) -> None:
     Parameters
     ----------
     audit : Audit
-        The audit.
+        The audit to run.
     config : RunConfig
-        The options. A directory in object storage is checked when it is opened.
+        The composed options. A run directory in object storage is checked later, when it is opened.
 
     Raises
     ------
@@ -42,8 +42,8 @@ def check_start(audit: Audit, config: RunConfig) -> None:
     BenchmarkError
         If a file of questions does not exist.
     EngineError
-        If no model of a new run can be asked. If a run has stored rows, its endpoints are checked
-        later, after the missing rows were counted, since its endpoints may not be needed.
+        If no model of a new run can be asked. A resumed run may not need its endpoints. They are
+        checked later, after the missing rows were counted.
     """
     check_files(config)
     answering = {name: audit.answering(config, model) for name, model in config.model.items()}
@@ -57,8 +57,9 @@ def check_start(audit: Audit, config: RunConfig) -> None:
 
 
 def check_files(config: RunConfig) -> None:
-    """Raise an error if a file that the options name does not exist. This is checked before a model
-    is loaded or asked.
+    """Raise an error if a file that the options name does not exist.
+
+    The function is called before a model is loaded or asked.
     """
     for benchmark in (config.benchmark, config.control_benchmark):
         if benchmark is not None and benchmark.path is not None:
@@ -72,8 +73,9 @@ def check_files(config: RunConfig) -> None:
 
 
 def _is_new(audit: Audit, config: RunConfig, answering: Mapping[str, ModelConfig]) -> bool:
-    """Return whether the run has no stored rows. Raises ConfigError if its directory cannot be used
-    for this run.
+    """Return whether a run has no stored rows.
+
+    Raises ConfigError if the directory cannot be used for this run.
     """
     if config.run_dir is None:
         return not any(OUTPUTS.glob(f"{default_prefix(audit.name, config)}*"))
@@ -107,8 +109,9 @@ def _refused(
 
 
 def _check_writable(run_dir: Path) -> None:
-    """Check that a file can be written into the directory. Folders that this check created are
-    removed.
+    """Check that a file can be written into the run directory.
+
+    Folders that this function creates are removed again.
     """
     missing = [folder for folder in (run_dir, *run_dir.parents) if not folder.exists()]
     try:

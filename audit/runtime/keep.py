@@ -1,9 +1,10 @@
-"""Share engines among the runs of one process: within a block `keep_engines()`, each model is
-loaded once.
+"""Share loaded engines among the runs of one process.
 
-An engine is kept if its run ended without an error. Engines of a failed run are closed at once.
-Kept engines are closed at the end of the block, even after an exception, or earlier if another
-model needs their GPUs.
+Within a block `with keep_engines()`, each model is loaded only once.
+
+An engine stays loaded if its run ended without an error. Engines of a failed run are closed at
+once. All engines are closed at the end of the block, even after an exception. An unused engine is
+closed earlier if another model needs its GPUs.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ ROOM_WAIT_S = 2.0  # time limit for reserving GPUs that other jobs may release
 
 @dataclass
 class _Held:
-    """Hold a pool with the settings with which it was started. A pool can be used again for a model
-    with equal settings.
+    """Hold a pool of loaded engines, together with the settings of their model.
+
+    The pool can be used again for a model with equal settings.
     """
 
     model: ModelConfig
@@ -45,8 +47,9 @@ _held: list[_Held] | None = None  # None if no engines are kept
 
 @contextmanager
 def keep_engines() -> Iterator[None]:
-    """Keep engines after their runs until the block ends. A nested block is part of the outer
-    block.
+    """Keep engines loaded after their runs, until the block ends.
+
+    Nested blocks count as one: engines stay loaded until the outer block ends.
     """
     global _held
     if _held is not None:
@@ -68,24 +71,25 @@ def take_pool(
     questions_path: str,
     start: Callable[..., EnginePool],
 ) -> EnginePool:
-    """Return the kept pool of a model, or else a new pool. After its run, the caller must call
-    `give_back`.
+    """Return a pool of engines for a model: a kept pool if possible, otherwise a new pool.
+
+    The caller must pass the pool to `give_back` after the run.
 
     Parameters
     ----------
     model : ModelConfig
-        The model's settings.
+        Settings of the model.
     weights : Weights or None
         The resolved weights of the model.
     questions_path : str
-        The questions of the run.
+        Path of the file with the run's questions.
     start : callable
-        Starts a new pool.
+        Function that starts a new pool.
 
     Returns
     -------
     EnginePool
-        The pool.
+        The pool of engines for the run.
     """
     if _held is None:
         return start(model, weights, questions_path)
@@ -113,13 +117,15 @@ def take_pool(
 
 
 def give_back(pool: EnginePool, *, failed: bool) -> None:
-    """Release a pool after a run. The pool is kept if engines are kept and the run did not fail;
-    otherwise it is closed.
+    """Release a pool after a run.
+
+    The pool is closed if the run failed, or outside a block `with keep_engines()`. Otherwise its
+    engines stay loaded.
 
     Parameters
     ----------
     pool : EnginePool
-        The pool.
+        The pool that `take_pool` returned.
     failed : bool
         Whether the run failed.
     """

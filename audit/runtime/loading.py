@@ -1,7 +1,7 @@
 """Load a finished or interrupted run as tables (`audit.load`), and list the runs in a folder.
 
-Tables are pyarrow tables. With `to="pandas"` or `to="polars"`, they are data frames of this
-package, if it is installed (docs/reference/python.md). Ray is not loaded.
+Tables are pyarrow tables. With `to="pandas"` or `to="polars"`, tables are returned as data frames,
+if that package is installed (docs/reference/python.md). Ray is not loaded.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # only figures need matplotlib
 
 @dataclass(frozen=True)
 class Report:
-    """Hold the path of a report's page. In a notebook, the page is shown in a frame."""
+    """Hold the path of a report's page. A notebook displays the page in a frame."""
 
     path: Path
 
@@ -55,7 +55,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Figure:
-    """Hold the path of one figure of a report. In a notebook, the figure itself is shown."""
+    """Hold the path of one figure of a report. A notebook displays the figure."""
 
     path: Path
 
@@ -87,10 +87,10 @@ _MEASURED = {
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """Hold a run directory. `audit.load` returns it.
+    """Give access to the files of a run. `audit.load` returns this object.
 
-    `manifest` holds the configuration, versions and times of the run. `rows` holds the numbers of
-    stored and expected rows of each model and benchmark.
+    - `manifest`: the configuration, versions and times of the run.
+    - `rows`: the numbers of stored and expected rows for each model and benchmark.
     """
 
     path: Path
@@ -108,7 +108,10 @@ class Run:
         return CellRows("", "", answers, expected).watermark
 
     def verdict_json(self) -> dict[str, Any]:
-        """Return the content of report/verdict.json as JSON types. Raises the errors of `document`."""
+        """Return the content of report/verdict.json as JSON types.
+
+        Raises the same errors as `document`.
+        """
         return self.document().plain
 
     def document(self) -> AuditVerdict[Any]:
@@ -135,12 +138,11 @@ class Run:
         return report
 
     def verdict(self, to: str = "arrow", *, trust_report: bool = False) -> Any:
-        """Return a table with a row for each cell (model and benchmark). Its columns are the fields
-        of verdict.json that are not nested.
+        """Return a table of verdicts, with a row for each cell (model and benchmark).
 
-        `verdict_json` also has the nested fields. The verdict is recomputed from the answers, and
-        ConfigError is raised if it differs from the stored verdict. trust_report=True skips this
-        slow check.
+        The columns are the fields of verdict.json that are not nested. `verdict_json` returns the
+        nested fields too. The verdict is recomputed from the answers, and ConfigError is raised if
+        the result differs from the stored verdict. trust_report=True skips this slow check.
         """
         document = self.document()
         stored = sorted((cell.model, cell.benchmark, cell.verdict) for cell in document.cells)
@@ -165,14 +167,18 @@ class Run:
         return _as(pa.table(columns), to)
 
     def results(self) -> tuple[CellResult, ...]:
-        """Return the result of each judged cell as the audit's dataclass. The results are
-        recomputed from the shards, as `audit gate` does.
+        """Return the result of each judged cell as a dataclass of the audit.
+
+        The results are recomputed from the shards, as in `audit gate`.
         """
         report = part_of(self.audit.name, "report").REPORT
         return report.judge([self.path], **report.options([self.path], {}))[0].results
 
     def report(self) -> Report:
-        """Build the report from the shards in `<run directory>/report`, and return its page."""
+        """Build the report from the shards, and return its page.
+
+        The report is written to `<run directory>/report`.
+        """
         return Report(
             part_of(self.audit.name, "report")
             .REPORT.of_runs([self.path], self.path / "report", {})
@@ -180,10 +186,10 @@ class Run:
         )
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot the accuracy of each setting with its 95 % interval (1.96 standard errors), one line
-        for each setting.
+        """Plot the accuracy of each setting with its 95 % interval (1.96 standard errors).
 
-        `ax` are the axes; None makes a new figure. A setting without an accuracy is left out.
+        Each setting has a line in the plot. A setting without an accuracy is left out. `ax` are the
+        axes to draw on; None creates a new figure.
         """
         rows = []
         for row in self.settings().to_pylist():
@@ -205,8 +211,10 @@ class Run:
         return ax
 
     def settings(self, to: str = "arrow") -> Any:
-        """Return a table with a row for each setting of each cell. It has the accuracy and the gain
-        over the baseline (0-1), which are also printed at the end of a run.
+        """Return a table with a row for each setting of each cell (model and benchmark).
+
+        The columns include the accuracy (0-1), and the gain in accuracy over the baseline. A run
+        prints the same numbers at its end.
         """
         rows = []
         for cell in load_cells(self.path, self.audit.schema):
@@ -218,8 +226,9 @@ class Run:
         return _as(pa.Table.from_pylist(rows, pa.schema((_SETTING | _MEASURED).items())), to)
 
     def answers(self, columns: Sequence[str] | None = None, to: str = "arrow") -> Any:
-        """Return a table with a row for each stored answer. `columns` selects columns of the table
-        (docs/reference/columns.md).
+        """Return a table with a row for each stored answer.
+
+        `columns` selects columns of the table (docs/reference/columns.md).
         """
         known = self.audit.schema.columns.names
         for name in columns or ():
@@ -228,12 +237,14 @@ class Run:
         return _as(open_dataset(self.path, self.audit.schema).to_table(columns=wanted), to)
 
     def messages(self, to: str = "arrow") -> Any:
-        """Return a table with a row for each text: the key of its answer, its role, its index, and
-        the text.
+        """Return a table with a row for each prompt, response or other message.
 
-        The role is "prompt", "response", or the role of the calls that precede the answer. The
-        index numbers the calls that precede the answer. A model's text may be hostile, so escape it
-        before you show it.
+        The columns are:
+
+        - the key of the answer to which the message belongs,
+        - the role: "prompt", "response", or the role of the calls that precede the answer,
+        - the index, which numbers the calls that precede the answer,
+        - the text. A model's text may be hostile, so escape the text before you display it.
         """
         key, role = self.audit.schema.key, self.audit.prepare_role
         several = f"{role}_messages"
@@ -256,8 +267,9 @@ class Run:
         )
 
     def figure(self, name: str) -> Figure:
-        """Return the figure of the report with this name, such as "evidence". If no figure has the
-        name, raise ConfigError, which lists the names of all figures.
+        """Return the figure of the report with the given name, such as "evidence".
+
+        Raises ConfigError, with the names of all figures, if no figure has this name.
         """
         known = {path.stem: path for path in (self.path / "report" / "figures").glob("*.svg")}
         if not known:
@@ -285,11 +297,13 @@ class Run:
 
 @dataclass(frozen=True)
 class RunEntry:
-    """Hold the facts about one run in a folder.
+    """Hold the facts about one run in a list of runs.
 
-    `found` and `expected` are the numbers of stored and expected rows; `expected` is None without a
-    manifest. `problem` is the reason why the run cannot be read. `cells` are the cells of its
-    verdict, and `reason` states why the verdict has no cells.
+    - `found` and `expected`: the numbers of stored and expected rows. `expected` is None without a
+      manifest.
+    - `problem`: the reason why the run cannot be read.
+    - `cells`: the results in the run's verdict, one for each model and benchmark.
+    - `reason`: the reason why the verdict has no results.
     """
 
     path: Path
@@ -310,9 +324,10 @@ class RunEntry:
 
 
 def load(run_dir: Path | str) -> Run:
-    """Load the run in a directory, or a copy of the run at an s3:// URL. The copy is deleted when this process ends.
+    """Load a run from its directory or from an s3:// URL.
 
-    Raises ConfigError if there is no run, and ShardError if its shards cannot be read.
+    For a URL, the run is copied to a temporary folder, which is deleted when this process ends.
+    Raises ConfigError if no run is found, and ShardError if the shards of the run cannot be read.
     """
     path = run_folder(run_dir)
     manifest, audit = Manifest.load(path), audit_of(path)
@@ -324,8 +339,10 @@ def load(run_dir: Path | str) -> Run:
 
 
 def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
-    """Return every run in a folder and the folders in it, latest first. Raises ConfigError if the
-    folder does not exist."""
+    """Return every run in a folder and its subfolders, the latest run first.
+
+    Raises ConfigError if the folder does not exist.
+    """
     if is_url(folder):
         place = str(folder).partition("?")[0]
         raise ConfigError(
@@ -343,7 +360,7 @@ def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
             entries.append(_entry(load(path.parent)))
         except AuditError as error:
             entries.append(RunEntry(path.parent, problem=str(error).splitlines()[0]))
-        # The manifest.json was written by another program.
+        # Another program wrote this manifest.json.
         except (
             AttributeError,
             KeyError,
@@ -358,7 +375,7 @@ def find_runs(folder: Path | str = "outputs") -> list[RunEntry]:
 
 
 def entry_line(entry: RunEntry) -> str:
-    """Format an entry as `audit runs` prints it."""
+    """Format the facts about a run as the line that `audit runs` prints."""
     if entry.problem:
         return f"{entry.path}  cannot be read: {entry.problem}"
     rows = f"{entry.found:,}" + ("" if entry.expected is None else f" of {entry.expected:,}")
@@ -401,7 +418,7 @@ def _entry(run: Run) -> RunEntry:
 
 
 def _why(run: Run, error: AuditError) -> str:
-    """Return the reason why a run has no verdict on the rows that it has now."""
+    """Return the reason why a run has no verdict on its current rows."""
     failed = run.manifest.models_failed
     if failed:
         how = dict.fromkeys(failed, "failed") | dict.fromkeys(
@@ -424,7 +441,7 @@ def _texts(keys: pa.Table, role: str, index: pa.Array, text: Any) -> pa.Table:
 
 
 def _as(table: pa.Table, to: str) -> Any:
-    """Convert the table to the requested library (arrow, pandas or polars)."""
+    """Convert a pyarrow table to the requested library (arrow, pandas or polars)."""
     check_known("to", to, _TO)
     if to == "arrow":
         return table

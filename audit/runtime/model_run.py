@@ -1,5 +1,6 @@
-"""Run one model: take its engines, send the questions in chunks, and release the engines at the
-end, even after an error.
+"""Run one model: take its engines, send the questions in chunks, and release the engines.
+
+The engines are released even after an error.
 """
 
 import socket
@@ -39,14 +40,14 @@ _LOOK_S = 2.0  # interval of the checks of the engines' nodes
 
 
 def waits_for(pools: Sequence[EnginePool], seconds: float) -> str:
-    """Describe the state of a run that stored nothing for some time.
+    """Describe what a run that has stored no rows for some time is waiting for.
 
     Parameters
     ----------
     pools : sequence of EnginePool
         The engines of the run.
     seconds : float
-        The time since rows were last stored.
+        Seconds since rows were last stored.
 
     Returns
     -------
@@ -74,7 +75,7 @@ def waits_for(pools: Sequence[EnginePool], seconds: float) -> str:
 
 
 def silent_nodes(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the addresses of the nodes that accept no connection from this machine.
+    """Return the addresses of the nodes to which this machine cannot connect.
 
     Parameters
     ----------
@@ -108,26 +109,27 @@ def _reached(node: Mapping[str, Any]) -> bool:
 
 @dataclass(eq=False)
 class ModelRun:
-    """Ask a model the tasks of all batches. The next batch starts when the rows of the previous
-    batch are stored.
+    """Run all batches of tasks on one model.
+
+    A batch starts when the rows of the previous batch are stored.
 
     Parameters
     ----------
     resolved : ResolvedRun
-        The run.
+        The resolved run.
     name : str
-        The model.
+        Name of the model.
     batches : iterator of array
         At least one batch of task numbers.
     questions : QuestionFile
-        The questions.
+        File with the questions of the run.
     run_dir : RunDir
         The run directory.
     display : Display
         Shows the progress.
     restart_index : int or None
-        Number of the restart: new engines are started, and this number is part of their names. None
-        shares engines with other runs.
+        Number of the restart. New engines are then started, and this number is part of their names.
+        With None, engines may be shared with other runs.
     """
 
     resolved: ResolvedRun
@@ -153,7 +155,7 @@ class ModelRun:
         )
 
     def steps(self, others: Callable[[], bool]) -> Generator[None]:
-        """Run the model to the end. The generator yields wherever it waits.
+        """Run the model to the end, as a generator that yields whenever it waits.
 
         Parameters
         ----------
@@ -164,7 +166,7 @@ class ModelRun:
         Raises
         ------
         NoRoom
-            If the GPUs are not free.
+            If other models are running and the GPUs are not free.
         AuditError
             If the model fails.
         """
@@ -197,8 +199,9 @@ class ModelRun:
                         self._counted(well=False)
 
     def _counted(self, *, well: bool = True) -> None:
-        """Record the counters of the engines: the number of retries, and the versions of the
-        backends that answered.
+        """Record the number of retries, and the versions of the backends that answered.
+
+        Both come from the counters of the engines.
         """
         for pool in self._pools:
             stats = pool.stats(well=well)
@@ -218,7 +221,7 @@ class ModelRun:
                 self.display.note(f"{pool.model}: {sentence}")
 
     def _take_engines(self, others: Callable[[], bool]) -> None:
-        # if the GPUs were not free, the engines of the earlier try are already released
+        # If an earlier try found no free GPUs, its engines are released already.
         self._pools = []
         autoscale = self.resolved.config.cluster.autoscale
         start = partial(start_pool, autoscale=autoscale, restart=self.restart_index or 0)
@@ -230,15 +233,17 @@ class ModelRun:
             raise NoRoom
 
     def _as_before(self, model: ModelConfig) -> ModelConfig:
-        """Return the model's settings with the precision of the rows that are already stored, since
-        rows of two precisions must not be mixed.
+        """Return the model's settings with the precision of the stored rows.
+
+        A resumed run must not mix rows of two precisions.
         """
         before = self.run_dir.manifest.precision.get(model.name)
         return replace(model, dtype=before) if before else model
 
     def _begin(self, tasks: np.ndarray) -> ChunkRun:
-        """Start the stages for the given tasks. The first calls of the stages wait until the
-        engines are loaded.
+        """Start the pipeline for the given tasks.
+
+        The first calls of its stages wait until the engines are loaded.
         """
         resolved, run_dir, config = self.resolved, self.run_dir, self.resolved.config
         design, model, answering = (
@@ -327,7 +332,10 @@ class ModelRun:
                 self.display.note(sentence)
 
     def _timed(self, **seconds: float) -> None:
-        """Record the times of an attempt. If generate_s is missing, the attempt did not end."""
+        """Record the times of an attempt.
+
+        If generate_s is missing, the attempt did not end.
+        """
         timing = {}
         for name, time_s in seconds.items():
             timing[name] = round(time_s + self._before.get(name, 0.0), 3)

@@ -14,17 +14,18 @@ _ANSWER_S = 60.0  # time limit for a node to start a process and query its drive
 
 
 def cluster_nodes(*, with_memory: bool = False) -> list[Node]:
-    """Return every live node.
+    """Return the live nodes of the cluster.
 
     Parameters
     ----------
     with_memory : bool
-        Ask each node with GPUs for the memory of its GPUs. This starts a process on the node.
+        Whether each node with GPUs is asked for the memory of its GPUs. This starts a process on
+        the node.
 
     Returns
     -------
     list of Node
-        The nodes. If a node does not answer, its memory is unknown.
+        The nodes. The memory of a node that does not answer is unknown (None).
     """
     alive = []
     for node in ray.nodes():

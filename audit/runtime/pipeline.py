@@ -1,8 +1,7 @@
-"""Stream one model's questions through two stages of Ray Data, `prepare` and `answer`. The memory
-that the driver needs is limited.
+"""Stream one model's questions through two stages of Ray Data, `prepare` and `answer`.
 
-The driver holds only task numbers (8 bytes each) and counts. The stages read the questions from the
-run directory.
+The driver process needs little memory, since it holds only task numbers (8 bytes each) and counts.
+The stages read the questions from the run directory.
 """
 
 import logging
@@ -42,7 +41,7 @@ _CHUNKS_MOST = 8192  # largest number of chunks: each needs about 12 KB in the d
 def tasks_per_chunk(
     tasks: int, settings_per_task: float, rows_per_shard: int | None, engine: str
 ) -> int:
-    """Return the number of tasks whose rows are stored in the same shard.
+    """Return the number of tasks in a chunk, whose rows are stored in one shard.
 
     Parameters
     ----------
@@ -70,10 +69,11 @@ Stage = TypeVar("Stage")
 
 
 class ChunkRun:
-    """Run every chunk. The stages start at once, in the background, while the engines load.
+    """Run all chunks of tasks in the background.
 
-    The processes of the stages need some seconds to start. Their first calls wait in the engine
-    actors until the engines are loaded.
+    The stages start while the engines are still loading, because starting their processes takes
+    some seconds. The first calls of the stages wait in the engine actors until the engines are
+    loaded.
     """
 
     def __init__(
@@ -100,8 +100,9 @@ class ChunkRun:
         return not self._thread.is_alive()
 
     def check(self) -> None:
-        """Raise the AuditError that has stopped the run, if any. For example, another driver may
-        have taken over its directory.
+        """Raise the AuditError that has stopped the run, if any.
+
+        For example, another process may have taken over the run directory.
         """
         error = self._error
         if isinstance(error, ExecutionTimeoutError):
@@ -116,16 +117,19 @@ class ChunkRun:
             raise error
 
     def counts(self) -> Iterator[pa.Table]:
-        """Yield the counts of each shard that was stored since the last call. Raises the AuditError
-        that stopped the run, if any.
+        """Yield the counts of each shard that was stored since the last call.
+
+        Raises the AuditError that has stopped the run, if any.
         """
         while self._counts:
             yield self._counts.popleft()
         self.check()
 
     def stop(self) -> None:
-        """End the stages. This is called before the engines are closed, so that Ray neither repeats
-        nor reports the last requests of the stages.
+        """End the stages.
+
+        This method must be called before the engines are closed. Otherwise Ray would repeat or
+        report the last requests of the stages.
         """
         # Ray Data has no public function that ends an execution in another thread, so its private
         # executor is used. The executor is None before the first result.
@@ -133,8 +137,10 @@ class ChunkRun:
             executor.shutdown(force=False)
 
     def close(self) -> None:
-        """Wait until the stages have ended. This is called after the engines are closed, so that no
-        call of a stage waits for an engine.
+        """Wait until the stages have ended.
+
+        This method must be called after the engines are closed, so that no stage waits for an
+        engine.
         """
         self._thread.join(_CLOSE_S)
 
@@ -142,9 +148,10 @@ class ChunkRun:
 def _dataset(
     context: StageContext, n_tasks: int, chunks_in_flight: int, still_s: float
 ) -> ray.data.Dataset:
-    """Return the dataset, which is computed only when it is read. Chunk ids pass through the stage
-    prepare (if the audit makes calls before the answer) and the stage answer, which returns the
-    counts of each shard.
+    """Return the dataset of the counts of all shards. Reading the dataset runs the stages.
+
+    Its input is the numbers of the chunks. If the audit makes calls before the answer, chunks first
+    pass through the stage `prepare`. The stage `answer` then returns the counts of each shard.
     """
     n_chunks = -(-n_tasks // context.tasks_per_chunk)
     for handler in logging.getLogger("ray.data").handlers:
@@ -186,14 +193,14 @@ def _dataset(
 
 
 def _named(stage: type[Stage], name: str) -> type[Stage]:
-    """Return the stage class under another name, which Ray's dashboard shows."""
+    """Return the stage class under another name, for Ray's dashboard."""
     return type(name, (stage,), {"__module__": stage.__module__})
 
 
 def _audit_error(error: BaseException) -> AuditError:
     """Return the AuditError that a stage or engine raised, without Ray's wrappers.
 
-    Any other error becomes an EngineError with the cause.
+    An error of another type is returned as an EngineError that names the cause.
     """
     seen: set[int] = set()
     pending: list[BaseException | None] = [error]
@@ -215,22 +222,22 @@ def _audit_error(error: BaseException) -> AuditError:
 
 
 def write_task_list(run_dir: Path, model: str, attempt: str, tasks: NDArray[np.int64]) -> Path:
-    """Write the numbers of the remaining tasks to a file, which the stages map into memory.
+    """Write the numbers of the remaining tasks to a file. The stages map this file into memory.
 
     Parameters
     ----------
     run_dir : Path
-        The run directory.
+        Directory with the files of the run.
     model, attempt : str
-        The model and the attempt, which are part of the file's name. Files of killed attempts are
-        deleted.
+        Names of the model and of the attempt, which are part of the file's name. Files of killed
+        attempts are deleted.
     tasks : array of int
-        Task numbers.
+        Numbers of the remaining tasks.
 
     Returns
     -------
     Path
-        The file.
+        Path of the written file.
     """
     path = run_dir / "tasks" / f"{model}-{attempt}.npy"
     make_folder(path.parent)

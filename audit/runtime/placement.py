@@ -1,10 +1,12 @@
-"""Choose the GPUs of engines, and the models that run at the same time. This module does not use
-Ray.
+"""Choose the GPUs of engines, and the models that run at the same time.
 
-One thread runs all models of a job. The run of a model is a generator that yields wherever it
-waits, while engines and Ray Data work in other processes and threads. So no locks are needed for
-Ctrl-C, the manifest, the display and kept engines. When the loop ends, for any reason, every run
-ends: `close()` raises an exception at the yield of the run, and the run releases its engines.
+This module does not use Ray. One thread runs all models of a job. The run of a model is a generator
+that yields whenever it waits for engines or Ray Data, which work in other processes and threads.
+Because there is only one thread, no locks are needed for Ctrl-C, the manifest, the display and the
+shared engines.
+
+When the loop over the runs ends, for any reason, `close()` is called on every generator. This
+raises an exception at its `yield`, and the run releases its engines.
 """
 
 import math
@@ -24,10 +26,11 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Hold the number of GPUs of one node, Ray's names for their types, and the memory (bytes) of
-    the smallest GPU.
+    """Describe the GPUs of one node of the cluster.
 
-    `gpu_bytes` is None if the memory is unknown.
+    - `gpus`: number of GPUs.
+    - `types`: Ray's names of the GPU types.
+    - `gpu_bytes`: memory of the smallest GPU in bytes; None if unknown.
     """
 
     gpus: float
@@ -37,8 +40,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Hold the placement group of one engine. The engine actor is in bundle 0 and holds
-    `actor_gpus` GPUs.
+    """Describe the placement group of one engine.
+
+    The engine actor uses `actor_gpus` GPUs of bundle 0.
     """
 
     bundles: tuple[dict[str, float], ...]
@@ -49,17 +53,17 @@ class Placement:
 def plan_placement(
     model: ModelConfig, nodes: Sequence[Node], *, autoscale: bool = False
 ) -> Placement | None:
-    """Return the placement of one engine.
+    """Choose the placement group of one engine of a model.
 
     Parameters
     ----------
     model : ModelConfig
-        The model's settings.
+        Settings of the model.
     nodes : sequence of Node
-        The cluster.
+        Nodes of the cluster.
     autoscale : bool
-        Whether GPUs that do not exist yet may be requested: an autoscaler then starts the nodes for
-        which a placement group waits.
+        Whether an autoscaler starts nodes for waiting placement groups. GPUs that do not exist yet
+        may then be requested.
 
     Returns
     -------
@@ -73,12 +77,14 @@ def plan_placement(
 
     Notes
     -----
-    With executor `mp`, all GPUs of an engine are on one node and belong to the engine actor, in
-    which vLLM forks a worker for each GPU. With executor `ray`, each GPU is a bundle of the
-    placement group. Ray puts the bundles on as few nodes as possible. vLLM's Ray workers take the
-    bundles node by node, in the order of the tensor-parallel ranks. No CPU is reserved, since
-    vLLM's workers request no CPU. If they did, eight replicas on eight CPUs would leave no CPU for
-    the stages.
+    - Executor `mp`: all GPUs of an engine are on one node and belong to the engine actor. vLLM
+      forks a worker for each GPU in this actor.
+    - Executor `ray`: each GPU is a bundle of the placement group. Ray puts the bundles on as few
+      nodes as possible. vLLM's Ray workers take the bundles node by node, in the order of the
+      tensor-parallel ranks.
+
+    No CPU is reserved, since vLLM's workers request no CPU. With reserved CPUs, eight replicas on
+    eight CPUs would leave no CPU for the pipeline stages.
     """
     if not any(node.gpus for node in nodes) and not autoscale:
         return None
@@ -91,8 +97,9 @@ def plan_placement(
 
 
 def _too_few(model: ModelConfig, nodes: Sequence[Node]) -> str:
-    """Return why the replicas of a model do not fit on the GPUs of the given nodes; "" if the
-    replicas fit.
+    """Return the reason why the replicas of a model do not fit on the GPUs of the nodes.
+
+    The reason is "" if the replicas fit.
     """
     each = []
     for node in nodes:
@@ -121,10 +128,10 @@ _ROUNDING = 1e-9  # tolerance for the rounding of shares such as 1/3
 
 
 def _apart(model: ModelConfig, each: Sequence[float], wanted: str) -> str:
-    """Return why an engine with several GPUs does not fit, although the cluster has enough GPUs in
-    all; "" if it fits.
+    """Return why engines with several GPUs do not fit on the nodes; "" if the engines fit.
 
-    `each` holds the number of GPUs of each node, and `wanted` is the number of needed GPUs as text.
+    The cluster has enough GPUs in total, but they may be on too many nodes. `each` holds the number
+    of GPUs of each node. `wanted` is the beginning of the message, with the number of needed GPUs.
     """
     m, tensor, stages = (
         f"model.{model.name}",
@@ -166,12 +173,12 @@ def product_in_words(model: ModelConfig) -> str:
     Parameters
     ----------
     model : ModelConfig
-        The model's settings.
+        Settings of the model.
 
     Returns
     -------
     str
-        The factors of the number, in brackets; "" for one engine with one GPU.
+        The factors of the product, in brackets; "" for one engine with one GPU.
     """
     parts = {
         "tensor_parallel_size": model.tensor_parallel_size,
@@ -189,7 +196,7 @@ def product_in_words(model: ModelConfig) -> str:
 def may_run_beside(
     engines: Iterable[ModelConfig], running: Iterable[ModelConfig], cluster_gpus: float
 ) -> bool:
-    """Return whether it is faster to start engines while other engines run.
+    """Return whether engines may start while other engines are running.
 
     Parameters
     ----------
@@ -201,10 +208,14 @@ def may_run_beside(
     Returns
     -------
     bool
-        False in three cases. Together, the engines need more GPUs than the cluster has. Or two
-        engines compute on CPUs, where they would share the cores. Or two engines call the same
-        server, which is limited by `concurrency` and may have to swap models. A scripted engine
-        never has to wait.
+        False if running at the same time would be slower or impossible. There are three such cases:
+
+        - Together, the engines need more GPUs than the cluster has.
+        - Two engines compute on CPUs, where they would share the cores.
+        - Two engines call the same server, which is limited by `concurrency` and may have to swap
+          models.
+
+        A scripted engine never has to wait.
     """
     new, old = list(engines), list(running)
     wanted = 0.0
@@ -224,8 +235,9 @@ def _on_cpus(model: ModelConfig, cluster_gpus: float) -> bool:
 
 
 def _servers(models: Iterable[ModelConfig]) -> set[tuple[str, int, str]]:
-    """Return the servers that the models call, as tuples (host, port, path). Different spellings of
-    a URL give the same tuple.
+    """Return the servers that the models call, as tuples (host, port, path).
+
+    Different spellings of a URL give the same tuple.
     """
     servers = set()
     served = [model.endpoints for model in models if model.engine == "openai"]
@@ -246,7 +258,10 @@ Steps = Callable[[Callable[[], bool]], Generator[None]]
 
 
 class NoRoom(Exception):
-    """Report that the GPUs of a run are in use or on different nodes. The run holds no GPU."""
+    """Signal that the GPUs that a run needs are in use or on different nodes.
+
+    The run has released all its GPUs when this error is raised.
+    """
 
 
 def run_in_turns(
@@ -254,8 +269,9 @@ def run_in_turns(
     may_join: Callable[[str, Collection[str]], bool],
     ended: Callable[[str, AuditError | None], None],
 ) -> None:
-    """Run all models. Models that cannot run at the same time run one after the other, in the order
-    of `runs`.
+    """Run all models, several at the same time if possible.
+
+    Models that cannot run at the same time run one after the other, in the order of `runs`.
 
     Parameters
     ----------
@@ -264,13 +280,14 @@ def run_in_turns(
     may_join : callable
         Returns whether a model can run together with the running models.
     ended : callable
-        Is called with each model that ended, and with its error or None. The other models continue.
+        Is called when a model has ended, with the model and its error or None. The other models
+        continue.
 
     Raises
     ------
     ShardError
-        If the disk or the run directory fails. This ends all runs, and so does any error that is
-        not an AuditError.
+        If the disk or the run directory fails. A ShardError ends all runs. Any error that is not an
+        AuditError also ends all runs.
     """
     waiting, running, refused = list(runs), dict[str, Generator[None]](), set[str]()
     asked_at = -math.inf

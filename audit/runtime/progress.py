@@ -1,6 +1,6 @@
 """Show the progress of an audit on stderr: a live display on a terminal, plain lines elsewhere.
 
-Rates count only rows of this start. Rows of an earlier start count as done, but not for the speed.
+Rows that were stored before a restart count as done, but are not used to compute the speed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ETA_AFTER_S = 10.0  # The ETA is shown this many seconds after the first shard.
 
 @dataclass(frozen=True)
 class Engines:
-    """Hold the state of the engines of one or several models.
+    """Hold the combined state of the engines of one or several models.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Engines:
     done : int
         Number of requests that these engines finished since their state was last requested.
     trouble : str
-        The last error of the endpoints, or the time limit of the endpoints' replies.
+        The last error of the endpoints, or the time limit for their replies.
     """
 
     polled: int
@@ -59,7 +59,7 @@ class Engines:
 
     @classmethod
     def of(cls, several: Sequence[Engines]) -> Engines:
-        """Add up the states of several models."""
+        """Combine the states of several models into one state."""
         *counts, trouble = zip(*map(astuple, several), strict=True)
         polled, answer, died, in_flight, done = map(sum, counts)
         return cls(polled, answer, died, in_flight, done, " ".join(filter(None, trouble)))
@@ -107,7 +107,7 @@ def still(seconds: float, engines: Engines, cluster: str) -> str:
     return f"nothing was stored for {seconds:.0f} s, no request answered, {where}: {why}"
 
 
-# These columns of a shard's counts are added up for each arm.
+# These columns in the counts of a shard are summed for each arm.
 _COUNTED = (
     "rows",
     "errors",
@@ -134,18 +134,19 @@ class _ModelState:
 
 
 class Display:
-    """Show the progress of a run. Only one thread may call the methods; a second thread redraws the
-    display.
+    """Show the progress of a run on the terminal.
+
+    Only one thread may call the methods. A second thread redraws the display.
 
     Parameters
     ----------
     console : Console or None
         The console to print on.
     quiet : bool
-        True prints nothing.
+        Whether nothing is printed.
     clock : callable or None
-        Function that returns the time in seconds. If another process watches the run, it returns
-        the time at which the shown state was true.
+        Function that returns the time in seconds. In a process that watches the run of another
+        process, it returns the time of the displayed state.
     """
 
     def __init__(
@@ -167,7 +168,7 @@ class Display:
             self._live = None
 
     def note(self, text: str) -> None:
-        """Print a note for people."""
+        """Print a note to the user."""
         self.stage(f"note: {text}")
 
     def begin(
@@ -176,15 +177,15 @@ class Display:
         spent: Spent | None = None,
         currency: str = "",
     ) -> None:
-        """Begin the display.
+        """Begin the display, with empty counts.
 
         Parameters
         ----------
         totals : mapping
-            Numbers of expected rows by model and arm.
+            Expected numbers of rows for each model and arm.
         spent : callable or None
-            Function that computes the cost of a model so far. Its arguments are the model's name,
-            the tokens by column, and the elapsed seconds.
+            Function that returns the cost of a model so far. Its arguments are the model's name,
+            the number of tokens by column, and the elapsed seconds.
         currency : str
             The currency of the cost.
         """
@@ -201,7 +202,7 @@ class Display:
             self._live.start()
 
     def resumed(self, name: str, done: Mapping[str, int]) -> None:
-        """Count rows that an earlier start stored."""
+        """Count the rows that were stored before the run was resumed."""
         state = self._models[name]
         for arm, rows in done.items():
             state.arms[arm]["done"] = rows
@@ -216,9 +217,9 @@ class Display:
         Parameters
         ----------
         name : str
-            The model.
+            Name of the model.
         usual : str
-            The usual loading time, in words.
+            Text that states the usual loading time.
         """
         state, since = self._models[name], time.monotonic()
         state.loading_since = since
@@ -243,7 +244,7 @@ class Display:
         Parameters
         ----------
         name : str
-            The model.
+            Name of the model.
         why : callable
             Function that returns the reason. Its argument is the number of seconds without a stored
             answer.
@@ -261,12 +262,12 @@ class Display:
             yield
 
     def kept(self, name: str) -> None:
-        """Report that an earlier run of this process has already loaded the engine."""
+        """Report that an earlier run of this process has loaded the engine already."""
         self._models[name].started = self._clock()
         self.stage(f"{name}: the engine is loaded already")
 
     def counts(self, name: str, counts: pa.Table) -> None:
-        """Add the counts of one stored shard, as computed by `shards.complete.count_answers`."""
+        """Add the counts of one stored shard, which `shards.complete.count_answers` returned."""
         state = self._models[name]
         for row in counts.to_pylist():
             state.arms[row["arm"]].update({c: row[c] for c in _COUNTED}, done=row["rows"])
@@ -286,7 +287,7 @@ class Display:
             self.stage(self._line(name, state))
 
     def retries(self, name: str, retries: int) -> None:
-        """Add to the number of retried calls to endpoints."""
+        """Add a number of retried endpoint calls to the displayed total."""
         state = self._models[name]
         state.retries += retries
         if self._live is None:
@@ -297,11 +298,10 @@ class Display:
         return f"{name}: {arms}  {self._rate(name, state)}{_trouble(state)}"
 
     def table(self) -> Group:
-        """Return rows, accuracy and unparsed share of every model and arm, then each model's pace
-        and cost.
+        """Return the displayed table: rows, accuracy and unparsed share of every model and arm.
 
-        On a narrow terminal the table has no bars, and errors are shown only below the table. Names
-        are then not cut off.
+        Lines with the pace and the cost of each model follow. On a narrow terminal, the table has
+        no progress bars and no column of errors, so that names are not cut off.
         """
         wide = self._console.width >= _WIDE
         table = Table(box=None, pad_edge=False)
@@ -338,13 +338,14 @@ class Display:
         return Group(table, *(Text(one_line(footer)) for footer in footers))
 
     def money(self, name: str) -> float | None:
-        """Return the cost of a model since this start; None if a price is unknown."""
+        """Return the cost of a model since the run was last started; None if a price is unknown."""
         if self._spent is None:
             return None
         return self._spent(name, self._models[name].sums, self._clock() - self._begun)
 
     def _rate(self, name: str, state: _ModelState) -> str:
-        """Return one text with the elapsed time, the pace, the time left and the cost so far.
+        """Return a text with the elapsed time, the pace, the time left and the cost so far.
+
         Unknown values are left out.
         """
         now = self._clock()
@@ -371,7 +372,7 @@ class Display:
         return "  ".join(parts)
 
     def stage(self, text: str) -> None:
-        """Print a line, unless the display is quiet."""
+        """Print a line on the current step, unless the display is quiet."""
         if self._quiet:
             return
         # Rich's Text does not interpret markup, but it keeps escape sequences; `lines` removes
@@ -403,13 +404,13 @@ def usual_load(engines: Sequence[str], earlier_s: Sequence[float]) -> str:
     engines : sequence of str
         The engines of a model.
     earlier_s : sequence of float
-        The loading times, in seconds, of earlier starts of this run.
+        Loading times (seconds) of earlier starts of this run.
 
     Returns
     -------
     str
-        The loading time in words. It is taken from the last start of this run or, if this is the
-        first, from docs/findings/measured.md. "" if the engines load at once.
+        The loading time as text; "" if the engines load at once. It is the time of the last start
+        of this run. For a first start, it comes from docs/findings/measured.md.
     """
     if "vllm" not in engines:
         return ""

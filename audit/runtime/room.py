@@ -1,4 +1,7 @@
-"""Check, without Ray, that a model fits on the available GPUs before it loads."""
+"""Check that a model fits on the available GPUs before the model is loaded.
+
+The check does not need Ray.
+"""
 
 import os
 from collections.abc import Sequence
@@ -20,25 +23,25 @@ _CPU_WEIGHTS_MOST = (
 def check_room(
     model: ModelConfig, files: ModelFiles, nodes: Sequence[Node], *, autoscale: bool = False
 ) -> None:
-    """Check that one engine of a model can load on the given nodes, and that it does not run on
-    CPUs unintentionally.
+    """Check that an engine of a model fits into the memory of the given nodes.
+
+    The function also refuses a model that would run on CPUs unintentionally.
 
     Parameters
     ----------
     model : ModelConfig
-        The model's settings.
+        Settings of the model.
     files : ModelFiles
-        The known facts about the model's files.
-
+        Facts about the model's files, such as their size.
     nodes : sequence of Node
-        The cluster.
+        Nodes of the cluster.
     autoscale : bool
         Whether an autoscaler may start nodes.
 
     Raises
     ------
     ConfigError
-        If the engine cannot load. The message names an option with which it can.
+        If the engine does not fit. The message names an option with which it fits.
     """
     if model.engine != "vllm":
         if model.scripted.on_gpu:
@@ -68,8 +71,9 @@ def check_room(
 
 
 def _gpu_bytes(model: ModelConfig, nodes: Sequence[Node]) -> list[int | None]:
-    """Return, for each node that the model may use, the memory of one of its GPUs in bytes; None if
-    it is unknown.
+    """Return the GPU memory (bytes) of each node that the model may use.
+
+    The entry of a node is the memory of its smallest GPU, or None if the memory is unknown.
     """
     sizes = []
     for node in nodes:
@@ -84,15 +88,15 @@ def runs_on_cpus(model: ModelConfig, files: ModelFiles) -> bool:
     Parameters
     ----------
     model : ModelConfig
-        The model's settings.
+        Settings of the model.
     files : ModelFiles
-        The known facts about the model's files.
+        Facts about the model's files, such as their size.
 
     Returns
     -------
     bool
-        The configured value, if there is one. Otherwise, True if the model needs at most one GPU
-        and is known to be small.
+        The option `on_cpus` of the model, if it is set. Otherwise, True if the model needs at most
+        one GPU and is known to be small.
     """
     if model.on_cpus is not None:
         return model.on_cpus
@@ -105,14 +109,14 @@ def needs(model: ModelConfig, need: Need) -> str:
     Parameters
     ----------
     model : ModelConfig
-        The model's settings.
+        Settings of the model.
     need : Need
         The memory that one engine needs.
 
     Returns
     -------
     str
-        A clause, which the caller completes to a sentence.
+        A clause without a full stop, to which the caller adds the end of the sentence.
     """
     gpus, product = gpus_in_words(model.gpus * model.replicas), product_in_words(model)
     if need.each_gpu is None:
@@ -125,8 +129,9 @@ def needs(model: ModelConfig, need: Need) -> str:
 
 
 def _instead(model: ModelConfig, files: ModelFiles, gpu_bytes: int | None = None) -> str:
-    """Return the options that a user can type if a model does not fit on a GPU with `gpu_bytes` of
-    memory.
+    """Return advice for a model that does not fit on a GPU with `gpu_bytes` bytes of memory.
+
+    The advice names options that the user can type.
     """
     ways = [
         f"Smaller: model={'smollm2_135m' if gpu_bytes is None or gpu_bytes < 16e9 else 'llama3_2_3b'}."
@@ -152,12 +157,12 @@ def _instead(model: ModelConfig, files: ModelFiles, gpu_bytes: int | None = None
 
 
 def foreseen(resolved: ResolvedRun) -> dict[str, str]:
-    """Describe, for a plan, how much memory each engine needs and whether it fits on the GPUs.
+    """Describe how much memory each engine of a planned run needs, and whether the engine fits.
 
     Parameters
     ----------
     resolved : ResolvedRun
-        The planned run.
+        The resolved run that is planned.
 
     Returns
     -------
@@ -195,7 +200,8 @@ def _nodes_of(resolved: ResolvedRun) -> list[Node]:
         memory = gpu_memory_here()
         gpus = len(memory) if cluster.num_gpus is None else cluster.num_gpus
         return [Node(float(gpus), gpu_bytes=min(memory, default=None))]
-    from audit.runtime.nodes import cluster_nodes  # a plan for this machine does not load Ray
+    # Ray is loaded only if the plan is for a cluster.
+    from audit.runtime.nodes import cluster_nodes
     from audit.runtime.start import start_ray
 
     start_ray(cluster)

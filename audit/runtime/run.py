@@ -1,8 +1,10 @@
-"""Run an audit: open the run directory, run every model through the pipeline, verify, and write the
-manifest.
+"""Run an audit.
 
-The order matters: every check that can refuse a run comes before an engine loads, and every result
-is on disk before the next step starts. Imports of Ray are inside functions, since the run directory
+The run directory is opened, every model is run through the pipeline, the rows are verified, and the
+manifest is written.
+
+The order matters. Every check that can refuse a run comes before an engine loads. Every result is
+on disk before the next step starts. Imports of Ray are inside functions, since the run directory
 and the endpoints are checked before Ray is loaded.
 """
 
@@ -72,9 +74,9 @@ class RunResult:
     rows : int
         Number of stored rows.
     failed : dict
-        Maps each model that did not finish to the reason.
+        Maps the name of each model that did not finish to the reason.
     stopped : dict
-        Maps each model that the program stopped to the code of the reason.
+        Maps the name of each model that the program stopped to a code, which states the reason.
     """
 
     run_dir: Path
@@ -95,7 +97,7 @@ def run_audit(
     Parameters
     ----------
     resolved : ResolvedRun
-        The run.
+        Resolved configuration of the run: its options, models, questions and design.
     analysis : mapping
         The settings of the verdict, {seed, thresholds, control_benchmark}, which the manifest
         stores.
@@ -104,8 +106,8 @@ def run_audit(
     hooks : Hooks
         Functions that are called when the run starts and when it fails.
     before_asking : callable
-        Function that is called after all checks, before Ray starts. If no row is missing, it is
-        called before the run ends.
+        Function that is called after all checks, before Ray starts. If no row is missing, Ray does
+        not start, and the function is called before the run ends.
 
     Returns
     -------
@@ -200,8 +202,9 @@ def _describe(resolved: ResolvedRun, run_dir: RunDir, display: Display) -> None:
 
 
 def _record_failure(run_dir: RunDir, error: BaseException, status: str = "failed") -> bool:
-    """Record in the manifest that the run failed. Return False if a later driver continues the run,
-    because then the run itself has not failed.
+    """Record in the manifest that the run failed.
+
+    Return False if a later driver continues the run, because then the run itself has not failed.
     """
     try:
         run_dir.update(status=status, ended=now())
@@ -214,8 +217,10 @@ def _record_failure(run_dir: RunDir, error: BaseException, status: str = "failed
 
 @dataclass(eq=False)
 class Start:
-    """Run one start of a run whose directory is open: ask every model the questions that it has not
-    answered, and verify the rows.
+    """Perform one start of a run; a run may be started several times until it is complete.
+
+    The run directory is already open. A start asks every model the questions that it has not
+    answered, and verifies the rows.
     """
 
     resolved: ResolvedRun
@@ -229,7 +234,7 @@ class Start:
         self._going: set[str] = set()
 
     def ask(self) -> None:
-        """Ask every model that can run those questions for which it has no stored row."""
+        """Ask the questions whose rows are not stored yet, for every model that can be run."""
         config, design = self.resolved.config, self.resolved.design
         runnable = []
         for name in config.model:
@@ -276,7 +281,7 @@ class Start:
         run_in_turns(runs, self._may_join, self._ended)
 
     def _steps(self, name: str, todo: np.ndarray) -> Steps:
-        """Return the steps of a model for the tasks `todo`."""
+        """Return the function that runs the tasks `todo` of a model step by step."""
         from audit.runtime.model_run import ModelRun
 
         config = self.resolved.config
@@ -289,7 +294,7 @@ class Start:
         return ModelRun(self.resolved, name, rest, self.questions, self.run_dir, self.display).steps
 
     def _restarting(self, name: str, tasks: np.ndarray) -> Steps:
-        """Return the steps of a model that starts new engines for each replicate."""
+        """Return the function that runs a model step by step, with new engines per replicate."""
         from audit.runtime.model_run import ModelRun
 
         parts = self.resolved.design.parts
@@ -311,8 +316,9 @@ class Start:
     def _affordable(
         self, most: float, name: str, batches: Iterator[np.ndarray], done: int
     ) -> Iterator[np.ndarray]:
-        """Yield batches while `cost.max` covers their cost. The remaining money is divided evenly
-        among the running models.
+        """Yield batches of tasks while `cost.max` covers their cost.
+
+        The remaining money is divided evenly among the running models.
         """
         resolved, run_dir = self.resolved, self.run_dir
 
@@ -347,8 +353,9 @@ class Start:
             raise stop from error
 
     def _refused(self, names: Sequence[str]) -> dict[str, AuditError]:
-        """Map each model whose endpoints cannot be used to the error. This is checked before Ray
-        starts.
+        """Return the models whose endpoints cannot be used, as a mapping from model to error.
+
+        The endpoints are checked before Ray starts.
 
         This check is skipped on a cluster, because its nodes may reach other endpoints than this
         process. Engines check their endpoints when they start.
@@ -371,8 +378,9 @@ class Start:
         return refused
 
     def _without_room(self, names: Sequence[str]) -> dict[str, AuditError]:
-        """Map each model that does not fit on the nodes of the cluster to the error, before an
-        engine loads.
+        """Return the models that do not fit on the cluster, as a mapping from model to error.
+
+        This check runs before an engine loads.
         """
         from audit.runtime.nodes import cluster_nodes
 
@@ -392,8 +400,9 @@ class Start:
         return errors
 
     def _batches(self, name: str, tasks: np.ndarray) -> Iterator[np.ndarray]:
-        """Return the batches of a model's tasks. The first batches are small and show whether the
-        model's answers can be read.
+        """Return the batches of a model's tasks.
+
+        The first batches are small, so that they soon show whether the model's answers can be read.
         """
         unread = self.resolved.work(name).reading in (Reading.OPTION_TEXT, Reading.TEXT)
         if not self.resolved.config.canary or unread:
@@ -421,8 +430,8 @@ class Start:
         return scan_run(run_dir.path, schema).done
 
     def _keep_to_packages(self, done: KeySet, asking: Collection[str]) -> None:
-        """Raise ConfigError if stored rows were made by another version of an engine that loads
-        weights.
+        """Raise ConfigError if an engine that loads weights has another version than when the rows
+        were made.
 
         If no engine with weights has stored rows, the present versions are written to the manifest.
         """
@@ -452,7 +461,7 @@ class Start:
         for node in ray.nodes():
             if node["Alive"]:
                 cpus = max(cpus, node["Resources"].get("CPU", 0.0))
-        if cluster.autoscale and not cpus:  # new nodes bring CPUs
+        if cluster.autoscale and not cpus:  # the nodes that will be added have CPUs
             cpus = math.inf
         if len(running) >= min(cluster.models_at_once or math.inf, cpus):
             return False
@@ -471,8 +480,10 @@ class Start:
                 self.display.note(f"model {name} failed: {error}")
 
     def finish(self) -> None:
-        """Verify the rows of all models, and close the manifest. Raises ShardError if rows are
-        missing."""
+        """Verify the rows of all models, and record the end of the run in the manifest.
+
+        Raises ShardError if rows are missing.
+        """
         config, design, schema = (
             self.resolved.config,
             self.resolved.design,
@@ -510,7 +521,7 @@ class Start:
 
 
 def _rows_by_arm(tasks: np.ndarray, design: Design) -> dict[str, int]:
-    """Return the number of rows that the tasks produce, by arm."""
+    """Map each arm to the number of rows that the tasks produce in this arm."""
     per_part = np.bincount(tasks % len(design.parts), minlength=len(design.parts))
     rows: dict[str, int] = {}
     for part, count in zip(design.parts, per_part, strict=True):

@@ -1,10 +1,17 @@
-"""Define the stages that Ray Data runs: chunk ids -> calls before the answer -> scored rows in
-shards.
+"""Define the stages that Ray Data runs.
 
-The stages are the same for every audit. A *task* is one part of one question's design: task =
-question index x number of parts + part index. A *chunk* is a block of tasks. It becomes one shard,
-named by its keys, so a repeated chunk overwrites its own shard. Stages hold handles of engine
-actors, never an engine.
+The first stage receives chunk ids, and makes the calls before the answer. The second stage asks the
+model, and writes the scored rows to shards. If no calls are made before the answer, the second
+stage receives the chunk ids.
+
+The stages are the same for every audit. A *task* is one part of one question's design. Its number
+is
+
+    task = question index * number of parts + part index
+
+A *chunk* is a block of tasks. The rows of a chunk become one shard. The name of the shard is
+computed from the keys of its rows, so a repeated chunk overwrites its own shard. Stages hold
+handles of engine actors, never an engine.
 """
 
 import collections
@@ -57,42 +64,46 @@ METRICS = {
 
 
 class AuditMetrics:
-    """Hold the counters of one stage process. A counter belongs to the process that increments it."""
+    """Hold the counters of one stage process.
+
+    A counter belongs to the process that increments it.
+    """
 
     def __init__(self, model: str) -> None:
         self._model = model
         self._counters: dict[str, Counter] = {}
 
     def add(self, name: str, value: float, *, arm: str = "all", **tags: str) -> None:
-        """Add to a counter of METRICS.
+        """Increase one of the counters that METRICS lists.
 
         Parameters
         ----------
         name : str
-            The counter.
+            Name of the counter.
         value : float
-            The increase; 0 does nothing.
+            The amount of the increase; 0 does nothing.
         arm : str
-            The arm.
+            Arm that is given as a label; "all" if the counter does not distinguish arms.
         tags : str
-            Further labels.
+            Further labels, as name=value.
         """
         if value > 0:
             tags |= {"model": self._model, "arm": arm}
             self._counter(name, tags).inc(value, tags=tags)
 
     def begin(self, name: str, *, arm: str = "all", **tags: str) -> None:
-        """Export a counter with the value 0. Without this first value, Prometheus would not see the
-        counter's first increase.
+        """Export a counter with the value 0.
+
+        Without this first value, Prometheus would not see the counter's first increase.
 
         Parameters
         ----------
         name : str
-            The counter.
+            Name of the counter.
         arm : str
-            The arm.
+            Arm that is given as a label; "all" if the counter does not distinguish arms.
         tags : str
-            Further labels.
+            Further labels, as name=value.
         """
         tags |= {"model": self._model, "arm": arm}
         # The method `inc` does not accept 0, and Ray has no public function that exports a 0.
@@ -136,8 +147,9 @@ Answered = tuple[Generation, Generation | None]
 
 @dataclass(frozen=True)
 class StageContext:
-    """Hold the settings that the stages of one model's run share. The settings are small, since
-    every stage process gets a copy.
+    """Hold the settings that the stages of one model's run share.
+
+    Every stage process gets a copy of the settings, so they must be small.
     """
 
     audit: Audit
@@ -283,8 +295,8 @@ class AnswerStage:
     """Ask the model, score its answers, and write a shard to disk.
 
     The stage returns only counts, so the driver receives little data. The stage itself writes the
-    shard, so that rows are not sent to another process, which would take seconds to import Ray
-    Data.
+    shard. Another process would first have to receive the rows and import Ray Data, which takes
+    seconds.
     """
 
     def __init__(self, context: StageContext) -> None:
@@ -322,8 +334,8 @@ class AnswerStage:
         for question, setting, presented, requests in rows_to_ask:
             given: list[tuple[Answered, bool]] = []
             if presented.error is None:
-                # If several rows share one ballot, only the first row counts the cost of the
-                # ballot.
+                # If several rows share one vote of the model, only the first row counts the cost of
+                # the vote.
                 given = [(answers[r], calls.pop(r, None) is not None) for r in requests]
             row_inputs.append((question, setting, presented, requests[0].seed, given))
         # Scoring a programming problem runs a program, so several rows are scored in parallel.
@@ -359,8 +371,10 @@ class AnswerStage:
         return counts
 
     def _to_reask(self, presented: Presentation, reply: Generation) -> bool:
-        """Return whether the question must be repeated: options were shown, and the reply names no
-        option. A question whose call failed is not repeated.
+        """Return whether the question must be repeated.
+
+        It is repeated if options were shown and the reply names no option, but not if the call
+        failed.
         """
         work = self._context.work
         if (
@@ -392,8 +406,9 @@ class AnswerStage:
     ) -> dict[str, Any]:
         """Return the row of a question.
 
-        `given` holds the answer, or one answer for each ballot. Each answer is paired with True if
-        this row counts the cost of the answer. `given` is empty if the question could not be asked.
+        `given` holds the answer, or one answer for each vote of a majority vote. Each answer is
+        paired with True if this row counts the cost of the answer. `given` is empty if the question
+        could not be asked.
         """
         context, work = self._context, self._context.work
         reading = Reading.TEXT if presented.pieces else work.reading
@@ -457,8 +472,9 @@ class AnswerStage:
     def _ballots(
         self, item: Item, presented: Presentation, reading: Reading, answered: Sequence[Answered]
     ) -> tuple[list[Score], list[Generation]]:
-        """Return the score of each reply, and the replies. If the sandbox fails, return one score
-        that is an error.
+        """Score each reply, and return the scores and the replies.
+
+        If the sandbox fails, the list of scores has one entry, which is an error.
         """
         try:
             ballots, replies = [], []

@@ -26,7 +26,7 @@ def start_ray(cluster: ClusterConfig) -> None:
     Parameters
     ----------
     cluster : ClusterConfig
-        The configuration.
+        The options `cluster.*`, such as the address of a running cluster.
 
     Raises
     ------
@@ -61,8 +61,10 @@ _LATE = re.compile(
 
 
 def in_time(start: Callable[[], None], clear: Callable[[], None]) -> None:
-    """Start Ray. If the processes of Ray did not start in time, end them, print a note, and start
-    Ray again.
+    """Start Ray, and try again if it does not start in time.
+
+    Before each new attempt, the processes that were already started are ended, and a note is
+    printed.
 
     Parameters
     ----------
@@ -132,8 +134,9 @@ def _init_ray(cluster: ClusterConfig) -> None:
 
 
 def _own_folder() -> Path:
-    """Return the folder for the sockets and logs of the Ray that this program starts. Other users
-    of this machine cannot enter the folder.
+    """Return the folder for the sockets and logs of the Ray that this program starts.
+
+    Other users of this machine cannot enter the folder.
 
     This folder is needed because each of Ray's processes lets everybody read the folders that it
     creates. The file with the token of Ray's servers is protected too. Ray's ports stay open to the
@@ -155,14 +158,13 @@ def _own_folder() -> Path:
 
 
 def hush_ray() -> None:
-    """Stop Ray from printing the reports of its processes, such as those on repeated calls and
-    ended processes.
+    """Stop Ray from printing reports on its processes, such as repeated calls and ended processes.
 
     The run itself reports the consequences. Only a lack of memory is printed, once, because a
     person must free memory.
     """
-    # Ray reads this variable when a call fails whose result nobody waits for, such as the calls for
-    # Ray Data's statistics.
+    # Without this variable, Ray prints an error when a call fails and nobody waits for its result.
+    # Calls for Ray Data's statistics are an example.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     # Ray has no public function that stops other reports. Ray calls the function of this name for
     # each report, so it is replaced.
@@ -175,8 +177,9 @@ _reported: set[str] = set()
 
 
 def say_needed_action(report: str) -> None:
-    """Print what a person must do about a report of Ray. Reports that need no action print nothing,
-    and repeated reports are printed once.
+    """Print what a person must do about a report of Ray.
+
+    Nothing is printed for a report that needs no action. A repeated report is printed once.
     """
     if "low on memory" in report and "memory" not in _reported:
         _reported.add("memory")
@@ -190,9 +193,7 @@ def say_needed_action(report: str) -> None:
 
 @contextmanager
 def _stderr_held_back() -> Iterator[None]:
-    """Hold back the output of Ray's C++ core during the start, and show it only if Ray does not
-    start.
-    """
+    """Hold back the output of Ray's C++ core, and show it only if Ray does not start."""
     sys.stderr.flush()
     kept = os.dup(2)
     with tempfile.TemporaryFile() as output:

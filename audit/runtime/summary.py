@@ -1,4 +1,4 @@
-"""Print the table at the end of a run: the measured figures, before any verdict."""
+"""Print the table of measured figures at the end of a run, before any verdict."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
-    """Hold the figures of one setting of one cell. The accuracy (0-1) and its standard error are
-    computed from the parsed answers.
+    """Hold the figures of one setting of one cell (a model on a benchmark).
+
+    The accuracy (0-1) and its standard error are computed from the parsed answers.
     """
 
     setting: Setting
@@ -50,13 +51,14 @@ class SummaryRow:
     # Gain, improve and degrade compare this setting with the baseline, over items answered in both.
     # They are None for the baseline itself.
     gain: float | None
-    improve: float | None  # number of items; a mean over replicates gives an expected number
+    improve: float | None  # number of items; if there are replicates, the mean number
     degrade: float | None
 
 
 def summarise(cell: CellOutcomes, roles: Roles) -> list[SummaryRow]:
-    """Return one row for each setting, in the audit's order of arms. Each row is compared with the
-    mean of the baseline's replicates.
+    """Return one row of figures for each setting, in the audit's order of arms.
+
+    Each setting is compared with the mean of the baseline's replicates.
     """
     base = []
     for s in cell.settings:
@@ -86,8 +88,9 @@ def _row(state: np.ndarray, setting: Setting, baseline: FloatArray | None) -> Su
 def print_cells(
     cells: Sequence[CellOutcomes], audit: Audit, console: Console | None = None
 ) -> None:
-    """Print one table for each cell. Names come from configurations and files, so markup in names
-    is not interpreted.
+    """Print one table for each cell (a model on a benchmark).
+
+    Names come from configurations and files, so markup in names is not interpreted.
     """
     console = console or Console(highlight=False, width=None)
     for cell in cells:
@@ -155,8 +158,9 @@ def conclude(
 
 
 def print_end(content: Document, run_dirs: Sequence[Path]) -> int:
-    """Print each verdict in plain words with its figures and advice. For a single run, also print
-    the next command. Return the exit code of the verdict.
+    """Print each verdict in plain words, with its figures and advice, and return the exit code.
+
+    For a single run, the next command is printed too.
     """
     from audit.governance.ruling import print_content
     from audit.judging.together import JointVerdict
@@ -178,7 +182,9 @@ def print_end(content: Document, run_dirs: Sequence[Path]) -> int:
 
 
 def print_failed(failed: Mapping[str, str]) -> None:
-    """Print the models that did not finish. `failed` maps each name to the reason."""
+    """Print the models that did not finish; `failed` maps the name of each such model to the
+    reason.
+    """
     for name, why in failed.items():
         refused(f"model {name} failed: {why}", lines)
 
@@ -194,11 +200,15 @@ _SUBJECT = ("hydra", "model", "benchmark", "endpoint", "model_id", "data")
 def next_command(content: AuditVerdict[Any], manifest: Mapping[str, Any], run_dir: str) -> str:
     """Return the command to type after a run of one audit; "" if no command fits.
 
-    If rows are missing, the same command is returned. If the run had too few questions, it is the
-    command with more questions. If the benchmark itself has too few questions, it is the command
-    that plans the run. If the verdict is withheld, the command follows the advice, or opens the
-    report. Otherwise it is the command that plans another audit. `manifest` is the run's manifest
-    as JSON, and `run_dir` is the directory as a person types it.
+    The returned command depends on the result of the run:
+
+    - Rows are missing: the same command again.
+    - The run had too few questions: the same command with more questions.
+    - The benchmark itself has too few questions: the command that plans the run.
+    - The verdict is withheld: the command that follows the advice, or that opens the report.
+    - In all other cases: the command that plans another audit.
+
+    `manifest` is the run's manifest as JSON, and `run_dir` is the directory as a person types it.
     """
     typed, audit = manifest["config"].get("typed"), content.audit
     if typed is None:
@@ -230,8 +240,9 @@ def _without(words: Sequence[str], *starts: str) -> list[str]:
 
 def _going_on(audit: str, words: Sequence[str], manifest: Mapping[str, Any]) -> str:
     """Return the command that continues the run, with a larger `cost.max` if the money was spent.
+
     Return "" if the canary (the check of the first answers) stopped the run, since the canary would
-    stop it again.
+    stop the run again.
     """
     stopped = manifest["models_stopped"].values()
     if "canary" in set(map(itemgetter("code"), stopped)):
@@ -243,8 +254,10 @@ def _going_on(audit: str, words: Sequence[str], manifest: Mapping[str, Any]) -> 
 
 
 def _enlarged(audit: str, words: Sequence[str], parts: Parts) -> str:
-    """Return the command that runs enough questions. If the benchmark has too few questions, return
-    the command that plans a run of all of them. Return "" if the run already has enough questions.
+    """Return the command that runs enough questions.
+
+    If the benchmark has too few questions, return the command that plans a run of all its
+    questions. Return "" if the run already has enough questions.
     """
     # The number of questions is planned for two replicates, so options that set one replicate are
     # removed.
@@ -264,8 +277,9 @@ def _enlarged(audit: str, words: Sequence[str], parts: Parts) -> str:
 def _mending(
     content: AuditVerdict[Any], command: Sequence[str], manifest: Mapping[str, Any]
 ) -> str:
-    """Return the command that follows the advice of a withheld verdict. Return "" if a person must
-    first read or correct something.
+    """Return the command that follows the advice of a withheld verdict.
+
+    Return "" if a person must first read or correct something.
     """
     cells: list[Cell] = []
     to_do: set[str] = set()
@@ -293,8 +307,9 @@ def _calls_failed(cell: Cell) -> bool:
 
 
 def larger(command: Sequence[str], key: str, n: int | str) -> str:
-    """Return the command with the option `key` set to `n`, such as a larger number of questions. If
-    the command names a run directory, the returned command names another directory, since a
+    """Return the command with the option `key` set to `n`, such as a larger number of questions.
+
+    If the command names a run directory, the returned command names another directory, since a
     directory holds the rows of one design.
     """
 
@@ -306,8 +321,10 @@ def larger(command: Sequence[str], key: str, n: int | str) -> str:
 
 
 def more_questions(parts: Parts) -> int | None:
-    """Return the number of questions with which the run would be large enough. Return None if no
-    cell was too small, or if the benchmarks of the small cells have too few questions.
+    """Return the number of questions with which the run would be large enough.
+
+    Return None if no cell was too small, or if the benchmarks of the small cells have too few
+    questions.
     """
     needed_counts = []
     for _, n, needed, available in _too_small(parts):
@@ -317,9 +334,7 @@ def more_questions(parts: Parts) -> int | None:
 
 
 def out_of_reach(parts: Parts) -> str:
-    """Return a one-line message if a benchmark has fewer questions than a verdict needs; otherwise
-    "".
-    """
+    """Return one line of text if a benchmark has too few questions for a verdict; otherwise ""."""
     short = []
     for name, _, needed, available in _too_small(parts):
         if needed > available:
@@ -334,8 +349,10 @@ def out_of_reach(parts: Parts) -> str:
 
 
 def _too_small(parts: Parts) -> Iterator[tuple[str, int, int, int]]:
-    """Yield (benchmark, n, needed questions, available questions) for every underpowered cell whose
-    needed number of questions is known.
+    """Yield the numbers of questions of every cell with too few questions.
+
+    Each entry is (benchmark, questions asked, questions needed, questions available). Cells whose
+    needed number of questions is unknown are left out.
     """
     for content, manifest in parts:
         for cell in content.cells:

@@ -1,4 +1,4 @@
-"""Compute which rows a run must hold and which tasks are missing, without Ray."""
+"""Compute which rows a finished run has, and which tasks are missing; Ray is not needed."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
@@ -21,9 +21,9 @@ def engines_of(resolved: ResolvedRun, name: str) -> list[ModelConfig]:
     Parameters
     ----------
     resolved : ResolvedRun
-        The run.
+        Resolved configuration of the run.
     name : str
-        The model.
+        Name of the model.
 
     Returns
     -------
@@ -35,8 +35,9 @@ def engines_of(resolved: ResolvedRun, name: str) -> list[ModelConfig]:
 
 
 def loaded(audit: Audit, model: ModelConfig, answering: ModelConfig) -> list[ModelConfig]:
-    """Return the engines of a model and of its answering model. The list has one engine if both
-    models are the same, or if no calls are made before the answer.
+    """Return the engines of a model and of its answering model.
+
+    The list has one engine if both models are the same, or if no calls are made before the answer.
     """
     return [answering] if audit.prepare is None or answering is model else [model, answering]
 
@@ -51,16 +52,16 @@ def missing_tasks(
     done : KeySet
         The keys of stored rows.
     model : str
-        The model.
+        Name of the model.
     design : Design
         The run's design.
     questions : QuestionFile
-        The questions.
+        All questions of the run.
 
     Returns
     -------
     array of int
-        The task numbers, in an order in which the tasks of one question are neighbours.
+        The task numbers. The tasks of one question follow one another.
     """
     n_parts = len(design.parts)
     settings = list(chain.from_iterable(part.settings for part in design.parts))
@@ -79,11 +80,11 @@ def expected_keys(models: Sequence[str], design: Design, questions: QuestionFile
     Parameters
     ----------
     models : sequence of str
-        The models.
+        Names of the models.
     design : Design
         The run's design.
     questions : QuestionFile
-        The questions.
+        All questions of the run.
 
     Returns
     -------
@@ -103,7 +104,7 @@ def question_blocks(questions: QuestionFile) -> Iterator[tuple[int, str, list[st
     Parameters
     ----------
     questions : QuestionFile
-        The questions.
+        All questions of the run.
 
     Returns
     -------

@@ -1,5 +1,7 @@
-"""Show the progress of a run, which is read from its manifest and shards alone. Any process can
-watch a run, even after the run has ended.
+"""Show the progress of a run.
+
+The progress is read from the run's manifest and shards alone, so any process can watch a run, even
+after the run has ended.
 """
 
 import time
@@ -52,12 +54,12 @@ def runs_of(folder: Path) -> list[Path]:
 
 
 def look(run_dirs: Sequence[Path], now: float | None = None) -> tuple[Group, bool]:
-    """Return a table of the progress of each run, read from its present shards.
+    """Return one table for each run, with its progress according to its present shards.
 
     Parameters
     ----------
     run_dirs : sequence of Path
-        The runs.
+        Directories of the runs.
     now : float or None
         Unix time; None reads the clock.
 
@@ -86,8 +88,10 @@ def look(run_dirs: Sequence[Path], now: float | None = None) -> tuple[Group, boo
 
 
 def counted(run_dir: Path) -> dict[str, Any]:
-    """Return the state of a run as data for other programs, with the numbers of requested and
-    stored rows of each model and arm. Raises AuditError if the run cannot be read.
+    """Return the state of a run as data for other programs.
+
+    The data contain the numbers of requested and stored rows of each model and arm. Raises
+    AuditError if the run cannot be read.
     """
     manifest, schema = Manifest.load(run_dir), audit_of(run_dir).schema
     arms: dict[str, dict[str, dict[str, int]]] = {}
@@ -173,8 +177,9 @@ def _totals(manifest: Manifest) -> dict[str, dict[str, int]]:
 
 
 def _called(manifest: Manifest) -> dict[str, tuple[ModelConfig, ModelConfig]]:
-    """Map each model to the settings of its preparing model and of its answering model. Only the
-    settings on which the price depends are included.
+    """Map each model to the settings of its preparing model and of its answering model.
+
+    Only the settings on which the price depends are included.
     """
     configs = [
         *manifest.config.get("model", {}).values(),
@@ -196,7 +201,7 @@ def _called(manifest: Manifest) -> dict[str, tuple[ModelConfig, ModelConfig]]:
 
 @lru_cache(maxsize=65536)
 def _counted(path: Path, size: int, mtime_ns: int, schema: RowSchema) -> list[tuple[str, pa.Table]]:
-    """Return, for each model in a shard, the counts of its rows. Each shard is read only once."""
+    """Map each model in a shard to the counts of its rows; each shard is read only once."""
     rows = read_shard(
         path, schema, (*_COUNTED, schema.level, *schema.failure_columns, *schema.cost_columns)
     )
@@ -208,8 +213,9 @@ def _counted(path: Path, size: int, mtime_ns: int, schema: RowSchema) -> list[tu
 
 
 def _sample(path: Path, schema: RowSchema) -> str:
-    """Return the last reply of a shard as one line without control characters, since a model's text
-    may be hostile.
+    """Return the last reply of a shard as one line without control characters.
+
+    Control characters are removed because a model's text may be hostile.
     """
     rows = read_shard(path, schema, _SAMPLE)
     (row,) = rows.slice(rows.num_rows - 1).to_pylist()

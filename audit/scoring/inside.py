@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 LINE_BYTES = 1_000_000  # largest length of an answer; a longer answer counts as wrong
-# This is the limit of the CPU seconds for reading an answer. Without a limit, a set of numbers with
-# equal hashes would take minutes to build.
+# Reading an answer may take this many CPU seconds. Without a limit, a set of numbers with equal
+# hashes would take minutes to build.
 READ_S = 1.0
 # If the code raised one of these exceptions, a loop such as `all(map(candidate, cases))` in a test
 # would end early without an error.
@@ -26,7 +26,10 @@ _SEQUENCES: dict[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozens
 
 
 class Foreign:
-    """Represent a value that is not plain data. An instance equals only itself."""
+    """Represent a value that is not plain data.
+
+    An instance is equal only to itself.
+    """
 
 
 class NoReply(BaseException):
@@ -42,7 +45,7 @@ def pack(value: Any) -> Any:
     Parameters
     ----------
     value : object
-        The value.
+        Value to convert, which may contain sequences and dicts.
 
     Returns
     -------
@@ -68,7 +71,7 @@ def unpack(value: Any) -> Any:
     Parameters
     ----------
     value : object
-        The JSON.
+        JSON data that `pack` returned.
 
     Returns
     -------
@@ -195,7 +198,7 @@ def say(to: int, value: Any) -> None:
     to : int
         The file descriptor.
     value : object
-        The value.
+        Value to write; it must be JSON data.
     """
     data = json.dumps(value).encode() + b"\n"
     while data:

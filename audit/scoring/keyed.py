@@ -1,4 +1,4 @@
-"""Compare a free-form reply with its key: a letter, a number, or an answer in LaTeX."""
+"""Compare a free-form reply with its key, which is a letter, a number, or an answer in LaTeX."""
 
 import re
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from audit.scoring.letter import read_letter
 def read_against_key(
     reply: str, key: str, options: Sequence[str] = ()
 ) -> tuple[str | None, bool | None]:
-    r"""Return the answer of a reply as text, and whether the answer equals the key.
+    r"""Return the answer that a reply states, as text, and whether it equals the key.
 
     Parameters
     ----------
     reply : str
-        The reply.
+        Text of the model's reply.
     key : str
         The right answer. A capital letter names an option, and a number is compared by value. Any
         other key is read as LaTeX and compared with the content of the last LaTeX box in the reply.

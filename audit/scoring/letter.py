@@ -6,11 +6,13 @@ letter ("so the answer is B."), or begin or end with a line that is only a lette
 one option, give a letter with its option's text, or quote exactly one option. Every other reply is
 unparsed.
 
-If two ways to read a reply disagree, the reply is unparsed and not guessed. The statistics count
-unparsed replies and impute them, but they cannot detect a wrong letter.
+If two ways to read a reply disagree, the reply is unparsed. It is not guessed, because a wrongly
+read letter could not be detected later. Unparsed replies, in contrast, are counted and imputed by
+the statistics.
 
-The functions raise no exception for any text, and their time is linear in its length: every
-repetition in a pattern is bounded, and white space is collapsed before a pattern is matched.
+The functions raise no exception for any text. Their time is linear in the length of the text,
+because every repetition in a pattern is bounded, and white space is collapsed before a pattern is
+matched.
 """
 
 import re
@@ -114,7 +116,7 @@ def read_letter(text: str, finish_reason: FinishReason, options: Sequence[str]) 
     Parameters
     ----------
     text : str
-        The reply.
+        Text of the model's reply.
     finish_reason : FinishReason
         How the reply ended. A reply that was cut off at max_tokens (LENGTH) is read in the strict
         form only, since the conclusion of its reasoning is missing.
@@ -152,7 +154,7 @@ def canonical(text: str) -> str:
     Parameters
     ----------
     text : str
-        The text.
+        Text to normalise, such as a reply or an option.
 
     Returns
     -------
@@ -183,8 +185,9 @@ def _strict_letter(reply: str, any_case: bool) -> str | None:
 
 
 def _lenient(reply: str, options: list[str]) -> int | None:
-    """Return the index of the option that the reply states. Return AMBIGUOUS if the reply states
-    several options, and None if it states no option.
+    """Return the index of the option that the reply states, read in the lenient form.
+
+    Return AMBIGUOUS if the reply states several options, and None if it states no option.
 
     All declarations in the reply must agree.
     """
@@ -267,8 +270,9 @@ def _in_box(match: re.Match[str], options: list[str]) -> int:
 
 
 def _declared_at(reply: str, at: int, options: list[str]) -> int | None:
-    """Return the option that follows "the answer is", named by its text ("A planet") or by its
-    letter.
+    """Return the option that follows the words "the answer is".
+
+    The option may be named by its text ("A planet") or by its letter.
 
     A letter that is an article or part of a name does not count.
     """
@@ -302,7 +306,7 @@ def _text_declared(reply: str, end: int, text: int, options: list[str]) -> int |
 
 
 def _option_at(reply: str, at: int, options: list[str]) -> int | None:
-    """Return the longest option whose text begins at `at` and ends at a word boundary.
+    """Return the longest option whose text begins at position `at` and ends at a word boundary.
 
     Return None if two options have the same text. Case is ignored without changing the length of
     the text, so that the caller can compute where the option ends.
@@ -323,7 +327,7 @@ def _option_at(reply: str, at: int, options: list[str]) -> int | None:
 
 
 def _size(option: str) -> int:
-    """Return the length of an option's text without its final full stop."""
+    """Return the number of characters of an option's text, without its final full stop."""
     return len(option.rstrip("."))
 
 

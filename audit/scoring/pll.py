@@ -31,7 +31,7 @@ def ask_sentences(item: Item, style: str = DEFAULT_STYLE) -> Ask:
     Parameters
     ----------
     item : Item
-        The pair.
+        The pair of sentences, `sent_more` and `sent_less`.
     style : str
         Unused, as no option is shown.
 
@@ -50,21 +50,22 @@ def ask_shared(item: Item, style: str = DEFAULT_STYLE) -> Ask:
     Parameters
     ----------
     item : Item
-        The pair.
+        The pair of sentences, `sent_more` and `sent_less`.
     style : str
         Unused, as no option is shown.
 
     Returns
     -------
     Ask
-        Beginnings of both sentences as continuations. Each beginning ends where a run of shared
-        words begins or ends.
+        Beginnings of both sentences as continuations. A beginning is the sentence up to a word at
+        which a run of shared words starts or ends.
 
     Notes
     -----
-    The logprob of a run of words is the difference between the logprobs of two beginnings. The
-    engine therefore only needs to score whole replies. With vLLM the beginnings add no cost, since
-    their logprobs are computed from those of the whole sentence's tokens.
+    The logprob of a run of words is a difference: the logprob of the beginning that ends with the
+    run, minus that of the beginning before the run. The engine therefore only needs to score whole
+    replies. With vLLM the beginnings add no cost, since their logprobs are computed from those of
+    the whole sentence's tokens.
     """
     return Ask("", continuations=tuple(chain.from_iterable(_beginnings(item))))
 
@@ -75,7 +76,7 @@ def read_mlm(item: Item, generation: Generation) -> Scored:
     Parameters
     ----------
     item : Item
-        The pair.
+        The pair of sentences, `sent_more` and `sent_less`.
     generation : Generation
         Two logprobs.
 
@@ -97,7 +98,7 @@ def read_full(item: Item, generation: Generation) -> Scored:
     Parameters
     ----------
     item : Item
-        The pair.
+        The pair of sentences, `sent_more` and `sent_less`.
     generation : Generation
         Two logprobs.
 
@@ -115,7 +116,7 @@ def read_shared(item: Item, generation: Generation) -> Scored:
     Parameters
     ----------
     item : Item
-        The pair.
+        The pair of sentences, `sent_more` and `sent_less`.
     generation : Generation
         The logprobs of the beginnings that `ask_shared` requests.
 
@@ -140,7 +141,7 @@ def reply_sentences(item: Item, response: int | None) -> Generation:
     Parameters
     ----------
     item : Item
-        Unused.
+        Unused; the reply is the same for every pair.
     response : int or None
         The preferred sentence; None makes both equally likely.
 
@@ -153,12 +154,12 @@ def reply_sentences(item: Item, response: int | None) -> Generation:
 
 
 def reply_shared(item: Item, response: int | None) -> Generation:
-    """Return the reply of a scripted model that prefers the shared words of one sentence.
+    """Return the reply of a scripted model that finds one sentence's shared words more likely.
 
     Parameters
     ----------
     item : Item
-        The pair.
+        The pair of sentences, `sent_more` and `sent_less`.
     response : int or None
         The preferred sentence; None makes both equally likely.
 
@@ -178,7 +179,7 @@ def reply_shared(item: Item, response: int | None) -> Generation:
 
 
 def shared_positions(first: Sequence[int], second: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return the positions of the tokens that two sequences share, without special tokens.
+    """Return the positions of the tokens, without special tokens, that two sequences share.
 
     Parameters
     ----------
@@ -215,7 +216,7 @@ Totals = Callable[[Sequence[float]], tuple[float, float]]
 
 
 def _preferred(item: Item, generation: Generation, totals: Totals, expected: int) -> Scored:
-    """Return a reading that prefers the sentence with the larger total logprob."""
+    """Return a reading in which the sentence with the larger total logprob is preferred."""
     values = finite_logprobs(generation, expected)
     if isinstance(values, Scored):
         return values
@@ -233,8 +234,11 @@ def _preferred(item: Item, generation: Generation, totals: Totals, expected: int
 
 
 def _runs(item: Item, side: int) -> tuple[list[tuple[int, int]], list[int]]:
-    """Return the runs [start, end) of shared words in a sentence. Also return the word positions at
-    which the sentence's beginnings end.
+    """Return where the words of one sentence of a pair also occur in the other sentence.
+
+    The first list has the ranges [start, end) of the shared words. The second list has the word
+    positions at which such a range starts or ends, and the end of the sentence. `_beginnings` cuts
+    the sentence at these positions.
     """
     words = [text.split() for text in item.published]
     blocks = SequenceMatcher(None, words[MORE], words[LESS], autojunk=False).get_matching_blocks()
@@ -247,7 +251,7 @@ def _runs(item: Item, side: int) -> tuple[list[tuple[int, int]], list[int]]:
 
 
 def _beginnings(item: Item) -> list[list[str]]:
-    """Return the beginnings of both sentences that end where a run of shared words changes."""
+    """Return the beginnings of both sentences, from the first word to each position in `_runs`."""
     beginnings = []
     for side in (MORE, LESS):
         words = item.published[side].split()
@@ -256,8 +260,9 @@ def _beginnings(item: Item) -> list[list[str]]:
 
 
 def _shared_total(item: Item, side: int, values: Sequence[float]) -> float:
-    """Return the summed logprob of the shared words, computed from the logprobs of the sentence's
-    beginnings.
+    """Return the summed logprob of the shared words of one sentence.
+
+    It is computed from `values`, the logprobs of the sentence's beginnings (`_beginnings`).
     """
     runs, ends = _runs(item, side)
     at = {0: 0.0, **dict(zip(ends, values, strict=True))}

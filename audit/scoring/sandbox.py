@@ -123,8 +123,10 @@ def run_tests(
     Notes
     -----
     The code fails if it raises an exception, fails an assertion, ends before the tests, uses 5
-    seconds of CPU, or sleeps while the tests wait. If a sandbox did not start or was killed, the
-    code counts as not tested. The same holds if the time limit was reached because no CPU was free.
+    seconds of CPU, or sleeps while the tests wait.
+
+    The code counts as not tested if a sandbox did not start or was killed, or if the time limit was
+    reached because no CPU was free.
     """
     python = python or sandbox_python()
     calls, answers, verdict = os.pipe(), os.pipe(), os.pipe()
@@ -180,7 +182,7 @@ def sandbox_python() -> str:
 
 @dataclass
 class _Half:
-    """Hold one of the two sandboxes.
+    """Hold one of the two sandboxes: that of the model's code, or that of the tests.
 
     `info` is the file in which bwrap writes the process id of the sandbox's first process.
     """
@@ -191,8 +193,9 @@ class _Half:
 
     @property
     def inside(self) -> int | None:
-        """Return the process id, outside the sandbox, of the sandbox's process 1. Return None if
-        process 1 has ended.
+        """Return the id that the sandbox's process 1 has outside the sandbox.
+
+        Return None if process 1 has ended.
 
         The kernel may reuse the id for another process, so the parent of the process is checked.
         """
@@ -247,8 +250,9 @@ class _Half:
 
 
 def _stat(path: str) -> list[str]:
-    """Return the fields of a stat file in /proc, beginning with the state of the process. The list
-    is empty if the process has ended.
+    """Return the fields of a stat file in /proc, beginning with the state of the process.
+
+    The list is empty if the process has ended.
     """
     with suppress(OSError):
         return Path(path).read_text(errors="replace").rpartition(")")[2].split()
@@ -331,7 +335,7 @@ def _mounts(python: Path) -> list[str]:
 
 
 def _read(output: IO[bytes], wall_s: float, halves: list[_Half]) -> tuple[str | None, bool]:
-    """Return the output of the tests, and True if both sandboxes slept for IDLE_S seconds.
+    """Return the output of the tests, and whether both sandboxes slept for IDLE_S seconds.
 
     The output is None if the tests did not end.
     """

@@ -112,7 +112,7 @@ def read_code(text: str, entry_point: str, *, truncated: bool = False) -> str | 
     Parameters
     ----------
     text : str
-        The reply.
+        Text of the model's reply.
     entry_point : str
         The name of the function that the code must define.
     truncated : bool
@@ -199,7 +199,7 @@ def score(
     Parameters
     ----------
     generation : Generation
-        The reply.
+        The model's reply, with its text or its logprobs.
     options : sequence of str
         The options as shown.
     gold : int
@@ -279,8 +279,9 @@ def _read_scored(
 
 
 def majority(ballots: Sequence[Score]) -> Score:
-    """Choose the option with most votes. In a tie, choose the tied option that received a vote
-    first.
+    """Choose the option with most votes.
+
+    In a tie, the tied option that received a vote first is chosen.
 
     Parameters
     ----------
@@ -290,8 +291,8 @@ def majority(ballots: Sequence[Score]) -> Score:
     Returns
     -------
     Score
-        The result. The result is unparsed if most votes abstain, and a failure if the call of a
-        vote failed.
+        The result of the vote. It is unparsed if most votes abstain. It is a failure if the call
+        for a vote failed.
 
     Examples
     --------
@@ -319,12 +320,12 @@ def majority(ballots: Sequence[Score]) -> Score:
 
 
 def counted(replies: Sequence[Generation], ballots: Sequence[Score]) -> Generation:
-    """Join the replies of a vote into one generation.
+    """Join the replies on which a majority vote was taken into one generation.
 
     Parameters
     ----------
     replies : sequence of Generation
-        The replies.
+        The model's replies to the same question.
     ballots : sequence of Score
         The vote that was read from each reply.
 

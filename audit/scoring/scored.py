@@ -1,8 +1,8 @@
 """Define the requests and the readings that reference scorers share.
 
-A response is canonical: it is the position of an option in the published item, and not the position
-at which the option was shown. Responses to two edits of the same item can therefore be compared. An
-unparsed reply has no response and does not count as wrong.
+A response is canonical: it is the position of an option in the published item. It is not the
+position at which the option was shown. Responses to two edits of the same item can therefore be
+compared. An unparsed reply has no response and does not count as wrong.
 """
 
 import math
@@ -29,7 +29,7 @@ class Needs(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Hold the reading of one reply.
+    """Hold what was read from one reply: the response and its score.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ def unread(why: str, **detail: float) -> Scored:
     Parameters
     ----------
     why : str
-        The reason.
+        The reason why the reply could not be read.
     **detail : float
         Further numbers.
 
@@ -74,11 +74,11 @@ def shown(item: Item, style: str, alphabet: str) -> list[str]:
     Parameters
     ----------
     item : Item
-        The question.
+        The question, with its options and key.
     style : str
         The label style.
     alphabet : str
-        The letters.
+        Letters of the labels, in order.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def ask_letter(item: Item, prompt: str) -> Ask:
     Parameters
     ----------
     item : Item
-        The question.
+        The question, with its options and key.
     prompt : str
         The prompt with the labelled options.
 
@@ -120,7 +120,7 @@ def read_best(item: Item, generation: Generation) -> Scored:
     Parameters
     ----------
     item : Item
-        The question.
+        The question, with its options and key.
     generation : Generation
         The reply, with `option_logprobs` in the order shown.
 
@@ -132,8 +132,9 @@ def read_best(item: Item, generation: Generation) -> Scored:
 
     Notes
     -----
-    A tie does not count as the first option (failure F3b), and a missing value does not count as
-    unlikely (failure F3c). The authors of MC1 count a tie as wrong.
+    A tie does not count as an answer with the first option (failure F3b of li2026). A missing value
+    does not count as an unlikely option (failure F3c of li2026). The authors of MC1 count a tie as
+    wrong.
     """
     values = finite_logprobs(generation, len(item.options))
     if isinstance(values, Scored):
@@ -150,7 +151,7 @@ def reply_best(item: Item, response: int | None) -> Generation:
     Parameters
     ----------
     item : Item
-        The question.
+        The question, with its options and key.
     response : int or None
         The canonical response; None gives a reply that `read_best` cannot read.
 
@@ -163,12 +164,12 @@ def reply_best(item: Item, response: int | None) -> Generation:
 
 
 def judged(item: Item, response: int, **detail: float) -> Scored:
-    """Return the reading of a response, with the response scored against the item's key.
+    """Return the reading of a response, which is scored against the item's key.
 
     Parameters
     ----------
     item : Item
-        The question.
+        The question, with its options and key.
     response : int
         The canonical response.
     **detail : float
@@ -188,7 +189,7 @@ def logprobs(generation: Generation, expected: int) -> Sequence[float | None]:
     Parameters
     ----------
     generation : Generation
-        The reply.
+        The reply of an engine that scored given texts.
     expected : int
         The number of texts that were scored.
 
@@ -200,7 +201,7 @@ def logprobs(generation: Generation, expected: int) -> Sequence[float | None]:
     Raises
     ------
     DataError
-        If the number of logprobs is not the expected one.
+        If the number of logprobs differs from `expected`.
     """
     values = generation.option_logprobs
     if len(values) != expected:
@@ -212,25 +213,25 @@ def logprobs(generation: Generation, expected: int) -> Sequence[float | None]:
 
 
 def finite_logprobs(generation: Generation, expected: int) -> list[float] | Scored:
-    """Return all logprobs of a generation, or an unread reading if the logprobs cannot be compared.
+    """Return the logprobs of a generation, or an unread reading if they cannot be compared.
 
     Parameters
     ----------
     generation : Generation
-        The reply.
+        The reply of an engine that scored given texts.
     expected : int
         The number of texts that were scored.
 
     Returns
     -------
     list of float or Scored
-        The logprobs. If the engine failed, or if a value is missing or not finite, an unread
-        reading.
+        The logprobs. The result is an unread reading instead if the engine failed, or if a value is
+        missing or not finite.
 
     Raises
     ------
     DataError
-        If the number of logprobs is not the expected one.
+        If the number of logprobs differs from `expected`.
     """
     if generation.failed:
         return unread("error")
@@ -248,7 +249,7 @@ def scored_reply(values: Sequence[float]) -> Generation:
     Parameters
     ----------
     values : sequence of float
-        The logprobs.
+        Total logprob of each scored text.
 
     Returns
     -------

@@ -1,11 +1,11 @@
 """Build the seccomp filter of the sandbox, in classic BPF without libseccomp.
 
 bwrap reads the filter from a file (`--seccomp FD`). The filter refuses system calls that the code
-of a benchmark does not need, and through which the kernel is attacked most easily. The refused
-calls are those for io_uring, bpf, ptrace, the memory of other processes, the kernel's keys,
-userfaultfd and perf events. Calls for file handles, new namespaces and mounts are refused too. So
-are calls for memory that the limits of a process do not count: shared segments, queues and files in
-memory. A refused call returns EPERM.
+of a benchmark does not need and that make attacks on the kernel easy. The refused calls are those
+for io_uring, bpf, ptrace, the memory of other processes, the kernel's keys, userfaultfd and perf
+events. Calls for file handles, new namespaces and mounts are refused too. So are calls for memory
+that the limits of a process do not count: shared segments, queues and files in memory. A refused
+call returns EPERM.
 
 Only internet sockets and Unix sockets are allowed. A socket of AF_VSOCK, for example, would reach
 the host of a virtual machine from any network namespace. A call of another architecture (32 bit on

@@ -1,4 +1,6 @@
-"""Score rules that never read the question. A model must score higher than these rules.
+"""Score rules that never read the question (shortcuts).
+
+A model must score higher than these rules.
 
 A comparison of a model with guessing is not enough. On TruthfulQA, a rule that picks an option with
 a negation word scores .505, while guessing scores .2225. On BBQ, "unknown" is by design the right
@@ -25,7 +27,7 @@ class Shortcut:
     Attributes
     ----------
     name : str
-        The rule.
+        Name of the rule.
     score : float
         The mean probability, over the items, that the rule gives the right answer (0-1). If the
         rule picks several options, one of them is drawn at random. If it picks no option, one of
@@ -74,14 +76,14 @@ RULES: dict[str, dict[str, Callable[[Item], list[int]]]] = {
 
 
 def shortcuts(benchmark: str, items: Sequence[Item]) -> list[Shortcut]:
-    """Score every rule of a benchmark, and guessing, on some items.
+    """Return the score of every rule of a benchmark, and of guessing, on some items.
 
     Parameters
     ----------
     benchmark : str
         The name of the benchmark.
     items : sequence of Item
-        The items.
+        Questions of the benchmark.
 
     Returns
     -------
@@ -109,13 +111,14 @@ def shortcuts(benchmark: str, items: Sequence[Item]) -> list[Shortcut]:
 
 
 def negation_scores(items: Sequence[Item]) -> list[float]:
-    """Return, for each item, the probability that a rule which picks an option with a negation word
-    is right.
+    """Return, for each item, the probability that the negation rule is right.
+
+    The negation rule picks an option that contains a negation word.
 
     Parameters
     ----------
     items : sequence of Item
-        The items.
+        Questions of the benchmark.
 
     Returns
     -------

@@ -1,11 +1,13 @@
-"""Allow one driver at a time, with a lock on the run directory and a fence that stops writers of
-old drivers.
+"""Allow only one driver of a run at a time.
 
-Every start of a driver writes a new attempt id to RUN_DIR/attempt.json. A writer is a Ray task,
-which may run on another node, and whose driver may have been killed. The writer renames its shard
-only while its attempt is the current attempt. It checks the attempt and renames the shard under a
-shared flock. A new attempt takes this flock exclusively, so it cannot start between a writer's
-check and rename.
+A driver holds a lock on the run directory. In addition, a fence stops the writers of earlier
+drivers.
+
+Every start of a driver writes a new attempt id to RUN_DIR/attempt.json. A writer is a Ray task. It
+may run on another node, and it may still write after its driver was killed. So a writer renames its
+shard only while its attempt is the current attempt. It checks the attempt and renames the shard
+under a shared flock. A new attempt takes this flock exclusively, so it cannot start between a
+writer's check and rename.
 """
 
 from __future__ import annotations
@@ -230,7 +232,7 @@ def _lock_within(fd: int, kind: int, path: Path) -> None:
 
 @dataclass
 class RunLock:
-    """Represent the lock that lets a run directory have at most one live driver.
+    """Represent the lock on a run directory, which at most one live driver can hold.
 
     The lock is held from `take` until `release` or the end of the process.
 
@@ -276,9 +278,9 @@ class RunLock:
     def _take(cls, run_dir: Path) -> RunLock:
         """Take the lock, and record this process in the lock file as the holder.
 
-        Only one driver at a time may call this method. Otherwise two drivers might find the same
-        holder dead. If the second replaced the lock file first, the first would remove a valid
-        lock.
+        Only one driver at a time may call this method. Otherwise two drivers might both find that
+        the holder of the lock is dead. The first driver might then remove the new, valid lock file
+        of the second.
         """
         lock = cls(run_dir / LOCK)
         for _ in range(3):  # A stale lock file is replaced, and then locked again.
@@ -324,9 +326,9 @@ class RunLock:
             self._fd = None
         if self._claimed is not None:
             store, self._claimed = self._claimed, None
-            # If the record stays, the next start treats it as that of a dead driver.
+            # If the record stays, the next start treats it as the record of a dead driver.
             with suppress(ShardError):
-                # The record is kept if it is that of a later start on another machine.
+                # The record is kept if a later start on another machine wrote it.
                 if _record_in(store.get(DRIVER)) == _identity():
                     store.delete(DRIVER)
 
@@ -443,9 +445,7 @@ def _record_in(data: bytes | None) -> dict[str, Any]:
 
 
 def _lives(holder: dict[str, Any]) -> bool | None:
-    """Return whether the process that is recorded as holder lives on this machine; None if this
-    cannot be checked.
-    """
+    """Return whether the recorded holder lives on this machine; None if this cannot be checked."""
     here = holder.get("host") == socket.gethostname() and holder.get("pid_space") == _pid_space()
     return _born(int(holder["pid"])) == holder["born"] if here and holder.get("born") else None
 

@@ -1,8 +1,9 @@
-"""Pair the rows of each question across settings. Only this module converts Arrow batches to
-CellOutcomes.
+"""Pair the rows of each question across settings.
 
-Runs have millions of rows, so each string is replaced by a number when its batch is read. Rows are
-then joined by these numbers, one block at a time.
+Only this module converts Arrow batches to CellOutcomes.
+
+Runs may have millions of rows. Each string is therefore replaced by a number when its batch is
+read. Rows are then joined by these numbers, one block at a time.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from audit.shards.schema import RowSchema
 from audit.statistics.paired import CellOutcomes, State
 
 N_OPTIONS = "n_options"  # computed column with the number of options of the row's question
-# Rows with the same values in these columns have the same sort. Each column has few different
-# values.
+# Rows are divided into sorts. Two rows are of the same sort if they have the same values in these
+# columns. Each column has few different values.
 _SORT = (
     "model",
     "benchmark",
@@ -199,8 +200,9 @@ def _names(column: pa.Array) -> pa.DictionaryArray:
 
 
 def _as_one(batches: list[pa.DictionaryArray]) -> tuple[Codes, pa.Array]:
-    """Join the batches of one column. Return the number of each row's value (rows,), and the values
-    that the numbers stand for.
+    """Join the batches of one column, and replace each distinct value by a number.
+
+    Return the number for each row, as an array (rows,), and the values that the numbers stand for.
     """
     whole = pa.chunked_array(
         batches, pa.dictionary(pa.int32(), pa.large_string())
@@ -288,7 +290,7 @@ def states_of(batch: pa.RecordBatch) -> NDArray[np.int8]:
 
 
 def _pair_cell(rows: _Rows, sorts: list[int]) -> CellOutcomes:
-    """Return the cell that consists of the rows with the given sorts.
+    """Return the cell (one model on one benchmark) that consists of the rows of the given sorts.
 
     Raises DataError if more than one sort is given, because such rows must not be mixed in one
     cell.
@@ -362,8 +364,7 @@ def _blocks(rows: _Rows, sort: int) -> Iterator[NDArray[np.int64]]:
 
 
 def _facts(rows: _Rows, values: NDArray[Any], sort: int, benchmark: str) -> NDArray[np.int64]:
-    """Return, for each question, the value that all its rows share; -1 for questions of other
-    cells.
+    """Return, for each question, the value that its rows share; -1 for questions of other cells.
 
     The result has the shape (all questions,).
     """

@@ -1,4 +1,6 @@
-"""Compare the rows of a run with the rows that its manifest plans: questions x settings x models.
+"""Compare the rows of a run with the rows that its manifest plans.
+
+For every model, one row is planned for each question under each setting.
 
 The manifest lists the planned rows before the first row is written. Rows that an interrupted run or
 a failed model did not write therefore count as missing, as do rows of deleted shards.
@@ -26,7 +28,7 @@ from audit.shards.shard_file import ShardInfo
 from audit.shards.write import keep_rows
 from audit.statistics.paired import CellOutcomes
 
-Revised = tuple[str, str, str]  # model, benchmark, model revision
+Revised = tuple[str, str, str]  # names of the model and the benchmark, and the model's revision
 _REVISED = ("model", "benchmark", "model_revision")
 _COUNTED = (*_REVISED, "reasked")
 
@@ -37,7 +39,7 @@ class Seen(Counter[Revised]):
     Attributes
     ----------
     reasked : Counter
-        Number of rows whose options were asked for a second time, by model and benchmark.
+        Number of rows whose question was repeated with its options, by model and benchmark.
     """
 
     def __init__(self) -> None:
@@ -202,7 +204,7 @@ def _hash_of(path: Path) -> str:
 
 
 def unhashed_tables(run_dir: Path, manifest: Manifest) -> list[str]:
-    """Return the names of the Arrow files beside the shards for which the manifest has no hash.
+    """Return the names of the Arrow files beside the shards whose hash is not in the manifest.
 
     Without a hash, a change of such a file cannot be detected.
     """
@@ -402,7 +404,7 @@ def count_answers(rows: pa.Table, schema: RowSchema) -> pa.Table:
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """Report the rows that a run has, compared with the rows that it should have.
+    """Compare the rows of a run with the rows that the finished run must have.
 
     Attributes
     ----------
@@ -472,8 +474,7 @@ def verify_run(
 
 
 def scan_once(run_dir: Path, schema: RowSchema, attempt: str) -> RunScan:
-    """Remove the rows whose key also occurs in an older shard, and return the scan of the run
-    (`scan_run`).
+    """Remove the rows whose key also occurs in an older shard, and scan the run (`scan_run`).
 
     Parameters
     ----------
@@ -509,8 +510,9 @@ def scan_once(run_dir: Path, schema: RowSchema, attempt: str) -> RunScan:
 def _remove_duplicates(
     run_dir: Path, schema: RowSchema, scan: RunScan, digests: Digests, attempt: str
 ) -> None:
-    """Keep one row of each key, and delete the others. The kept row is the first in the oldest
-    shard with that key.
+    """Delete rows so that one row of each key is left.
+
+    The kept row is the first row with this key in the oldest shard that has the key.
     """
     ages = [(info.path.stat().st_mtime_ns, info.path.name) for info in scan.shards]
     rank = np.empty(len(ages), dtype=np.int64)

@@ -1,5 +1,6 @@
-"""Write files that are either complete or absent. Each file is written under a temporary name in
-its folder, fsync'ed and renamed.
+"""Write files so that a file is either complete or absent.
+
+Each file is written under a temporary name in its folder, fsync'ed and renamed.
 
 An error message states why the file could not be written, and what to do.
 """
@@ -99,7 +100,7 @@ def check_new(path: Path, typed: Path | None = None, *, force: bool) -> None:
     Parameters
     ----------
     path : Path
-        The file.
+        Path of the file to write.
     typed : Path or None
         The folder that the user typed, if the user typed a folder and not the file.
     force : bool
@@ -140,7 +141,9 @@ def write_file(
 
 @contextmanager
 def whole_file(path: Path, guard: AbstractContextManager[None] | None = None) -> Iterator[BinaryIO]:
-    """Open a file for writing that appears at its path either completely or not at all.
+    """Open a file for writing.
+
+    The file appears at its path either completely or not at all.
 
     Parameters
     ----------

@@ -1,9 +1,10 @@
-"""Compute digests of keys: 16 bytes for each (model, benchmark, question_id, arm, level,
-replicate).
+"""Compute a digest of 16 bytes for each key of a row.
+
+A key is (model, benchmark, question_id, arm, level, replicate).
 
 The digest of a key is the sum of the BLAKE2b digests of its six columns. Digests are added as two
-64-bit integers, modulo 2**64. The digests of a grid of questions x settings are therefore computed
-by one broadcast addition. Two different keys have the same digest with probability 2**-128.
+64-bit integers, modulo 2**64. One broadcast addition of arrays therefore computes the digests of
+all questions under all settings. Two different keys have the same digest with probability 2**-128.
 """
 
 from __future__ import annotations
@@ -26,8 +27,7 @@ from audit.shards.schema import RowSchema
 
 @dataclass(frozen=True)
 class RequestCounts:
-    """Hold the numbers of requests of varied questions that are equal to another request of the
-    same item.
+    """Hold the numbers of variation requests that equal another request of the same item.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class RequestCounts:
     same_as_original : int
         Number of requests that are equal to the request of the original.
     repeated : int
-        Number of requests that are equal to the request of another variation.
+        Number of requests that are equal to the request of an earlier variation.
     items : tuple of str
         Ids of the items that have such equal requests.
     """
@@ -48,7 +48,7 @@ class RequestCounts:
 
 
 def digest(*texts: str) -> int:
-    """Return a 64-bit digest of texts, which is used to test them for equality only.
+    """Return a 64-bit digest of texts, which serves only to test whether texts are equal.
 
     Two different texts have the same digest with probability 10**-19.
     """
@@ -154,8 +154,7 @@ def digests_of_table(
 def digest_grid(
     model: str, benchmark: str, question_ids: Sequence[str], settings: Sequence[Setting]
 ) -> Digests:
-    """Return the digest of the key of every question under every setting, for one model and
-    benchmark.
+    """Return the digest of every key of one model and benchmark: questions x settings.
 
     Parameters
     ----------
@@ -197,7 +196,7 @@ class KeySet:
 
     @classmethod
     def of(cls, digests: Digests) -> KeySet:
-        """Return the set of the given digests, an array (..., 2); repeated digests count once."""
+        """Return the set of the digests in an array (..., 2); a repeated digest counts once."""
         flat = digests.reshape(-1, 2)
         order = np.argsort(flat[:, 0])
         hi, lo = flat[order, 0], flat[order, 1]
@@ -214,9 +213,7 @@ class KeySet:
         return cls(hi, lo, int(np.diff(np.append(starts, len(hi))).max()))
 
     def contains(self, digests: Digests) -> NDArray[np.bool_]:
-        """Return an array (...) of bool: for each of the digests (..., 2), whether it is in the
-        set.
-        """
+        """Return, for each digest of an array (..., 2), whether the digest is in the set."""
         hi, lo = digests[..., 0], digests[..., 1]
         member = np.zeros(hi.shape, dtype=bool)
         if not len(self):

@@ -150,7 +150,9 @@ _DIFFERENCES_SHOWN = 12
 
 @dataclass(frozen=True)
 class Manifest:
-    """Record one run. Every field is JSON data. Secrets are removed when the manifest is written.
+    """Record one run: its configuration, versions, models, data and cost.
+
+    Every field is JSON data. Secrets are removed when the manifest is written.
 
     Attributes
     ----------
@@ -356,8 +358,9 @@ def _storable(value: object) -> bool:
 
 
 def _check_text(name: str, value: object) -> None:
-    """Raise ValueError if a value contains a text that is not valid Unicode. Such a text cannot be
-    stored in a registry or a pack.
+    """Raise ValueError if a value contains a text that is not valid Unicode.
+
+    Such a text cannot be stored in a registry or an evidence pack.
     """
     try:
         json.dumps(value, ensure_ascii=False).encode()
@@ -379,8 +382,10 @@ def _parts(content: Mapping[str, Any]) -> Iterator[tuple[str, object, Any]]:
 def _values(
     holder: Any, path: Sequence[str], required: bool, where: str = ""
 ) -> Iterator[tuple[str, object]]:
-    """Yield (dotted path, value) for each value at a path, in which `*` stands for each entry of a
-    list or mapping. Yield None if a required value is absent.
+    """Yield (dotted path, value) for each value at a path.
+
+    In the path, `*` stands for each entry of a list or mapping. If a required value is absent, None
+    is yielded as its value.
     """
     name, rest = path[0], path[1:]
     entries: dict[Any, Any]
@@ -488,8 +493,9 @@ def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
 def merge_models(
     run_dir: Path, known: Mapping[str, Mapping[str, Any]], found: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Merge the facts about each model at an earlier start with those at this start, for the
-    manifest.
+    """Merge what is known about each model from an earlier start and from this start.
+
+    The result is written to the manifest.
 
     Parameters
     ----------
@@ -512,8 +518,9 @@ def merge_models(
 
     Notes
     -----
-    Revisions are not part of the fingerprint, because a model that could not be resolved (gated, or
-    hub not reachable) has no revision. Revisions are therefore compared here.
+    Revisions are not part of the fingerprint, because a model that could not be resolved has no
+    revision (the model is gated, or the hub was not reachable). This function therefore compares
+    the revisions.
     """
     merged: dict[str, dict[str, Any]] = {}
     for name, facts in found.items():
@@ -586,8 +593,9 @@ def _engine_versions(packages: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass
 class RunDir:
-    """Hold an open run directory, which is locked, and in which only one attempt may write. Use it
-    as a context manager.
+    """Hold an open run directory, as a context manager.
+
+    The directory is locked, and only one attempt may write in it.
 
     Attributes
     ----------
@@ -605,7 +613,7 @@ class RunDir:
     _lock: RunLock
 
     def update(self, **changes: Any) -> Manifest:
-        """Change fields of the manifest and write it.
+        """Change fields of the manifest, and write the manifest to disk.
 
         Parameters
         ----------
@@ -696,7 +704,7 @@ def open_run_dir(
             seal=file_sha256(path / SEAL) if (path / SEAL).is_file() else "",
         )
         packages = package_versions()
-        # Keep the versions of engine packages with which the existing rows were made.
+        # The versions of engine packages stay those with which the existing rows were made.
         if before is not None:
             kept = packages.keys() - ENGINE_PACKAGES
             packages = {name: packages[name] for name in packages if name in kept}
@@ -762,8 +770,7 @@ def _resume(
 
 
 def check_same_models(run_dir: Path, schema: RowSchema, config: Mapping[str, Any]) -> None:
-    """Check that a run directory does not belong to a run of another audit, of other models or of
-    other benchmarks.
+    """Check that a run directory is not that of a run with another audit, models or benchmarks.
 
     This check needs no resolved run, so it is made before the questions are read. `open_run_dir`
     compares the other settings.

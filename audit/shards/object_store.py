@@ -1,7 +1,7 @@
 """Store a run as objects (`run_dir=s3://bucket/my_run`); the driver works on a local copy.
 
-A PUT stores a complete object or nothing, and every later read or listing shows the object. Each
-key is stored exactly once because of these rules:
+A PUT stores a complete object or nothing, and every later read or listing shows the object. The
+following rules ensure that each key is stored exactly once:
 
 - A stage PUTs its shard directly into the store, under the name shards/<model>-<hash of its
   keys>.<attempt>.arrow. If a chunk is run again, it replaces its own object. An attempt never
@@ -58,7 +58,9 @@ def is_url(place: Path | str) -> bool:
 
 @dataclass(frozen=True)
 class ObjectStore:
-    """Access the objects below one URL. A method that fails raises ShardError.
+    """Access the objects below one URL.
+
+    A method that fails raises ShardError.
 
     Attributes
     ----------

@@ -19,8 +19,9 @@ SUITE = "suite.json"
 
 
 def write_panel(folder: Path, run_dirs: Sequence[Path]) -> None:
-    """Write panel.json, the list of the runs of the report in `folder`. Raise ShardError if the
-    file cannot be written.
+    """Write panel.json, which lists the runs of the report in `folder`.
+
+    Raises ShardError if the file cannot be written.
     """
     make_folder(folder)
     runs = []
@@ -72,8 +73,9 @@ def panel_runs(folder: Path) -> list[Path] | None:
 
 
 def verdict_path(run_dir: Path) -> Path:
-    """Return the path of a run's verdict.json. In a panel the file may be in the panel's folder
-    itself.
+    """Return the path of a run's verdict.json.
+
+    In a panel, the file may be in the panel's folder itself.
     """
     inside = run_dir / "report" / "verdict.json"
     panel = run_dir / "verdict.json"

@@ -1,5 +1,4 @@
-"""Write and read RUN_DIR/questions.arrow: the questions of a run, written once and read by
-position.
+"""Write the questions of a run to RUN_DIR/questions.arrow, and read them by position.
 
 The file consists of record batches with 512 rows. The file is uncompressed and memory-mapped. A
 task that needs questions 51,200 to 51,263 reads only one batch, however large the file is.
@@ -106,7 +105,7 @@ def _stored(item: Item, name: str) -> Any:
 
 
 class QuestionFile:
-    """Read the questions of a run by position."""
+    """Read the questions of a run by their position in questions.arrow."""
 
     def __init__(self, path: Path | str) -> None:
         """Open the questions of a run.

@@ -51,7 +51,7 @@ class RunScan:
     shards : tuple of ShardInfo
         Valid shards.
     done, error_keys : KeySet
-        Keys of all rows, and keys of the rows that failed.
+        Keys of all rows, and keys of the rows without an answer because of a failure.
     corrupt : dict of str to str
         {name: reason} of each file that this scan moved to quarantine.
     duplicates : int
@@ -74,8 +74,9 @@ class RunScan:
 
 
 def scan_run(run_dir: Path | str, schema: RowSchema, *, written: bool = False) -> RunScan:
-    """Open and validate every shard of a run. Only the driver that holds the lock on the directory
-    may call this.
+    """Open and validate every shard of a run.
+
+    Only the driver that holds the lock on the directory may call this function.
 
     Parameters
     ----------
@@ -98,9 +99,9 @@ def scan_run(run_dir: Path | str, schema: RowSchema, *, written: bool = False) -
 
     Notes
     -----
-    Files that are not valid shards (truncated, empty, or with another schema) are moved to
-    RUN_DIR/quarantine, so that their rows are run again. Temporary files of a killed writer are
-    removed. The scan needs 17 bytes of memory per row, and 48 bytes while rows are sorted.
+    A file that is not a valid shard (truncated, empty, or with another schema) is moved to
+    RUN_DIR/quarantine. Its rows are then run again. Temporary files of a killed writer are removed.
+    The scan needs 17 bytes of memory per row, and 48 bytes while rows are sorted.
     """
     run_dir = Path(run_dir)
     folder = run_dir / SHARDS
@@ -384,8 +385,7 @@ def write_table(path: Path, table: pa.Table, rows_at_once: int | None = None) ->
 def load_cells(
     run_dirs: RunDirs, schema: RowSchema, model: str | None = None
 ) -> list[CellOutcomes]:
-    """Return the outcomes of one or several runs, with the answers to each question paired across
-    settings.
+    """Return the outcomes of one or more runs, with each question's answers paired across settings.
 
     Parameters
     ----------

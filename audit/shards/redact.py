@@ -101,12 +101,12 @@ def _holds_secret(key: str, value: Any) -> bool:
 
 
 def without_secrets(text: str, known: Sequence[str]) -> str:
-    """Return a text without known secrets and without parts that look like secrets.
+    """Return a text in which known secrets, and parts that look like secrets, are replaced.
 
     Parameters
     ----------
     text : str
-        The text.
+        Text that may contain secrets.
     known : sequence of str
         Secrets, longest first.
 

@@ -26,8 +26,7 @@ def plain_values(column: pa.Array) -> list[Any]:
 
 
 def shared_values(column: pa.Array, shared: dict[str, str]) -> list[Any]:
-    """Return the values of a column as `to_pylist` does, but with a single object for all equal
-    strings.
+    """Return the values of a column, with a single object for all equal strings.
 
     Parameters
     ----------
@@ -66,7 +65,7 @@ SHARED_VERSION = (
     4
 )
 
-Column = tuple[str, pa.DataType, str]  # name, type, documentation
+Column = tuple[str, pa.DataType, str]  # name, type and documentation of a column
 
 
 def _shared(level: str, level_doc: str) -> tuple[Column, ...]:
@@ -203,10 +202,10 @@ class RowSchema:
     key: tuple[str, ...]
 
     def of_run(self, fingerprint: str) -> "RowSchema":
-        """Return this schema with the fingerprint of one run, which all shards of the run must
-        have.
+        """Return this schema with the fingerprint of one run.
 
-        Shards of other runs do not match the returned schema, although they may have the same keys.
+        All shards of the run must have this fingerprint. Shards of other runs do not match the
+        returned schema, although they may have the same keys.
 
         Parameters
         ----------
@@ -223,9 +222,7 @@ class RowSchema:
 
     @property
     def level(self) -> str:
-        """Return the name of the column that holds the level. Each audit names this column
-        differently.
-        """
+        """Return the name of the column that holds the level, which differs between audits."""
         return self.key[4]
 
     @property
@@ -262,7 +259,7 @@ class RowSchema:
         return failed
 
     def found_in(self, schema: pa.Schema) -> str | None:
-        """Return the reason why a file does not contain rows of this schema, for an error message.
+        """Return why a file does not contain rows of this schema, as part of an error message.
 
         Parameters
         ----------

@@ -1,6 +1,4 @@
-"""Open, validate and hash a shard, which is an Arrow IPC or a Parquet file, depending on its
-suffix.
-"""
+"""Open, validate and hash shards; a shard is an Arrow IPC or a Parquet file, by its suffix."""
 
 import zlib
 from collections.abc import Iterator, Sequence
@@ -26,7 +24,7 @@ class ShardInfo:
     Attributes
     ----------
     path : Path
-        The file.
+        Path of the shard.
     rows : int
         Number of rows.
     sha256 : str
@@ -43,9 +41,7 @@ class ShardInfo:
 
 
 class CorruptShardError(ShardError):
-    """Signal that a file cannot be read as a shard, because it is truncated or has another schema
-    or format.
-    """
+    """Signal that a file is no valid shard: it is truncated, or has another schema or format."""
 
 
 @contextmanager
@@ -175,7 +171,7 @@ def read_shard(path: Path, schema: RowSchema, columns: Sequence[str] | None = No
     Parameters
     ----------
     path : Path
-        The shard.
+        Path of the shard.
     schema : RowSchema
         The audit's schema.
     columns : sequence of str or None

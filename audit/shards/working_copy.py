@@ -47,8 +47,7 @@ def working_copy(url: str) -> Path:
 
 
 def own_run(path: Path) -> Path:
-    """Return the directory of a run whose directory is inside that of another run, such as a
-    judge's run.
+    """Return the directory of an inner run, such as a judge's run inside the run that it judges.
 
     Parameters
     ----------
@@ -149,8 +148,7 @@ def _not_here(url: str) -> str:
 
 
 def store_of(path: Path) -> tuple[ObjectStore, str] | None:
-    """Return the store to which a path in a working copy belongs, and the name of the object in
-    that store.
+    """Return the store and the object name that belong to a path in a working copy.
 
     Parameters
     ----------
@@ -233,8 +231,8 @@ def fetch(folder: Path, *, only: str = "", clean: bool = False) -> None:
     """
     store = _copies[folder]
     store.check()
-    # The list is read before the objects, so that no shard is lost if the run is committed in
-    # between.
+    # The manifest's list is read before the objects are listed, so that no shard is lost if the run
+    # is committed in between.
     listed = _committed(store)
     wanted: dict[str, tuple[int, int]] = {}
     for name, facts in store.objects().items():

@@ -1,6 +1,7 @@
-"""Write each shard to a temporary file and rename the file, under the fence of the current attempt.
+"""Write each shard to a temporary file, and rename the file while its attempt is the current one.
 
-A task that is run again overwrites the file that it wrote before.
+The fence (`attempt`) prevents a rename by an earlier attempt. A task that is run again overwrites
+the file that it wrote before.
 """
 
 import hashlib
@@ -130,7 +131,7 @@ def store_table(run_dir: Path, path: Path, table: pa.Table, attempt: str) -> Sha
     ShardInfo
         The written shard.
     """
-    # This early check avoids that a superseded writer compresses the table in vain.
+    # This early check stops a superseded writer before it compresses the table.
     check_attempt(run_dir, attempt)
     data = _encode(table, path.suffix)
     write_file(path, data, as_attempt(run_dir, attempt))

@@ -1,9 +1,9 @@
-"""Judge whether a difference exceeds the usual differences between clean models.
+"""Test whether a difference between models exceeds the usual differences between clean models.
 
-A clean model differs from its references because it is another model. The standard deviation of
-such differences, tau, is poorly estimated from three to eight references. Many public models were
-compared in the same way, and their differences give a prior distribution of tau. The module does no
-I/O.
+A clean model, too, differs from its references. The standard deviation of the differences between
+clean models is tau. Three to eight references give only a poor estimate of tau. Many public models
+were compared in the same way, and the differences between these models give a prior distribution of
+tau. The module does no I/O.
 """
 
 import re
@@ -17,9 +17,10 @@ from audit.core.errors import DataError
 from audit.statistics.paired import FloatArray
 from audit.statistics.priors import TauPrior
 
-_SAME = 10  # If two models agree on 10 right and 10 wrong answers, this is no coincidence.
-_GRID = 400  # number of values of tau in the grid of the posterior
-_REACH = 6.0  # The grid of tau ends at this many times the prior scale or the references' spread.
+_SAME = 10  # Two models that agree on 10 right and 10 wrong answers do not agree by coincidence.
+_GRID = 400  # number of values of tau at which the posterior is computed
+# The largest tau in the grid is this many times the prior scale or the references' spread.
+_REACH = 6.0
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,11 @@ class Predictive:
     Attributes
     ----------
     pvalue : float
-        One-sided p-value for the claim that the difference is above 0.
+        One-sided p-value: the probability that a clean model's difference is larger than this
+        difference.
     low, high : float
-        Interval of the part of the difference that is not explained by differences between clean
-        models.
+        Interval of the tested model's true excess over its references. Differences between clean
+        models count as error.
     tau : float
         Posterior mean of tau, the standard deviation between clean models.
     se : float
@@ -57,7 +59,9 @@ def predictive(
     prior: TauPrior,
     level: float = 0.95,
 ) -> Predictive:
-    """Test whether another clean model could exceed the mean of its references by this difference.
+    """Test whether a difference is larger than the differences between clean models.
+
+    The null hypothesis is that the tested model is one more clean model.
 
     Parameters
     ----------
@@ -68,7 +72,7 @@ def predictive(
     spread : float
         Variance (ddof 1) of the references' values; ignored with one reference.
     sampling : float
-        Part of `spread` that is due to item sampling.
+        Part of `spread` that is due to item sampling, as a variance.
     references : int
         Number of references.
     prior : TauPrior
@@ -89,11 +93,14 @@ def predictive(
 
     Notes
     -----
-    With R references, (R - 1) * spread / (tau^2 + sampling) is chi-squared with R - 1 degrees of
-    freedom. This gives the likelihood of tau. The p-value and the interval are averages of
-    Student's t over the posterior of tau (Roever 2020, J Stat Softw 93; the predictive distribution
-    of Higgins et al. 2009, JRSS A 172). With a flat prior and no error due to items, the result is
-    a t test with R - 1 degrees of freedom.
+    The likelihood of tau follows from the references' spread. With R references,
+
+          (R - 1) * spread / (tau^2 + sampling)
+
+    is chi-squared with R - 1 degrees of freedom. The p-value and the interval are averages of
+    Student's t over the posterior of tau (Roever 2020, J Stat Softw 93). The average is the
+    predictive distribution of Higgins et al. 2009, JRSS A 172. With a flat prior and no error due
+    to items, the result is a t test with R - 1 degrees of freedom.
 
     Examples
     --------
@@ -110,7 +117,7 @@ def predictive(
     errors = np.sqrt(items_se**2 + tau**2 * (1 + 1 / references) + prior.between_sets**2)
 
     def beyond(x: float) -> float:
-        """Return the probability that a clean model's difference is above x."""
+        """Return the probability that the difference of a clean model exceeds x."""
         return float(weight @ scipy.special.stdtr(items_df, -x / errors))
 
     half = _root(lambda x: beyond(x) - (1 - level) / 2, float(errors.max()))
@@ -123,7 +130,7 @@ def predictive(
 def _posterior(
     spread: float, sampling: float, references: int, prior: TauPrior
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the midpoints of a grid of tau, and their posterior weights, which sum to 1."""
+    """Return a grid of values of tau, and their posterior probabilities, which sum to 1."""
     top = _REACH * max(prior.scale, float(np.sqrt(spread)) if references > 1 else 0.0)
     u = (np.arange(_GRID) + 0.5) / _GRID
     # The grid is denser near 0, where tau lies if many references have a small spread.
@@ -148,7 +155,7 @@ def _root(function: Callable[[float], float], scale: float) -> float:
 
 
 def one_family(tested: str, references: Sequence[str], known_families: Mapping[str, str]) -> str:
-    """Return the family that all references share, unless the tested model is of this family.
+    """Return the model family of all references, if the tested model is of another family.
 
     Parameters
     ----------
@@ -190,7 +197,7 @@ def one_family(tested: str, references: Sequence[str], known_families: Mapping[s
 
 
 def repeats(models: Sequence[FloatArray]) -> list[int]:
-    """Return the positions of models that repeat the answers of an earlier model.
+    """Return the positions of models whose answers are those of an earlier model in the list.
 
     If two models give the same answer to every item, they are taken to be one model under two
     names.

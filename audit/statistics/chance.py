@@ -1,5 +1,4 @@
-"""Compute the interval of an accuracy, and test whether the accuracy exceeds the accuracy of
-guessing.
+"""Compute the interval of an accuracy, and test whether it exceeds the accuracy of guessing.
 
 The tables and figures of every audit show this interval. The module does no I/O.
 """
@@ -44,7 +43,7 @@ class ChanceResult:
     standard_error : float
         Standard error of a guesser's accuracy.
     threshold : float
-        Accuracy that must be exceeded to count as above chance.
+        Accuracy that a model must exceed to be called above chance.
     z : float
         (accuracy - chance) / standard_error.
     above : bool
@@ -106,7 +105,7 @@ def _guess(n_options: ArrayLike) -> NDArray[np.float64]:
 def chance_check(
     accuracy: float, n_options: ArrayLike, standard_errors: float = CHANCE_STANDARD_ERRORS
 ) -> ChanceResult:
-    """Test whether an accuracy exceeds the accuracy of guessing by a number of standard errors.
+    """Test whether an accuracy exceeds that of guessing by a given number of standard errors.
 
     Parameters
     ----------
@@ -115,7 +114,7 @@ def chance_check(
     n_options : (n,) array
         Number of options of each item; 0 for an item with a free answer.
     standard_errors : float
-        Number of standard errors above chance that must be exceeded.
+        Number of standard errors by which the accuracy must exceed that of guessing.
 
     Returns
     -------
@@ -129,9 +128,12 @@ def chance_check(
 
     Notes
     -----
-    The standard error is that of a model that guesses on these items: sqrt(sum((1/k) * (1 - 1/k)))
-    / n. Here k is the number of options of an item. It is known exactly, and it is positive even if
-    every answer is wrong.
+    The standard error is that of a model that guesses on these items:
+
+          sqrt(sum((1/k) * (1 - 1/k))) / n
+
+    where k is the number of options of an item. This standard error is known exactly, and it is
+    positive even if every answer is wrong.
 
     Examples
     --------
@@ -144,8 +146,8 @@ def chance_check(
     chance = float(np.mean(p))
     se = float(np.sqrt(np.sum(p * (1 - p))) / p.size)
     threshold = chance + standard_errors * se
-    # Free answers cannot be guessed. The standard error is then 0, and one right answer is above
-    # chance.
+    # Free answers cannot be guessed. If all answers are free, the standard error is 0, and one
+    # right answer is above chance.
     z = (
         (accuracy - chance) / se
         if se > 0
@@ -203,11 +205,14 @@ def interval(values: FloatArray, cluster: IntArray) -> tuple[float, float, float
 
     Notes
     -----
-    Clusters may hold several items, and scores may be shares (several trials of an item). In these
-    cases n is replaced by the effective number p * (1 - p) / SE^2, with the cluster-robust SE (Korn
-    and Graubard 1998). The normal quantile is then replaced by Student's quantile with `cluster_df`
-    degrees of freedom. For scores 0 and 1 the effective number is at most n. A single cluster of
-    several items counts as one item.
+    If clusters hold several items, or if scores are shares (several trials of an item), two terms
+    of the formula change (Korn and Graubard 1998):
+
+    - n becomes the effective number p * (1 - p) / SE^2, where SE is the cluster-robust standard
+      error. For scores 0 and 1 it is at most n.
+    - The normal quantile becomes Student's quantile with `cluster_df` degrees of freedom.
+
+    A single cluster of several items counts as one item.
     """
     known = ~np.isnan(values)
     x, groups = values[known], cluster[known]

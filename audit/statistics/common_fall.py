@@ -1,7 +1,7 @@
 """Test whether rewording lowers a model's log-odds by the same amount on every item.
 
 If a model is only sensitive to wording, its log-odds fall by the same amount on every item. If a
-model remembers items, they fall more on items that other models seldom answer right.
+model remembers items, its log-odds fall more on items that other models seldom answer right.
 """
 
 from collections.abc import Sequence
@@ -22,19 +22,20 @@ _PRIOR_SD = 5.0
 
 @dataclass(frozen=True)
 class CommonFall:
-    """Report by how much rewording lowers a model's log-odds, for items that the references know
-    less well and for items that they know better.
+    """Report the fall of a model's log-odds through rewording, on two halves of the items.
+
+    The first half has the items that the references know least. The second half has the other
+    items.
 
     Attributes
     ----------
     unknown, known : float
-        Fall of the tested model's log-odds on the half of the items that the references know least,
-        and on the other half.
+        Fall of the tested model's log-odds on the first half, and on the second half.
     references_unknown, references_known : float
         The mean fall of the references on the same two halves; NaN if no reference's answers vary.
     pvalue : float
-        One-sided p for the claim that the fall is larger on items that other models know less, and
-        that this trend is stronger than in the references.
+        One-sided p-value. The alternative is that the fall is larger on items that other models
+        know less, and that this trend is stronger in the tested model than in the references.
     """
 
     unknown: float
@@ -68,21 +69,29 @@ def common_fall(
 
     Notes
     -----
-    If rewording lowers the log-odds of every item by the same amount f, an item's number of right
-    answers contains all information about its difficulty (Rasch 1960; Andersen 1970). If t of the 1
-    + N answers are right, the answer to the original is right with odds e^f * t / (N + 1 - t).
+    The null hypothesis is that rewording lowers the log-odds of every item by the same amount f. An
+    item's number t of right answers, out of 1 + N, then contains all information about its
+    difficulty (Rasch 1960; Andersen 1970). Given t, the odds that the answer to the original is
+    right are
+
+          e^f * t / (N + 1 - t).
 
     Memory makes the answer to the original right although the model does not know the item. The
     test therefore asks whether f is larger on items that the other models know less. The statistic
-    is the slope of the score on 1 / (the other models' share of right answers). This weight gives
-    the most powerful test if few items are remembered. The tested model's own answers are not part
-    of its weight, because this model may remember an item under some rewordings too.
+    is the slope of the score on a weight:
+
+          weight = 1 / (the other models' share of right answers)
+
+    This weight gives the most powerful test if few items are remembered. The tested model's own
+    answers are not part of its weight, because this model may remember an item under some
+    rewordings too.
 
     The references' mean slope is subtracted, because rewordings of hard items may be harder for all
-    models. The weight for a reference is computed from all other models. Of the tested model, only
-    the answers to rewordings enter this weight. Replicates of the published wording are not
-    rewordings. Each replicate is tested alone, and the results are averaged. The standard error is
-    clustered.
+    models. The weight for a reference is computed from all other models; of the tested model, only
+    the answers to rewordings are used.
+
+    Replicates of the published wording are not rewordings. Each replicate is tested alone, and the
+    results are averaged. The standard error is clustered.
 
     Examples
     --------
@@ -135,8 +144,7 @@ def common_fall(
 def _slope(
     original: FloatArray, variants: FloatArray, weight: FloatArray
 ) -> tuple[FloatArray, float, float] | None:
-    """Return the contribution of each item to the slope (n,), and the falls on the two halves of
-    the items.
+    """Return each item's contribution to the slope, as an array (n,), and the falls on both halves.
 
     The contributions sum to the slope; the contribution of an unanswered item is NaN. `original`
     and `weight` have shape (n,). Return None if the weights do not differ between items.

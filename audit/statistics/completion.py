@@ -1,5 +1,4 @@
-"""Score how well a model completes a given text, and measure how well such scores separate two sets
-of texts.
+"""Score how likely a model finds a given text, and how well the scores separate two sets of texts.
 
 `kind_auc` measures how well words alone separate the two sets, by a cross-validated naive Bayes
 classifier. If words separate the sets, the sets differ in subject, author or layout, and a model
@@ -28,7 +27,9 @@ SHARE = 0.2
 
 @dataclass(frozen=True)
 class Auc:
-    """Hold the probability that a score from the first set exceeds a score from the second set.
+    """Hold the area under the ROC curve (AUC) of a score that separates two sets.
+
+    The AUC is the probability that a score from the first set exceeds a score from the second set.
     Ties count half.
 
     Attributes
@@ -62,10 +63,12 @@ def text_scores(logprobs: ArrayLike, z: ArrayLike) -> dict[str, float]:
     Returns
     -------
     dict of str to float
-        Three scores, each NaN if there are no tokens. "mean": mean log-probability per token.
-        "min_k": mean log-probability of the least likely tokens (Min-K%, Shi et al. 2024).
-        "min_k_plus_plus": mean standardised log-probability of the lowest tokens (Min-K%++, Zhang
-        et al. 2025), in standard deviations.
+        Three scores, each NaN if there are no tokens:
+
+        - "mean": mean log-probability per token.
+        - "min_k": mean log-probability of the least likely tokens (Min-K%, Shi et al. 2024).
+        - "min_k_plus_plus": mean standardised log-probability of the tokens with the lowest
+          standardised log-probability, in standard deviations (Min-K%++, Zhang et al. 2025).
 
     Examples
     --------
@@ -84,7 +87,7 @@ def text_scores(logprobs: ArrayLike, z: ArrayLike) -> dict[str, float]:
 def membership_auc(
     published: ArrayLike, fresh: ArrayLike, clusters: tuple[IntArray, IntArray] | None = None
 ) -> Auc:
-    """Return how well a score separates items that a model may have seen from held-out items.
+    """Measure how well a score separates items that a model may have seen from held-out items.
 
     Parameters
     ----------
@@ -135,8 +138,8 @@ def membership_auc(
         else float(scipy.special.stdtrit(min(mean.df for mean in means), 0.975))
     )
     pvalue = float(scipy.stats.mannwhitneyu(a, b, alternative="greater").pvalue)
-    # If the sets are completely separated, the standard error is 0. Each side of the interval is
-    # then as long as the share of items that could deviate although no item of the sample does.
+    # If the sets are completely separated, the standard error is 0. The interval then extends on
+    # each side by the largest share of deviating items that is plausible when the sample has none.
     if se == 0:
         unseen = float(unseen_share(np.array([fewer]))[0])
         return Auc(auc, max(auc - unseen, 0.0), min(auc + unseen, 1.0), pvalue)
@@ -166,8 +169,10 @@ def kind_auc(
     *,
     rng: np.random.Generator,
 ) -> Auc | None:
-    """Return the probability that a classifier of words ranks an item of the first set above an
-    item of the second set.
+    """Measure how well the words of the texts separate the published from the held-out items.
+
+    The result is the probability that a classifier of words ranks a published item above a held-out
+    item.
 
     Parameters
     ----------

@@ -1,17 +1,20 @@
-"""Compute the article's contamination score and triggers, and the error rates of these rules on a
-clean model.
+"""Compute the article's contamination score, and the false positive rates of its rules.
 
     CS = (accuracy_original - accuracy_variants) / accuracy_original
 
 The article is the contamination harness article (section "Quantifying Contamination":
 `compute_contamination_score`). It computes CS for each item from one answer to the original and N
-answers to variants. The item is contaminated if CS > .10 and a one-sample t-test of the N answers
-against the original's answer gives one-sided p < .05. The deployment is blocked if over 5 % of the
-items are contaminated, and reviewed if the CS of the whole benchmark is above .25.
+answers to variants. Its rules are:
 
-Reports show the result of the rule together with the rule's rate of false positives, because this
-rate is high. With one answer to the original, a valid p-value of one item cannot be below 1 / (N +
-1). The article's t-test instead treats the single answer as if it were the true accuracy.
+- An item is contaminated if CS > .10 and p < .05. The p-value is one-sided, from a one-sample
+  t-test of the N answers against the answer to the original.
+- The deployment of a model is blocked if over 5 % of the items are contaminated.
+- The deployment is reviewed if the CS of the whole benchmark is above .25.
+
+The rules have a high rate of false positives, so reports show this rate beside their result. With
+one answer to the original, a valid p-value of one item cannot be below 1 / (N + 1). The article's
+t-test can give smaller p-values, because it treats the single answer as if it were the true
+accuracy.
 """
 
 from dataclasses import dataclass, fields
@@ -29,8 +32,9 @@ N_CLEAN_MODELS = 400
 
 @dataclass(frozen=True)
 class Rule:
-    """Hold the article's thresholds, all between 0 and 1. The defaults are taken from the text and
-    the example of the article.
+    """Hold the article's thresholds, all between 0 and 1.
+
+    The defaults are taken from the text and the example of the article.
 
     Attributes
     ----------
@@ -73,13 +77,14 @@ class ItemScores:
 
 @dataclass(frozen=True)
 class ArticleResult:
-    """Report the article's numbers for one model and benchmark. Shares are shares of the n compared
-    items.
+    """Report the article's numbers for one model and benchmark.
+
+    Shares (0-1) are computed from the n compared items.
 
     Attributes
     ----------
     n : int
-        Number of items compared.
+        Number of compared items: items with an answer to the original and to a variant.
     baseline, perturbed : float
         Accuracy under the original and under the variants, 0-1.
     cs : float
@@ -87,8 +92,8 @@ class ArticleResult:
     mean_item_cs : float
         Mean of the items' contamination scores.
     pvalue : float
-        One-sided p of the article's t-test, which compares the items' mean scores under variants
-        with the baseline accuracy.
+        One-sided p-value of the article's one-sample t-test. It compares the items' mean scores
+        under variants with the baseline accuracy.
     flagged, flagged_share : int, float
         Number and share of flagged items.
     over_threshold : bool
@@ -117,8 +122,9 @@ class ArticleResult:
 
 @dataclass(frozen=True)
 class FalseAlarms:
-    """Report how often each rule is wrong on a clean model. Shares of models (0-1) are shares of
-    the simulated models.
+    """Report the false positive rates of the article's rules on simulated clean models.
+
+    Every share lies between 0 and 1. A share of models is a share of the simulated models.
 
     Attributes
     ----------
@@ -167,7 +173,7 @@ def item_scores(original: FloatArray, variants: FloatArray, rule: Rule = ARTICLE
     variants : (N, n) array
         Answers: 1, 0 or NaN. Unanswered variants of an item are left out of the item's t-test.
     rule : Rule
-        Thresholds.
+        Thresholds of the article's rules.
 
     Returns
     -------
@@ -179,10 +185,12 @@ def item_scores(original: FloatArray, variants: FloatArray, rule: Rule = ARTICLE
     compared = ~np.isnan(baseline) & (m > 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.nansum(answers, axis=0) / m
-        # The sample variance (ddof 1) of 0/1 answers; NaN for a single answer, as in SciPy.
+        # This is the sample variance (ddof 1) of 0/1 answers. It is NaN for a single answer, as in
+        # SciPy.
         variance = mean * (1 - mean) * m / (m - 1)
         t = (mean - baseline) / np.sqrt(variance / m)
-        # The one-sided p is half the two-sided p. A statistic of NaN (0 / 0) counts as no drop.
+        # The one-sided p-value is half the two-sided p-value. A statistic of NaN (0 / 0) counts as
+        # no drop.
         p = np.where(t < 0, scipy.special.stdtr(m - 1, t), 1.0)
         cs = np.where(baseline > 0, (baseline - mean) / baseline, 0.0)
     p, cs = np.where(compared, p, np.nan), np.where(compared, cs, np.nan)
@@ -205,7 +213,7 @@ def article_result(
     variants : (N, n) array
         1, 0 or NaN.
     rule : Rule
-        Thresholds.
+        Thresholds of the article's rules.
     items : ItemScores or None
         Result of `item_scores` for the same answers; None computes it.
 
@@ -264,7 +272,7 @@ def false_alarms(
     rng: np.random.Generator,
     rule: Rule = ARTICLE,
 ) -> FalseAlarms:
-    """Simulate the article's rules on clean models.
+    """Simulate clean models, and report how often the article's rules call them contaminated.
 
     Parameters
     ----------
@@ -279,7 +287,7 @@ def false_alarms(
     rng : numpy.random.Generator
         Source of the answers.
     rule : Rule
-        Thresholds.
+        Thresholds of the article's rules.
 
     Returns
     -------

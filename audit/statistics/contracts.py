@@ -1,10 +1,15 @@
 """Measure how answers change after an edit, and whether the contract of the edit is followed.
 
-The contract of an edit says whether the answer should change or stay. A score is (response == key).
-If the key changes with the edit, a model that ignores its input changes its score on every item. If
-the original key is used, a model that follows the edit changes its score on every item instead. The
-change of the *response* needs no key, so it is the primary measure. The change of score is reported
-in addition.
+The contract of an edit says whether the answer should change or stay. The score of a response is 1
+if the response equals the key, and 0 if not. The change of the score depends on the key that is
+used:
+
+- With the key of the edit, if it differs from the original key, a model that ignores its input
+  changes its score on every item.
+- With the original key, a model that follows the edit changes its score on every item.
+
+The change of the *response* needs no key, so it is the primary measure. The change of the score is
+reported in addition.
 """
 
 from dataclasses import dataclass
@@ -23,8 +28,9 @@ UNREAD = -1
 
 @dataclass(frozen=True)
 class Mean:
-    """Hold the mean of values over items in clusters. The values are shares (0-1) or differences of
-    shares.
+    """Hold the mean of values over items in clusters.
+
+    The values are shares (0-1) or differences of shares.
 
     Attributes
     ----------
@@ -46,7 +52,7 @@ class Mean:
 
 @dataclass(frozen=True)
 class Transitions:
-    """Hold the numbers of edits by the answer to the original and the answer after the edit.
+    """Count edits by whether the answers before and after the edit are right.
 
     Attributes
     ----------
@@ -65,8 +71,7 @@ class Transitions:
 
     @property
     def wrong_to_right_share(self) -> float:
-        """Return which share of the answers that were wrong before the edit is right after the
-        edit.
+        """Return the share of wrong answers that the edit turned into right answers.
 
         Returns
         -------
@@ -79,7 +84,7 @@ class Transitions:
 
 
 def fits(response: IntArray, key: IntArray) -> BoolArray:
-    """Return whether each response is one that its key expects.
+    """Return, for each response, whether its key expects this response.
 
     Parameters
     ----------
@@ -173,9 +178,9 @@ def follows(before: IntArray, after: IntArray, key: IntArray, directional: BoolA
     Notes
     -----
     Ribeiro et al. (2020), CheckList. An invariant contract is followed if the response stays. A
-    directional contract is followed if the response changes to the key of the edit. A response that
-    was wrong before and stays does not follow a directional contract, even if the edit makes this
-    response right.
+    directional contract is followed if the response changes to the key of the edit. If a response
+    stays although it should change, the directional contract is not followed, even if the edit
+    makes this response right.
 
     Examples
     --------
@@ -269,10 +274,11 @@ def rate_interval(values: FloatArray, cluster: IntArray) -> Mean:
 
     Notes
     -----
-    The effective number is n divided by the design effect (at least 1), which is the cluster-robust
-    variance divided by the binomial variance. Few clusters estimate the robust variance poorly. The
-    quantile is therefore Student's, with `cluster_df` degrees of freedom (Dean & Pavlou 2015,
-    Journal of Survey Statistics and Methodology 3; Korn & Graubard 1998, Survey Methodology 24).
+    The effective number is n divided by the design effect. The design effect is the cluster-robust
+    variance divided by the binomial variance, and is at least 1. Few clusters estimate the robust
+    variance poorly. The quantile is therefore Student's, with `cluster_df` degrees of freedom (Dean
+    & Pavlou 2015, Journal of Survey Statistics and Methodology 3; Korn & Graubard 1998, Survey
+    Methodology 24).
     """
     plain = clustered_mean(values, cluster)
     if plain.clusters < 2:

@@ -1,7 +1,7 @@
 """Test differential item functioning by the method of Mantel and Haenszel.
 
-The test compares the odds of a right answer between two groups, among answers with an equal total
-score.
+The test compares the odds of a right answer between two groups, among answers with the same
+matching score, such as a total score.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,8 @@ from audit.statistics.drawing import cluster_df
 from audit.statistics.multiplicity import holm
 from audit.statistics.paired import BoolArray, FloatArray, IntArray
 
-# smallest allowed distance of the expected count from its bounds (Mantel & Fleiss 1980)
+# smallest allowed distance between the expected count of right answers and its bounds (Mantel &
+# Fleiss 1980)
 EXPECTED_MIN = 5.0
 
 
@@ -34,16 +35,16 @@ class MantelHaenszel:
         Chi-square statistic with continuity correction (1 degree of freedom), and its p-value.
     delta : float
         -2.35 ln(odds ratio), the ETS scale. |delta| < 1 is small, |delta| >= 1.5 is large (Holland
-        & Thayer 1988). If delta is below 0, the focal group has fewer right answers.
+        & Thayer 1988). A delta below 0 means that the focal group gives fewer right answers.
     strata : int
         Number of strata with answers of both groups, and with right and wrong answers. If this
         number is 0, all other numbers are NaN or 0.
     focal, reference : int
         Number of rows of each group in these strata.
     room : float
-        Distance of the expected count of right answers from its smallest or largest possible value,
-        whichever is nearer. Below EXPECTED_MIN the statistic is not chi-square distributed, and
-        nothing can be concluded.
+        Distance between the expected count of right answers and the nearer bound: the smallest or
+        the largest count that is possible. Below EXPECTED_MIN the statistic is not chi-square
+        distributed, and nothing can be concluded.
     design_effect : float
         Factor by which clusters increase the variance; 1 without clusters. The chi-square and the
         interval already include it.
@@ -99,8 +100,9 @@ class GroupDif:
 def mantel_haenszel(
     right: FloatArray, focal: BoolArray, stratum: IntArray, cluster: IntArray | None = None
 ) -> MantelHaenszel:
-    """Test whether the odds of a right answer differ between a focal and a reference group at the
-    same matching score.
+    """Test whether a focal and a reference group differ in the odds of a right answer.
+
+    Only rows with the same matching score are compared.
 
     Parameters
     ----------
@@ -125,8 +127,8 @@ def mantel_haenszel(
 
     Notes
     -----
-    Mantel & Haenszel (1959), JNCI 22. With clusters, the chi-square is divided by the design effect
-    of its score. The variance of ln(odds ratio) is multiplied by the same design effect (Rao &
+    Mantel & Haenszel (1959), JNCI 22. With clusters, the chi-square statistic is divided by a
+    design effect, and the variance of ln(odds ratio) is multiplied by the same design effect (Rao &
     Scott 1992, Biometrics 48). A design effect below 1 is replaced by 1. Few clusters estimate the
     design effect poorly, so F and Student's t have `cluster_df` degrees of freedom.
     """
@@ -197,8 +199,9 @@ def _log_variance(a: FloatArray, b: FloatArray, c: FloatArray, d: FloatArray) ->
 def _design_effect(
     y: BoolArray, f: BoolArray, place: IntArray, kept: BoolArray, cluster: IntArray
 ) -> float:
-    """Return the design effect: the variance of the score over clusters, divided by its variance
-    over rows.
+    """Return the design effect of clusters on the score of the test.
+
+    It is the variance of the score over clusters, divided by the variance of the score over rows.
 
     The score is the sum of (f - mean)(y - mean) within strata.
     """

@@ -1,9 +1,12 @@
-"""Draw items at random, fast, for the bootstrap and the sign-flip tests.
+"""Draw items at random for the bootstrap, and random signs for the sign-flip tests.
 
-Items that have the same outcomes in every arm are interchangeable. Both random schemes therefore
-work on the distinct patterns of outcomes and the count of each pattern. Drawing n items with
-replacement is a multinomial draw over patterns. Flipping the sign of every item is a binomial draw
-for each pattern. Both draws are exact, and need much less work than drawing n items. If most
+Items that have the same outcomes in every arm are interchangeable. The draws therefore use the
+distinct patterns of outcomes, and the number of items with each pattern:
+
+- The bootstrap, which draws n items with replacement, is one multinomial draw over the patterns.
+- The sign-flip test, which flips the sign of items, is one binomial draw for each pattern.
+
+These draws have exactly the distribution of n single draws, and need much less work. If most
 patterns are distinct (clusters, averaged replicates), items are drawn one by one instead.
 """
 
@@ -24,7 +27,7 @@ _DRAW_COST = 4  # Drawing the count of one pattern takes as long as drawing abou
 def flip_totals(
     pattern: FloatArray, count: IntArray, n_permutations: int, rng: np.random.Generator
 ) -> FloatArray:
-    """Return sums over items whose signs are flipped at random.
+    """Return sums over items, in random permutations that flip the sign of some items.
 
     Parameters
     ----------
@@ -44,8 +47,8 @@ def flip_totals(
 
     Notes
     -----
-    A pattern shared by c items contributes its values multiplied by 2 * B - c, where B is drawn
-    from Binomial(c, 1/2).
+    If c items have the same pattern, its values are multiplied by 2 * B - c, where B is drawn from
+    Binomial(c, 1/2).
     """
     p = count.size
     single = bool(np.all(count == 1))
@@ -68,7 +71,7 @@ def flip_totals(
 def choice_totals(
     pattern: FloatArray, count: IntArray, n_permutations: int, rng: np.random.Generator
 ) -> FloatArray:
-    """Return sums over items, each of which takes one of its A values at random.
+    """Return sums over items; each item takes one of its A values at random.
 
     Parameters
     ----------
@@ -88,7 +91,7 @@ def choice_totals(
 
     Notes
     -----
-    For a pattern shared by c items, one multinomial draw determines how many of the c items take
+    If c items have the same pattern, one multinomial draw determines how many of these items take
     each of the A values.
     """
     statistics, choices, p = pattern.shape
@@ -151,7 +154,7 @@ def _in_chunks(
     width: int,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Return n rows of draws. They are drawn in chunks of bounded memory on two threads.
+    """Return n rows of random draws, drawn on two threads in chunks of bounded memory.
 
     NumPy releases the interpreter lock while it draws. There are always two random streams, so
     that a seed gives the same numbers on any machine.
@@ -191,8 +194,7 @@ def patterns(columns: FloatArray) -> tuple[FloatArray, IntArray]:
 
 
 def patterns_of(blocks: Iterable[FloatArray]) -> tuple[FloatArray, IntArray]:
-    """Return the distinct columns of an array that is given in blocks, and how often each column
-    occurs.
+    """Return the distinct columns of an array in blocks, and how often each column occurs.
 
     Parameters
     ----------
@@ -219,8 +221,9 @@ def patterns_of(blocks: Iterable[FloatArray]) -> tuple[FloatArray, IntArray]:
 
 
 def _patterns(columns: FloatArray, times: IntArray) -> tuple[FloatArray, IntArray]:
-    """Return the distinct columns, ordered by their bytes. Also return, for each, the sum of
-    `times` over its occurrences.
+    """Return the distinct columns, ordered by their bytes, and how often each column occurs.
+
+    An occurrence counts as many times as `times` states.
     """
     if columns.shape[1] == 0:
         return columns, np.zeros(0, dtype=np.int64)
@@ -250,8 +253,8 @@ def cluster_df(cluster: IntArray) -> float:
 
     Notes
     -----
-    If one passage has half of all items, half of the error is due to this passage (Carter, Schnepel
-    & Steigerwald 2017, Rev Econ Stat 99).
+    A cluster with many items has a large part in the error, so unequal sizes reduce the degrees of
+    freedom (Carter, Schnepel & Steigerwald 2017, Rev Econ Stat 99).
 
     Examples
     --------
@@ -280,9 +283,9 @@ def influence(rows: FloatArray, cluster: IntArray) -> FloatArray:
     Notes
     -----
     The variance is CR2 (Bell & McCaffrey 2002, Survey Methodology 28). A large cluster pulls the
-    mean towards itself, so the cluster's residuals are too small by the factor sqrt(1 - the
-    cluster's share of the items). CR2 corrects for this factor. If all clusters have the same size,
-    CR2 equals the plain robust variance.
+    mean towards itself, so its residuals are too small by the factor sqrt(1 - share). Here `share`
+    is the cluster's share of the items. CR2 corrects for this factor. If all clusters have the same
+    size, CR2 equals the plain robust variance.
     """
     n, (_, index) = cluster.size, np.unique(cluster, return_inverse=True)
     sizes = np.bincount(index)
@@ -293,8 +296,7 @@ def influence(rows: FloatArray, cluster: IntArray) -> FloatArray:
 
 
 def shared_se(values: FloatArray, cluster: IntArray) -> float:
-    """Return the standard error of a mean under a model in which all items of a cluster share a
-    random effect.
+    """Return the standard error of a mean if all items of a cluster share a random effect.
 
     Parameters
     ----------

@@ -1,11 +1,10 @@
-"""Represent a number together with its error. Every comparison of this program is represented in
-this way.
+"""Represent a number together with its error, as every comparison of this program does.
 
 Each number has a value and a linear expansion over independent units. The expansion is the
-influence of each unit on the number (Huber 1981, Robust Statistics, section 1.3). Examples are a
-mean over items, a paired contrast, a difference in differences, a ratio and a change of log-odds.
-Sums of such numbers have the same form, so the same formulas for standard error, t-test and
-interval apply to all. The module does no I/O.
+influence of each unit on the number (Huber 1981, Robust Statistics, section 1.3). A number may be a
+mean over items, a paired contrast, a difference in differences, a ratio or a change of log-odds. A
+sum of such numbers has the same form. So the same formulas for the standard error, the t-test and
+the interval apply to every number. The module does no I/O.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ class Estimate:
     Attributes
     ----------
     value : float
-        The number.
+        The estimated number.
     influence : (units,) array
         Influence of each unit on the number, as computed by `drawing.influence`.
     empty : int
         Number of units that have no value. These units carry no information, so formulas use the
         number G of the other units.
     uneven : float
-        Degrees of freedom that are lost because units have unequal sizes (`cluster_df`).
+        Number of degrees of freedom that are lost because units have unequal sizes (`cluster_df`).
     apart : Estimate or None
         Expansion over the units of a second, independent set, with value 0; None if there is only
         one set.
@@ -51,7 +50,7 @@ class Estimate:
 
     @property
     def units(self) -> int:
-        """Return the number of units of the first set that have a value."""
+        """Return the number of units with a value, in the first set of units."""
         return self.influence.size - self.empty
 
     @property
@@ -127,8 +126,9 @@ class Estimate:
         return Estimate(self.value + factor * other.value, influence, *shape_of(self, other), apart)
 
     def with_set(self, second: Estimate) -> Estimate:
-        """Return this number as an estimate over two sets of units. It depends on the first set
-        only.
+        """Return this number as an estimate over two sets of units.
+
+        The number depends on the first set only.
 
         Parameters
         ----------
@@ -143,8 +143,9 @@ class Estimate:
         return replace(self, apart=second.scaled(0.0))
 
     def of_second(self, first: Estimate) -> Estimate:
-        """Return this number as an estimate over two sets of units. It depends on the second set
-        only.
+        """Return this number as an estimate over two sets of units.
+
+        The number depends on the second set only.
 
         Parameters
         ----------
@@ -232,7 +233,7 @@ def shape_of(*estimates: Estimate) -> tuple[int, float]:
     Returns
     -------
     tuple of (int, float)
-        The smallest `empty` and the largest `uneven` of the estimates.
+        The smallest `empty` among the estimates, and the largest `uneven`.
     """
     least_empty = min(e.empty for e in estimates)
     return least_empty, max(e.uneven for e in estimates)
@@ -249,7 +250,7 @@ class Tested:
     low, high : float
         95 % interval of the difference, unless the subclass states another level.
     pvalue : float
-        One-sided p for difference > 0.
+        One-sided p-value; the alternative is difference > 0.
     """
 
     difference: float
@@ -261,7 +262,7 @@ class Tested:
 
 
 def t_test(difference: float, se: float, df: float, level: float = 0.95) -> dict[str, float]:
-    """Return the fields of `Tested`, computed by Student's t.
+    """Return the values of the fields of `Tested`, computed by a t-test of difference > 0.
 
     Parameters
     ----------
@@ -283,7 +284,8 @@ def t_test(difference: float, se: float, df: float, level: float = 0.95) -> dict
 
 
 def above_pvalue(estimate: Estimate, margin: float = 0.0) -> float:
-    """Return the one-sided p for estimate > margin, by Student's t over the units.
+    """Return the one-sided p-value of a t-test over the units; the alternative is estimate >
+    margin.
 
     Parameters
     ----------
@@ -373,7 +375,7 @@ def means_of(rows: FloatArray, cluster: IntArray | None = None) -> tuple[list[Es
 def _expanded(
     rows: FloatArray, cluster: IntArray, known: BoolArray | None = None
 ) -> list[Estimate]:
-    """Return the mean of each row over the items for which `known` is True (None: all items).
+    """Return the mean of each row over the items for which `known` is True; None uses all items.
 
     The means are expanded over the clusters of all items.
     """
@@ -421,13 +423,12 @@ def beyond_mean(tested: Estimate, others: Sequence[Estimate]) -> Estimate:
 
 
 def spread_of(models: Sequence[Estimate]) -> tuple[float, float]:
-    """Return the variance between models, and the part of this variance that is due to item
-    sampling.
+    """Return the variance between models, and the part of it that is due to item sampling.
 
     Parameters
     ----------
     models : sequence of Estimate
-        The number of each model; all numbers are estimated over the same units.
+        The estimated number of each model, such as its accuracy, over the same units.
 
     Returns
     -------
@@ -446,7 +447,7 @@ def spread_of(models: Sequence[Estimate]) -> tuple[float, float]:
 
 
 def fieller(above: Estimate, below: Estimate, t: tuple[float, float]) -> tuple[float, float]:
-    """Return the limits of the ratio above / below by Fieller's method.
+    """Return the confidence limits of the ratio above / below by Fieller's method.
 
     The interval contains the ratios that a t-test does not reject.
 
@@ -480,7 +481,7 @@ def fieller(above: Estimate, below: Estimate, t: tuple[float, float]) -> tuple[f
 
 
 def times(drop: Estimate, height: Estimate, other: Estimate) -> Estimate:
-    """Return drop * other / height, with its error by the delta method.
+    """Return drop * other / height, with a standard error by the delta method.
 
     The result is the drop that another model would have if it lost the same share of its accuracy
     above chance.
@@ -504,8 +505,9 @@ def times(drop: Estimate, height: Estimate, other: Estimate) -> Estimate:
 
 
 def logit_drop(before: Estimate, after: Estimate, now: Estimate, n: int) -> Estimate:
-    """Return the expected drop of a model if its log-odds change as much as those of a reference.
-    Its error is computed by the delta method.
+    """Return the drop that a model would have if its log-odds changed as much as a reference's.
+
+    The error of the drop is computed by the delta method.
 
     Parameters
     ----------
@@ -540,8 +542,7 @@ def logit_drop(before: Estimate, after: Estimate, now: Estimate, n: int) -> Esti
 
 
 def hull(limits: Iterable[tuple[float, float, float]]) -> tuple[float, float, float]:
-    """Return the hull of the results on several scales, which is the largest p and the widest
-    limits.
+    """Return the largest p-value and the widest interval over several scales (the hull).
 
     Parameters
     ----------
@@ -552,7 +553,8 @@ def hull(limits: Iterable[tuple[float, float, float]]) -> tuple[float, float, fl
     -------
     tuple of float
         Largest p, smallest lower limit and largest upper limit. If the p-value or a limit is NaN on
-        any scale, the result has NaN in this place. A model with NaN is never cleared.
+        any scale, the result has NaN in its place. A model whose result is NaN is never called
+        clean.
 
     Notes
     -----

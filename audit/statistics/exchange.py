@@ -1,11 +1,13 @@
 """Test exactly, by permutation, whether the original wording is as hard as the other N wordings.
 
-If the original is not special, it is arbitrary which of an item's N + 1 wordings is called the
-original. If a model answers s of an item's M answered wordings right, the answer to the original is
-then right with probability s / M. The number T of items that are answered right in the original
-wording is a sum of independent yes/no draws with these probabilities (Poisson-binomial
-distribution). The p-value is the upper tail of this distribution, and it is exact for any number of
-items. With one variant per item, the test is the exact McNemar test.
+Under the null hypothesis, any of an item's N + 1 wordings could have been the original. Let a model
+answer s of an item's M answered wordings right. Its answer to the original is then right with
+probability s / M.
+
+The statistic T is the number of items that are answered right in the original wording. T is a sum
+of independent yes/no draws with the probabilities s / M, so it has a Poisson-binomial distribution.
+The p-value is the upper tail of this distribution. It is exact for any number of items. With one
+variant per item, the test is the exact McNemar test.
 
 A small p means that the original wording is easier than the others. Memory of the original is one
 possible cause. Another possible cause is that the variants are harder for every model, or have lost
@@ -36,7 +38,7 @@ class ExchangeResult:
         Expected number of such items, out of the n compared items, if all wordings are
         exchangeable.
     pvalue : float
-        One-sided p, P(T >= right).
+        One-sided p-value P(T >= right).
     exact : bool
         True if p is computed from the Poisson-binomial distribution. False if it is estimated by
         random relabelling of whole clusters.
@@ -91,8 +93,8 @@ def first_answered(original: FloatArray) -> FloatArray:
 
     Notes
     -----
-    Replicates of one wording are more alike than answers to different wordings. A test that treated
-    replicates as further wordings would reject too often.
+    Answers to replicates of one wording are more alike than answers to different wordings. A test
+    that treated replicates as further wordings would reject a true null hypothesis too often.
     """
     runs = np.atleast_2d(np.asarray(original, dtype=float))
     first = np.argmax(~np.isnan(runs), axis=0)
@@ -100,8 +102,7 @@ def first_answered(original: FloatArray) -> FloatArray:
 
 
 def right_share(original: FloatArray, variants: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the answer to each original, and the share of each item's wordings that are answered
-    right.
+    """Return, for each item, the answer to the original and the share of wordings answered right.
 
     Parameters
     ----------
@@ -151,8 +152,7 @@ def exchange_test(
     rng: np.random.Generator,
     n_permutations: int = N_RESAMPLES,
 ) -> ExchangeResult:
-    """Test whether the original wording is answered right more often than the other wordings of the
-    same items.
+    """Test whether original wordings are answered right more often than the items' rewordings.
 
     Parameters
     ----------
@@ -209,14 +209,14 @@ def exchange_test(
     if groups is None or units == n:
         return ExchangeResult(total, expected, tail(chance, total), True, n, units)
     everything = np.concatenate([first[None], np.atleast_2d(variants)])[:, compared]
-    # number of answers, with shape (N + 1, clusters)
+    # number of answered items, an array of shape (N + 1, clusters)
     made = cluster_sums((~np.isnan(everything)).astype(float), groups)
     deviation = cluster_sums(np.nan_to_num(everything - chance, nan=0.0), groups)
     # The deviations are scaled up to the whole cluster, as if every item had an answer in the
     # wording.
     deviation *= made[0] / np.where(made > 0, made, np.nan)
     drawn = np.zeros(n_permutations)
-    # A count of 0 means that relabelling cannot change the cluster.
+    # If the count is 0, relabelling cannot change the cluster's contribution.
     wordings = np.sum(made > 0, axis=0) * (np.nansum(deviation**2, axis=0) > 0)
     for k in np.unique(wordings[wordings > 0]).tolist():
         pattern, count = patterns(np.sort(deviation[:, wordings == k], axis=0)[:k])
@@ -226,7 +226,7 @@ def exchange_test(
 
 
 def tail(chances: FloatArray, at_least: float) -> float:
-    """Return P(X >= at_least) for a sum X of independent yes/no draws (Poisson-binomial, exact).
+    """Return the exact P(X >= at_least) for a sum X of independent yes/no draws (Poisson-binomial).
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ def _binomial(n: int, p: float) -> FloatArray:
 
 
 def item_pvalues(original: FloatArray, variants: FloatArray) -> FloatArray:
-    """Return the exact p-value of each item.
+    """Return the exact one-sided p-value of each item, taken alone.
 
     Parameters
     ----------
@@ -324,12 +324,12 @@ def affected_items(
 
     Notes
     -----
-    If at most m items are affected, the wordings of all other items are exchangeable. A number m is
-    therefore refuted if the permutation test rejects no matter which m items are removed. Removing
-    an item whose original is answered wrong never makes the test less significant. Of the other
-    items, removing those with the smallest s / M leaves the stochastically largest total for the
-    rest. This choice is therefore the worst case, and `lower` is the smallest m that is not
-    refuted.
+    Items that are easier in the original wording are called affected. If at most m items are
+    affected, the wordings of all other items are exchangeable. A number m is therefore refuted if
+    the permutation test still rejects, whichever m items are removed. Removing an item whose
+    original is answered wrong never makes the test less significant. Of the other items, removing
+    those with the smallest s / M leaves the stochastically largest total for the rest. This choice
+    is therefore the worst case, and `lower` is the smallest m that is not refuted.
 
     The bound is simultaneous over all m (closed testing). It is the "attributable effect" of
     Rosenbaum (2001), Biometrika 88, in one-sided form. It includes items that are easier in the
@@ -338,7 +338,7 @@ def affected_items(
     first, share = right_share(original, variants)
     compared = ~np.isnan(share)
     chance, is_right = share[compared], first[compared] == 1
-    # Removing the first m items of `taken` is the worst case for m.
+    # In the worst case for m, the first m items of `taken` are removed.
     wrong, taken = (
         chance[~is_right],
         np.sort(chance[is_right]),

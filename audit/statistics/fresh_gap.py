@@ -1,8 +1,8 @@
-"""Compare the score on a benchmark with that on matched held-out items, against reference models.
+"""Compare a model's scores on a benchmark and on held-out items, relative to reference models.
 
-Published items that are easier for one model than for the references indicate that the model has
-learnt them. ConStat (Dekoninck, Mueller & Vechev 2024) defines contamination in this way: as a high
-score on the benchmark that the model does not reach on other items.
+If published items are easier for one model than for the references, the model may have learnt these
+items. ConStat (Dekoninck, Mueller & Vechev 2024) defines contamination in this way: the model's
+score on the benchmark is high, and the model does not reach this score on other items.
 """
 
 from collections.abc import Sequence
@@ -30,8 +30,7 @@ _EXPECTED = 5
 
 @dataclass(frozen=True)
 class Matched:
-    """Report how much higher the tested model scores on published than on held-out items of equal
-    difficulty.
+    """Compare the tested model's scores on published and held-out items of equal difficulty.
 
     Difficulty is measured by the references' scores.
 
@@ -41,7 +40,7 @@ class Matched:
         Score on published minus score on held-out items: the mean over strata, weighted by the
         number of published items.
     pvalue : float
-        One-sided p for difference > 0.
+        One-sided p-value; the alternative is difference > 0.
     share : float
         Share of published items in strata that also have held-out items.
     strata : tuple of (int, int)
@@ -64,7 +63,7 @@ class FreshGap:
     published, fresh : float
         Accuracy of the tested model on the published and on the held-out items.
     did : SetDifference
-        Difference in differences: the tested model's gap minus the mean of the references'.
+        Difference in differences: the tested model's gap minus the mean of the references' gaps.
     matched : Matched or None
         The tested model's gap among items of equal difficulty; None without references.
     reference_gap, reference_pvalue : float or None
@@ -72,10 +71,10 @@ class FreshGap:
         two-sided p. These values show whether the two sets are equally hard. None without
         references.
     pvalue : float
-        The larger of two p-values, since both tests must support a gap: the p of `matched`, and the
-        p of `predicted` (or of `did` without a prior). 1 without references.
+        The larger of two p-values, since both tests must support a gap. One is the p of `matched`.
+        The other is the p of `predicted`, or without a prior that of `did`. 1 without references.
     detectable : float
-        Smallest gap that the test detects with the given power at level alpha.
+        Smallest true gap that the test detects with the required power at level alpha.
     predicted : Predictive or None
         Test of `did` that uses a prior distribution of the differences between clean models
         (`between_models`); None without a prior.
@@ -144,8 +143,7 @@ def fresh_gap(
     heights: Sequence[FloatArray] | None = None,
     prior: TauPrior | None = None,
 ) -> FreshGap:
-    """Test whether the tested model does better on published items than on equally hard held-out
-    items.
+    """Test whether a model scores higher on published than on equally hard held-out items.
 
     Parameters
     ----------
@@ -221,23 +219,39 @@ def fresh_gap(
     )
 
 
-# The probability of a lucky answer may differ by this much between two sets whose items have the
-# same number of options.
+# The probability that a guess is right may differ by this much between two sets whose items have
+# the same number of options.
 GUESSES_MOVE = 0.20
 
 
 def by_guessing(ahead: float, chance: float) -> tuple[float, float]:
-    """Return the lowest and the highest gap (0-1) that a different rate of lucky answers can
-    produce.
+    """Return the range of the gap that different success rates of guessing can produce.
 
-    The gap is the tested model's gap minus the references' gap. `ahead` is the tested model's score
-    on held-out items minus the references' score. `chance` is the probability that a guess on a
-    held-out item is right. A model that knows a share `known` of the items answers the share chance
-    + (1 - chance) * known right. On held-out items, the rate of lucky answers may differ by `move`,
-    which is at most GUESSES_MOVE up or down. Assume that the references nevertheless find both sets
-    equally hard. A model that knows a share `k` more of the items then gains move * k less on
-    held-out items.
+    The gap is the tested model's gap (published minus held-out score) minus the references' gap.
+    Guessing may succeed more or less often on held-out items than on published items, although both
+    sets are equally hard.
 
+    A guess on a held-out item is right with probability chance + move, where `move` is at most
+    GUESSES_MOVE up or down. Let `k` be the share of items that the tested model knows minus the
+    share that the references know. Then
+
+        ahead = (1 - chance - move) * k
+        gap   = move * k
+
+    Parameters
+    ----------
+    ahead : float
+        The tested model's score on held-out items minus the references' score.
+    chance : float
+        Probability that a guess on a published item is right.
+
+    Returns
+    -------
+    tuple of float
+        The lowest and the highest gap, as differences of accuracies (0-1).
+
+    Examples
+    --------
     >>> [round(one, 3) for one in by_guessing(0.25, 0.25)], by_guessing(0.0, 0.25)
     ([-0.053, 0.091], (0.0, 0.0))
     """
@@ -256,8 +270,7 @@ def _two_sided(alone: SetDifference) -> tuple[float, float]:
 
 
 def agreement(references: Sequence[Sets]) -> float:
-    """Return the probability with which the references' answers would agree this well between the
-    two sets by chance.
+    """Test whether the references' answers agree better between the two sets than by chance.
 
     Parameters
     ----------
@@ -268,9 +281,9 @@ def agreement(references: Sequence[Sets]) -> float:
     Returns
     -------
     float
-        Probability (0-1) of a smaller chi-squared if both sets are independent draws. Items are
-        classified by the number of references that answer them right. The result is 1 if at most
-        two classes remain, because two classes may agree by chance.
+        The p-value (0-1): the probability of a smaller chi-squared if both sets are independent
+        draws. Items are classified by the number of references that answer them right. The result
+        is 1 if at most two classes remain, because two classes may agree by chance.
 
     Notes
     -----
@@ -307,8 +320,9 @@ def agreement(references: Sequence[Sets]) -> float:
 def unparsed_held(
     models: Sequence[Sets], unparsed: Sequence[Sequence[BoolArray]], gamma: float, *, against: bool
 ) -> tuple[list[tuple[FloatArray, FloatArray]], list[FloatArray]]:
-    """Return scores in which every unparsed answer is imputed for or against a gap. Also return the
-    values on which items are matched.
+    """Impute every unparsed answer, either for or against a gap.
+
+    The values on which items are matched are returned too.
 
     Parameters
     ----------
@@ -351,7 +365,7 @@ def unparsed_held(
 
 
 def _predicted(scores: FloatArray, k: int) -> FloatArray:
-    """Return model k's probabilities (n,) of a right answer.
+    """Return the probability that model k (row k of `scores`) answers each of the n items right.
 
     The probabilities are predicted from the other models' answers, and shifted so that they fit the
     accuracy of model k.
@@ -391,12 +405,12 @@ def _matched(
     rng: np.random.Generator,
     n_resamples: int,
 ) -> Matched:
-    """Return the test that compares the two sets within strata of the references' mean score.
+    """Compare the tested model's scores on both sets, within strata of the references' mean score.
 
     If items are independent and scores are 0 or 1, the test exchanges items within strata. This
-    test is exact, because the number of a stratum's right answers in each set is hypergeometric. If
-    items are in clusters, or if scores are imputed probabilities, it is a t-test over clusters (or
-    items).
+    test is exact: given a stratum's number of right answers, the number in each set has a
+    hypergeometric distribution. If items are in clusters, or if scores are imputed probabilities,
+    the test is a t-test over clusters (or items).
     """
     strata = _strata(height)
     stratum_counts = []
@@ -433,8 +447,7 @@ def _matched(
 def _in_strata(
     own: FloatArray, strata: IntArray, group: IntArray, ks: IntArray, weight: FloatArray
 ) -> tuple[FloatArray, IntArray]:
-    """Return each item's contribution to the weighted mean over the strata `ks`, and its
-    cluster."""
+    """Return each item's contribution to the mean over the strata `ks`, and each item's cluster."""
     parts, groups = [], []
     for k, w in zip(ks, weight, strict=True):
         inside = strata == k
@@ -444,7 +457,7 @@ def _in_strata(
 
 
 def _clustered_p(difference: float, sides: Sequence[tuple[FloatArray, IntArray]]) -> float:
-    """Return the one-sided p of the t-test over clusters; 1 if a set has only one cluster."""
+    """Return the one-sided p-value of the t-test over clusters; 1 if a set has only one cluster."""
     if min(np.unique(cluster).size for _, cluster in sides) < 2:
         return 1.0
     shared, means = 0.0, []

@@ -20,8 +20,9 @@ WANTED = 0.8  # the dependability for which the needed number of templates is co
 
 @dataclass(frozen=True)
 class GStudy:
-    """Report the variance components of 0-1 scores over items x templates, and the dependability of
-    the mean score.
+    """Report the variance components of scores, and the dependability of the mean score.
+
+    Each item was scored (0-1) under each template.
 
     Attributes
     ----------
@@ -35,10 +36,11 @@ class GStudy:
         Variance between repetitions of the same request, which is part of the residual; None
         without repetitions.
     dependability : float
-        Phi coefficient (absolute decisions) of the mean over these t templates.
+        Phi coefficient (the dependability of absolute scores, 0-1) of the mean over these t
+        templates.
     needed : int or None
-        Number of templates for a Phi of at least WANTED. None if no difference between items is
-        significant (F test at the 5 % level).
+        Number of templates that gives a Phi of at least WANTED. None if the items do not differ
+        significantly (F test at the 5 % level).
     """
 
     items: int
@@ -111,8 +113,8 @@ def components(
     axes : sequence of str
         Name of each axis.
     within : mapping or None
-        Nested factors. {"item": "seed"} means that every seed has its own items. The effect of
-        items is then an effect of items within seeds.
+        Maps each nested factor to the factor in which it lies. For example, {"item": "seed"} means
+        that every seed has its own items, so the effect of items is an effect within seeds.
 
     Returns
     -------
@@ -125,7 +127,8 @@ def components(
     centred = table - table.mean()
     squares: dict[tuple[str, ...], float] = {}
     freedom: dict[tuple[str, ...], int] = {}
-    # The sum of squares of an effect excludes the sums of squares of smaller effects in it.
+    # The sum of squares of an effect excludes those of the effects of fewer factors that it
+    # contains.
     for effect in effects:
         mean = centred.mean(
             axis=tuple(i for i, axis in enumerate(axes) if axis not in effect), keepdims=True
@@ -154,7 +157,8 @@ def components(
 def _effects(axes: Sequence[str], within: Mapping[str, str]) -> list[tuple[str, ...]]:
     """Return the main effects and the interactions, ordered by their number of factors.
 
-    An effect that contains a nested factor also contains the factor in which it is nested.
+    An effect that contains a nested factor also contains the factor in which the nested factor
+    lies.
     """
     every: list[tuple[str, ...]] = []
     for k in range(1, len(axes) + 1):

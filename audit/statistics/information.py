@@ -1,10 +1,16 @@
-"""Estimate how accuracy depends on the share of a question's words that arrives at the answering
-model, or that is deleted.
+"""Estimate how accuracy depends on how much of a question arrives at the answering model.
 
-The slopes help to explain a gain under noise (song2026, section 3.3). Without memory, success rises
-with the information that arrives (eq. 12), so a gain means that damaged messages together restore
-the question. With memory, a few cues are enough (eq. 14), so a gain may occur although no
-information was restored. The module does no I/O.
+The share of the question's words that arrives, or that is deleted, lies between 0 and 1.
+
+The slopes help to explain why accuracy rises when the messages are damaged (a gain under noise;
+song2026, section 3.3). There are two explanations:
+
+- Without memory, accuracy rises with the information that arrives (eq. 12). A gain then means that
+  several damaged messages together restore the question.
+- With memory, a few cues are enough (eq. 14). A gain may then occur although no information was
+  restored.
+
+The module does no I/O.
 """
 
 from dataclasses import dataclass
@@ -34,7 +40,7 @@ class InformationSlope:
     low, high : float
         95 % interval of the slope.
     pvalue : float
-        Two-sided p for a slope of 0.
+        Two-sided p-value; the null hypothesis is that the slope is 0.
     n : int
         Number of questions.
     """
@@ -47,10 +53,9 @@ class InformationSlope:
 
 
 def information_slope(arrived: ArrayLike, right: ArrayLike) -> InformationSlope:
-    """Estimate the slope of accuracy on the share of words that arrives, within questions and
-    levels.
+    """Estimate the regression slope of accuracy on the share of words that arrives.
 
-    Errors are clustered by question.
+    The slope is estimated within questions and levels. Errors are clustered by question.
 
     Parameters
     ----------
@@ -101,14 +106,15 @@ def information_slope(arrived: ArrayLike, right: ArrayLike) -> InformationSlope:
             "differ between questions."
         )
     slope = float(np.sum(x * y)) / total
-    # A question that has a large part of the variation pulls the line towards itself. The CR2
-    # variance, and degrees of freedom from Kish's effective number of questions, correct for this.
+    # A question with a large part of the variation pulls the regression line towards itself. The
+    # CR2 variance corrects for this, as do degrees of freedom from Kish's effective number of
+    # questions.
     share = np.sum(x * x, axis=1) / total
     scores = np.sum(x * (y - slope * x), axis=1) / np.sqrt(np.maximum(1 - share, 1 / n))
     se = float(np.sqrt(np.sum(scores**2))) / total
     alike = 1 / float(np.sum(share**2))
-    # A change in a few questions could have remained unobserved. The interval is at least as long
-    # as the effect of such a change.
+    # By chance, the sample may contain none of a few questions whose scores change. The interval is
+    # at least as long as the effect of such questions.
     unseen = (
         float(unseen_share(np.array([alike]))[0] * np.sqrt(np.mean(x * x, axis=1)).sum()) / total
     )
@@ -168,8 +174,8 @@ def slope_at_zero(doses: ArrayLike, right: ArrayLike, cluster: IntArray) -> Info
             f"The number of clusters of questions is {mean.units}. Expected at least "
             f"{QUESTIONS_MIN} clusters."
         )
-    # A change at every dose in a few questions could have remained unobserved. The interval is at
-    # least as long as the effect of such a change.
+    # By chance, the sample may contain none of a few questions whose scores change at every dose.
+    # The interval is at least as long as the effect of such questions.
     unseen = float(weights[weights > 0].sum()) * unseen_change(slopes, cluster)
     known = ~np.isnan(slopes)
     return _tested(

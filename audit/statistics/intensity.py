@@ -3,15 +3,19 @@
 The intensity of a rewording is its cosine distance from the original. Only rewordings of the same
 item are compared, because the questions that were reworded furthest may be the easy questions.
 
-Under the null hypothesis, an item's right answers are equally likely to fall on any of its
-rewordings. The mean and the variance of the sum of the products distance x answer are then known
-exactly. The sum over many items is close to normal. This is the extended Mantel-Haenszel test with
-items as strata. If few items are informative, or if distances or answers are skewed, the tail of
-the normal distribution is too short: a test at the 5 % level rejects in 7 % of the cases. The
-p-value is therefore the larger of two p-values. One is computed by Student's t, the other by the
-normal distribution with a correction for the exact third moment (Edgeworth). A passage that is
-reworded as a whole changes many items together. The p-value is therefore also at least that of a
-t-test of the sums over clusters.
+The test is the extended Mantel-Haenszel test with items as strata. Under the null hypothesis, an
+item's right answers are equally likely to fall on any of its rewordings. The statistic is the sum,
+over rewordings, of distance * answer. Its mean and variance are then known exactly, and its
+distribution is close to normal if there are many items.
+
+If few items are informative, or if distances or answers are skewed, the tail of the normal
+distribution is too short: a test at the 5 % level rejects in 7 % of the cases. The p-value is
+therefore the largest of these p-values:
+
+- the p-value by Student's t distribution;
+- the p-value by the normal distribution, with a correction for the exact third moment (Edgeworth);
+- with clusters, the p-value of a t-test of the sums over clusters, because a passage that is
+  reworded as a whole changes many items together.
 
 Reference: N. Mantel, Chi-square tests with one degree of freedom; extensions of the Mantel-Haenszel
 procedure, JASA 58 (1963) 690-700.
@@ -35,7 +39,7 @@ class IntensityTrend:
     slope : float
         Change of accuracy (0-1) per unit of distance; negative if accuracy falls.
     pvalue : float
-        One-sided p for the claim that accuracy falls with distance.
+        One-sided p-value; the alternative is that accuracy falls with distance.
     n : int
         Number of items whose rewordings differ both in distance and in answer. Other items carry no
         information on the trend.

@@ -1,13 +1,21 @@
 """Simulate the answers of models whose true effects are known, to calibrate every audit.
 
-Two models give the probability that an item is answered right. In the Beta model, item i is
-answered right with probability theta_i in every clean presentation. theta has a Beta(a, b)
-distribution whose mean m is the clean accuracy. Two independent presentations then disagree with
-probability d = 2 E[theta (1 - theta)] = 2 m (1 - m) s / (s + 1), where s = a + b. So the accuracy m
-and the discordance d determine the Beta distribution. A gain g > 0 changes theta_i to theta_i + (1
-- theta_i) g / (1 - m), and a loss g < 0 changes it to theta_i (1 + g / m). Either change moves the
-mean by exactly g. In the logistic model (`Logistic`), the log-odds of items are normally
-distributed, and an effect changes the log-odds of every item and model by the same amount.
+Two statistical models give the probability that an item is answered right.
+
+In the Beta model, item i is answered right with probability theta_i in every clean presentation.
+These probabilities have a Beta(a, b) distribution, whose mean m is the clean accuracy. The
+discordance d is the probability that the answers to two independent presentations disagree:
+
+    d = 2 E[theta (1 - theta)] = 2 m (1 - m) s / (s + 1),  where s = a + b
+
+So the accuracy m and the discordance d determine the Beta distribution. An effect changes theta_i
+so that the mean changes by exactly g:
+
+    gain, g > 0:  theta_i + (1 - theta_i) g / (1 - m)
+    loss, g < 0:  theta_i (1 + g / m)
+
+In the logistic model (`Logistic`), the log-odds of items are normally distributed. An effect
+changes the log-odds of every item and model by the same amount.
 
 `tastes` draws how easy each model finds each item, correlated between models. `ranks` draws the
 order in which a model learns items. `unparsed` draws which answers are lost.
@@ -93,7 +101,7 @@ def draw_difficulties(
 
 
 def shift(theta: FloatArray, gain: float, accuracy: float) -> FloatArray:
-    """Return probabilities of a right answer after an effect that changes their mean.
+    """Return the probabilities of a right answer after an effect has changed their mean.
 
     Parameters
     ----------
@@ -172,14 +180,18 @@ class Logistic:
     guess: float = 0.0
 
     def accuracy(self, ability: FloatArray | float) -> FloatArray:
-        """Return the accuracy (0-1) of models with given abilities (mean log-odds over the
-        items)."""
+        """Return the accuracy (0-1) of models with given abilities.
+
+        The ability of a model is its mean log-odds of a right answer over the items.
+        """
         known = np.interp(ability, _ABILITIES, _accuracies(self.spread))
         return np.asarray(self.guess + (1 - self.guess) * known)
 
     def ability(self, accuracy: FloatArray | float) -> FloatArray:
-        """Return the abilities of models with given accuracies. Each accuracy must exceed the
-        probability of guessing right."""
+        """Return the abilities of models with given accuracies.
+
+        Each accuracy must exceed the probability of guessing right.
+        """
         known = (accuracy - self.guess) / (1 - self.guess)
         return np.asarray(np.interp(known, _accuracies(self.spread), _ABILITIES))
 
@@ -200,7 +212,7 @@ def _accuracies(spread: float) -> FloatArray:
 
 @lru_cache(maxsize=16)
 def logistic_items(accuracy: float, discordance: float) -> Logistic:
-    """Return logistic items on which one model has a given accuracy and discordance.
+    """Return items of the logistic model on which a model has a given accuracy and discordance.
 
     Parameters
     ----------
@@ -222,7 +234,7 @@ def logistic_items(accuracy: float, discordance: float) -> Logistic:
 
 
 def tastes(shape: tuple[int, ...], correlation: float, rng: np.random.Generator) -> FloatArray:
-    """Draw how easy each model (first axis) finds each item, as standard normal values.
+    """Draw how easy each item is for each model, as standard normal values.
 
     Parameters
     ----------
@@ -273,8 +285,7 @@ def ranks(n: int, rng: np.random.Generator, group: int = 1) -> FloatArray:
 def unparsed(
     answers: FloatArray, share: float, rng: np.random.Generator, of: int | None = None
 ) -> FloatArray:
-    """Return a copy of the answers in which some answers are replaced by NaN, as if they were
-    unparsed.
+    """Return a copy of the answers in which random answers are NaN, as if they were unparsed.
 
     Parameters
     ----------
@@ -285,7 +296,7 @@ def unparsed(
     rng : numpy.random.Generator
         Source of the draws.
     of : {None, 0, 1}
-        Answers that can be lost. None: all answers. 0: only wrong answers. 1: only right answers.
+        Which answers can be lost. None: all answers. 0: only wrong answers. 1: only right answers.
 
     Returns
     -------

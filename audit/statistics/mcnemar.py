@@ -13,8 +13,9 @@ from audit.statistics.paired import FloatArray, IntArray
 
 
 def mcnemar_exact(improve: ArrayLike, degrade: ArrayLike, *, two_sided: bool = False) -> FloatArray:
-    """Return the p-value of McNemar's exact test of the hypothesis that improvement and degradation
-    are equally likely.
+    """Return the p-value of McNemar's exact test.
+
+    Its null hypothesis is that improvement and degradation are equally likely.
 
     Parameters
     ----------
@@ -80,14 +81,14 @@ def mcnemar_midp(improve: int, degrade: int) -> float:
     Returns
     -------
     float
-        The mid-p. It counts only half of the probability of the observed counts, so the test is
-        less conservative than the exact test.
+        The mid-p-value. It includes only half of the probability of the observed counts, so the
+        test is less conservative than the exact test.
 
     Notes
     -----
     Fagerland, Lydersen & Laake (2013), BMC Med Res Methodol 13:91. In small samples, the error rate
-    of the mid-p test is close to its nominal level. That of the exact test is well below the
-    nominal level.
+    of the mid-p test is close to its nominal level, while the error rate of the exact test is well
+    below it.
 
     Examples
     --------
@@ -99,7 +100,7 @@ def mcnemar_midp(improve: int, degrade: int) -> float:
 
 
 def cochran_q(outcomes: FloatArray, cluster: IntArray) -> float:
-    """Test whether K conditions are right equally often on the same items.
+    """Test whether K conditions have the same share of right answers on the same items.
 
     Parameters
     ----------
@@ -120,12 +121,15 @@ def cochran_q(outcomes: FloatArray, cluster: IntArray) -> float:
 
     Notes
     -----
-    Cochran (1950), Biometrika 37. If two or more clusters hold several items, p is the larger of
-    two p-values. The first is the p-value of Q. The second is the p-value of an analysis of
-    variance with repeated measures, whose subjects are the G clusters. Its F statistic has K - 1
-    and (K - 1)(G - 1) degrees of freedom, and it is valid for any number of clusters. For two
-    conditions, Q is McNemar's chi-squared. Items with the same outcome under every condition carry
-    no information.
+    Cochran (1950), Biometrika 37. For two conditions, Q is McNemar's chi-squared. Items with the
+    same outcome under every condition carry no information.
+
+    If two or more clusters hold several items, the result is the larger of two p-values:
+
+    - the p-value of Q;
+    - the p-value of an analysis of variance with repeated measures, whose subjects are the G
+      clusters. Its F statistic has K - 1 and (K - 1)(G - 1) degrees of freedom. It is valid for any
+      number of clusters.
     """
     values = np.asarray(outcomes, dtype=float)
     if values.ndim != 2 or len(values) < 2 or not np.all((values == 0) | (values == 1)):
@@ -146,7 +150,9 @@ def cochran_q(outcomes: FloatArray, cluster: IntArray) -> float:
 
 
 def _above_chance(above: FloatArray) -> float:
-    """Return a ratio: the variance between conditions of sums over clusters, divided by the
+    """Return the variance between conditions relative to that of independent units.
+
+    The numerator is the variance between conditions of sums over clusters. The denominator is the
     variance that independent units would have.
 
     `above` has shape (K, m). Under the null hypothesis the expected ratio is 1. The largest

@@ -28,8 +28,8 @@ def holm(pvalues: ArrayLike) -> FloatArray:
 
     Notes
     -----
-    If every test with adjusted p <= alpha is rejected, the probability of any false rejection is at
-    most alpha, under any dependence of the tests. Holm (1979), Scand J Statist 6.
+    Reject every null hypothesis with adjusted p <= alpha. The probability of any false rejection is
+    then at most alpha, under any dependence of the tests. Holm (1979), Scand J Statist 6.
 
     Examples
     --------
@@ -68,10 +68,11 @@ def false_discovery(pvalues: ArrayLike, *, any_dependence: bool = False) -> Floa
 
     Notes
     -----
-    If every test with adjusted p <= q is rejected, the expected share of false rejections is at
-    most q. This bound holds for independent or positively dependent tests, such as tests that share
-    a clean baseline (Benjamini & Hochberg 1995, JRSS B 57). Under any dependence, p is larger by a
-    factor of 1 + 1/2 + ... + 1/m for m tests (Benjamini & Yekutieli 2001, Annals of Statistics 29).
+    Reject every null hypothesis with adjusted p <= q. The expected share of false rejections among
+    all rejections is then at most q. This bound holds for independent or positively dependent
+    tests, such as tests that share a clean baseline (Benjamini & Hochberg 1995, JRSS B 57). If
+    `any_dependence` is True, the adjusted p-values are larger by the factor 1 + 1/2 + ... + 1/m for
+    m tests (Benjamini & Yekutieli 2001, Annals of Statistics 29).
     """
     p, tested = _checked(pvalues)
     out = p.copy()

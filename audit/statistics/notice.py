@@ -1,10 +1,11 @@
-"""Compute how likely an audit is to find an effect of a known size in a field design.
+"""Compute the power of an audit in the field, for an effect of known size.
 
 The effect was measured once, as the difference between a contaminated model and its own base model.
-In the field the base model is not available. So R other models serve as references, whose true
-values have the standard deviation tau, and n items are drawn. The computed probability refers to
-this field design. It is not a function of the p-value of the experiment that measured the effect
-(Hoenig & Heisey 2001, The American Statistician 55).
+In the field the base model is not available, so R other models serve as references.
+
+The field design has n items and R references. The true values of the references have the standard
+deviation tau. The computed power refers to this field design. It is not a function of the p-value
+of the experiment that measured the effect (Hoenig & Heisey 2001, The American Statistician 55).
 """
 
 from collections.abc import Sequence
@@ -29,8 +30,7 @@ _NODES = (np.arange(12) + 0.5) / 12
 
 @dataclass(frozen=True)
 class Field:
-    """Hold the size of a field design: the numbers of items and references of an audit that a user
-    plans.
+    """Hold the numbers of items and of references in an audit that a user plans (the field design).
 
     Attributes
     ----------
@@ -71,8 +71,9 @@ class Effect:
     correlation: float = CORRELATION
 
     def error(self, sizes: Sequence[int], references: int) -> float:
-        """Return the standard error, due to item sampling, of the tested model's value minus the
-        references' mean.
+        """Return the standard error of the tested model's value minus the references' mean.
+
+        Only the error due to item sampling is included.
 
         Parameters
         ----------
@@ -98,7 +99,7 @@ class Effect:
 
 
 def chance_to_find(effect: Effect, field: Field, prior: TauPrior, level: float) -> Limits:
-    """Return the probability that a field design finds an effect.
+    """Return the power of a field design: the probability that its test finds an effect.
 
     Parameters
     ----------
@@ -114,8 +115,8 @@ def chance_to_find(effect: Effect, field: Field, prior: TauPrior, level: float) 
     Returns
     -------
     Limits
-        Probability that p <= level, averaged over the prior of tau and over the references. Its
-        limits are the probabilities at the ends of the effect's 95 % interval.
+        The power, that is, the probability that p <= level, averaged over the prior of tau and over
+        the references. `low` and `high` are the power at the ends of the effect's 95 % interval.
 
     Raises
     ------
@@ -181,8 +182,7 @@ def _chances(
 
 
 def _spreads(tau: FloatArray, sampling: float, r: int) -> FloatArray:
-    """Return variances of the references' differences, at quantiles of the distribution of this
-    variance.
+    """Return quantiles of the sample variance of the references' values, for each value of tau.
 
     The result has shape (number of values of tau, number of quantiles).
     """

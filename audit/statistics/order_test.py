@@ -1,9 +1,10 @@
-"""Test whether a model finds the published order of items likelier than other orders. The test
-needs no reference model.
+"""Test whether a model finds the published order of items likelier than other orders.
 
-Oren, Meister, Chatterji, Ladhak & Hashimoto (2023), "Proving test set contamination in black-box
-language models". Without contamination, every order of exchangeable items has the same probability
-of being the likeliest one.
+The test needs no reference model.
+
+The method is that of Oren, Meister, Chatterji, Ladhak & Hashimoto (2023), "Proving test set
+contamination in black-box language models". If items are exchangeable and the model is not
+contaminated, every order has the same probability of being the likeliest order.
 """
 
 from dataclasses import dataclass
@@ -16,30 +17,29 @@ from audit.core.errors import DataError
 from audit.statistics.paired import FloatArray
 
 N_RESAMPLES = 9999
-_AT_ONCE = 4_000_000  # number of draws that are in memory at the same time
+_AT_ONCE = 4_000_000  # largest number of random draws in memory at the same time
 _TIE = 1e-9
 
 
 @dataclass(frozen=True)
 class OrderTest:
-    """Report the result of the permutation test of the published order.
+    """Report the permutation test of the published order against other orders of the items.
 
     Attributes
     ----------
     pvalue : float
-        One-sided p, at least 1 / (n_resamples + 1); NaN with n_resamples=0.
+        One-sided p-value, at least 1 / (n_resamples + 1). It is NaN if n_resamples is 0.
     gain : float
         Log-likelihood (nats) of the published order minus the mean log-likelihood of the other
         orders, averaged over units.
     low, high : float
         95 % interval of the gain.
     t, t_pvalue : float
-        t statistic and p-value of a t-test of the gain over units, which is the test that Oren et
-        al. use.
+        t statistic and p-value of a t-test of the gain over units. Oren et al. use this test.
     units : int
         Number of shards or items that are used in the test.
     orders : float
-        Mean number of orders per unit, the published one included.
+        Mean number of orders per unit, including the published order.
 
     Notes
     -----
@@ -137,8 +137,8 @@ def order_test(
 def _permuted(z: FloatArray, n_resamples: int, rng: np.random.Generator) -> float:
     """Return the p-value: the share of random choices whose sum is at least the observed sum.
 
-    A choice takes one order of each unit; the observed choice is counted too. The p-value is NaN if
-    no permutation is drawn.
+    A choice takes one order of each unit. The observed choice is one of the counted choices. The
+    p-value is NaN if no permutation is drawn.
     """
     if not n_resamples:
         return float("nan")

@@ -21,8 +21,10 @@ BoolArray = NDArray[np.bool_]
 
 
 class State(IntEnum):
-    """Classify the outcome of one question under one setting. Only CORRECT and WRONG are
-    answers."""
+    """Classify the outcome of one question under one setting.
+
+    Only CORRECT and WRONG are answers.
+    """
 
     CORRECT = 1
     WRONG = 0
@@ -32,7 +34,7 @@ class State(IntEnum):
     ABSENT = -4  # The run stored no row for the question.
 
 
-# States of questions that were asked but whose score is not known.
+# States of questions that were put to the model but have no known score.
 UNANSWERED = (
     State.UNPARSED,
     State.TRUNCATED,
@@ -52,7 +54,7 @@ class CellOutcomes:
     question_ids : tuple of str
         The n question ids, sorted.
     cluster : (n,) array
-        Cluster of each question, 0..G-1. Resampling keeps a cluster together.
+        Index of each question's cluster, 0..G-1. The bootstrap resamples whole clusters.
     n_options : (n,) array
         Number of options of each question. The accuracy of guessing is the mean of 1/n_options.
     settings : tuple of Setting
@@ -60,8 +62,8 @@ class CellOutcomes:
     state : (S, n) int8 array
         `State` of each question under each setting.
     answer : (S, n) array or None
-        Index of the option that was answered, -1 if there is no answer. None unless it was
-        requested by `cell_columns(answers=True)`.
+        Index of the chosen option of each question under each setting, -1 if there is no answer.
+        None unless the answers were requested by `cell_columns(answers=True)`.
     gold : (n,) array or None
         Index of the right option of each question; None if `answer` is None.
     """
@@ -183,9 +185,9 @@ def checked_pair(
     clean : (n,) array
         Values in [0, 1], NaN without an answer.
     noisy : (R, n) or (n,) array
-        Values of the same n items under R conditions; a flat array (n,) is one condition.
+        Values of the same n items under R conditions. Shape (n,) means a single condition.
     cluster : (n,) array or None
-        Cluster of each item; None makes every item its own cluster.
+        Cluster of each item; If None, each item is a separate cluster.
 
     Returns
     -------

@@ -1,19 +1,22 @@
-"""Test whether a model is better on one benchmark than models of equal strength on another.
+"""Test whether a model scores higher on a benchmark than its reference benchmark predicts.
 
 The module implements ConStat's test against a curve (Dekoninck, Mueller & Vechev 2024, "ConStat:
 Performance-Based Contamination Detection in Large Language Models", arXiv 2405.16281, section 3).
-Each reference model has one accuracy on the benchmark and one on a reference benchmark (here: on
-the rewordings). A smoothing spline through these pairs gives the accuracy on the benchmark that is
-expected of a model without contamination. delta is the accuracy minus this expected accuracy. Items
-and reference models are both resampled. A model that only guesses is added as the lowest point
-(anchor) of the curve.
+Every model has two accuracies: one on the benchmark, and one on a reference benchmark (here: the
+rewordings). The test has these steps:
+
+- Fit a smoothing spline through the accuracy pairs of the reference models. A model that only
+  guesses is added as the lowest point (anchor) of the curve.
+- From the tested model's accuracy on the reference benchmark, the curve predicts its benchmark
+  accuracy without contamination. - Compute delta: the tested model's benchmark accuracy minus this
+  prediction. - Bootstrap delta: resample both the items and the reference models.
 
 The code was written from the paper. Like the authors' public program, it sorts each of the two sets
 of accuracies before the fit, which makes the curve monotone.
 
-The test treats the curve as the truth: its p-value does not include that a clean model may lie off
-the curve. It flags 21 % to 28 % of public models in two of the published comparisons. Therefore no
-verdict rests on this test alone (`audit.perturb`).
+The p-value ignores that a clean model may lie off the curve. In two of the published comparisons,
+the test flags 21 % to 28 % of the public models. Therefore no verdict is based on this test alone
+(`audit.perturb`).
 """
 
 from collections.abc import Callable
@@ -25,12 +28,12 @@ import scipy
 from audit.core.errors import DataError
 from audit.statistics.paired import FloatArray, IntArray
 
-MIN_REFERENCES = 5  # ConStat requires this number; a curve through fewer models has no meaning.
+MIN_REFERENCES = 5  # ConStat requires at least five reference models for a curve.
 N_CURVES = 1000
-_SAME = 1e-4  # Accuracies that differ by less than this are merged into one point of the curve.
+_SAME = 1e-4  # accuracies that differ by less are merged into one point of the curve
 _TIE = 1e-9  # A smaller distance between delta and the threshold is due to rounding.
 # Candidate smoothing penalties, for accuracies 0-1. A penalty of 10 gives a straight line; with a
-# penalty below 1e-4 the curve follows single models.
+# penalty below 1e-4, the curve follows the points of single models.
 _PENALTIES = np.logspace(-4, 1, 41)
 
 
@@ -47,7 +50,7 @@ class CurveResult:
     delta, delta_se, delta_low : float
         `accuracy` minus `expected`, its standard error, and its one-sided 95 % lower bound.
     pvalue : float
-        One-sided p for delta > threshold, at least 1 / (n_draws + 1).
+        One-sided p-value of the alternative delta > threshold, at least 1 / (n_draws + 1).
     threshold : float
         Largest delta that does not count as contamination.
     references, n_draws : int
@@ -71,7 +74,7 @@ class CurveResult:
 def fit_curve(
     x: FloatArray, y: FloatArray, *, penalty: float | None = None
 ) -> Callable[[FloatArray], FloatArray]:
-    """Return a smoothing spline of accuracies y on accuracies x, with values within 0-1.
+    """Return a smoothing spline that predicts accuracies y from accuracies x, within 0-1.
 
     Parameters
     ----------
@@ -79,8 +82,7 @@ def fit_curve(
         Accuracies of R models. The k-th smallest x is paired with the k-th smallest y, so that the
         curve rises.
     penalty : float or None
-        Penalty on curvature. None computes the penalty from these accuracies by
-        `smoothing_penalty`.
+        Weight of the penalty on curvature. If None, `smoothing_penalty` computes it from x and y.
 
     Returns
     -------
@@ -109,7 +111,7 @@ def smoothing_penalty(x: FloatArray, y: FloatArray) -> float | None:
     Parameters
     ----------
     x, y : (R,) array
-        Accuracies of R models, sorted as in `fit_curve`.
+        Accuracies of R models, sorted as described in `fit_curve`.
 
     Returns
     -------
@@ -118,9 +120,13 @@ def smoothing_penalty(x: FloatArray, y: FloatArray) -> float | None:
 
     Notes
     -----
-    Green & Silverman (1994), chapters 2 and 3. SciPy's search for the penalty takes ten times as
-    long as the fit, and does not return the penalty. The smoother matrix is (W + penalty K)^-1 W,
-    where K = Q R^-1 Q' is the roughness matrix of the natural spline.
+    The smoother matrix is
+
+      (W + penalty K)^-1 W, with K = Q R^-1 Q',
+
+    where K is the roughness matrix of the natural spline (Green & Silverman 1994, chapters 2 and
+    3). SciPy's search for the penalty is not used: it takes ten times as long as the fit, and does
+    not return the penalty.
     """
     x, y, weight = _points(x, y)
     n, h = x.size, np.diff(x)
@@ -142,7 +148,7 @@ def smoothing_penalty(x: FloatArray, y: FloatArray) -> float | None:
 
 
 def _points(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the distinct x in rising order, with the mean y and the number of models at each.
+    """Return the distinct x in rising order, and the mean y and number of models at each x.
 
     Values of x that differ by less than _SAME are merged, because nearly equal x make the spline's
     equations singular.
@@ -155,7 +161,7 @@ def _points(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, Float
 def _drawn(references: int, rng: np.random.Generator) -> IntArray:
     """Return the indices (1..R) of R reference models drawn with replacement.
 
-    At least five of the drawn models are different.
+    The draw contains at least five different models.
     """
     models = rng.integers(1, references + 1, size=references)
     while references > MIN_REFERENCES and np.unique(models).size < MIN_REFERENCES:
@@ -183,8 +189,8 @@ def curve_test(
     anchor : tuple of float
         Accuracy of guessing on the benchmark, and on the reference benchmark.
     anchor_items : tuple of int
-        Number of items of each benchmark. The anchor is drawn anew in every row, since a guesser's
-        accuracy varies too.
+        Number of items of each benchmark. In every row, the anchor's accuracies are drawn at random
+        for these numbers of items, since the accuracy of a guessing model also varies.
     threshold : float
         Largest delta (0-1) that does not count as contamination.
     rng : numpy.random.Generator
@@ -202,10 +208,14 @@ def curve_test(
 
     Notes
     -----
-    Each row also resamples the reference models (at least five different ones). All rows use the
-    penalty of row 0. The authors choose a new penalty in every row, which takes ten times as long.
-    As in the paper, the p-value and the bounds are those of the basic bootstrap around the mean
-    over rows. p is the share of rows with 2 mean(delta) - delta_row <= threshold.
+    In each row, the reference models are also resampled (at least five different models). All rows
+    use the smoothing penalty of row 0. The authors choose a new penalty in every row, which takes
+    ten times as long.
+
+    As in the paper, the p-value and the bounds are computed by the basic bootstrap, centred on the
+    mean over rows. The p-value is the share of rows with
+
+      2 mean(delta) - delta_row <= threshold.
     """
     y_draws, x_draws = np.asarray(y_draws, dtype=float), np.asarray(x_draws, dtype=float)
     references = y_draws.shape[1] - 1

@@ -1,27 +1,35 @@
-"""Test gains by permutation over items. Differences of single runs have their signs flipped;
-repeated runs are exchanged.
+"""Test gains in accuracy by permutation tests over items.
 
-A sign flip requires only that the differences of a setting are symmetric about zero. For a single
-setting with binary outcomes it *is* the exact McNemar test. Jointly over R settings, the sign-flip
-test is exact if every item is as likely to be right as wrong, and asymptotic otherwise. The unit
-tests measure its error rate at n=100 with hard and easy items and with nested draws. Permuting all
-R + 1 labels of an item would require that every arm is exchangeable with every other. This
-condition fails if one setting truly differs. It also fails with nested draws, whose runs are more
-similar to each other than clean runs are to noisy runs. The null distribution of each setting
-depends on its own differences only (subset pivotality), which makes the step-down adjustment valid
-(Westfall & Young 1993, section 2.8).
+If each condition was run once, the test flips the signs of the items' differences. If a condition
+was run several times, the test exchanges runs between the conditions.
+
+The sign-flip test requires only that the differences of a setting are symmetric about zero. For a
+single setting with binary outcomes it *is* the exact McNemar test. Jointly over R settings, the
+sign-flip test is exact if every item is as likely to be right as wrong, and asymptotic otherwise.
+The unit tests measure its error rate at n=100 with hard and easy items and with nested draws.
+
+A permutation of all R + 1 labels of an item is not used, because it requires that every arm is
+exchangeable with every other arm. This condition fails if one setting truly differs. It also fails
+with nested draws, whose runs resemble each other more than clean runs resemble noisy runs. Under
+sign flips, the null distribution of a setting depends only on the differences of this setting
+(subset pivotality). Therefore the step-down adjustment is valid (Westfall & Young 1993, section
+2.8).
 
 The statistic is studentised, and its denominator is recomputed in every relabelling. So with many
-items the test keeps its level even if noise changes answers in both directions without a mean gain
-(Janssen 1997, Statistics & Probability Letters 36; Chung & Romano 2013, Annals of Statistics 41).
+items the test has the nominal level even if noise changes answers in both directions and the mean
+gain is 0 (Janssen 1997, Statistics & Probability Letters 36; Chung & Romano 2013, Annals of
+Statistics 41).
 
-Sign flips are not exact if runs were repeated. A model that answers an item right nine times in ten
-mostly shows a small gain on it (1 minus a mean) and rarely a large loss. Sign flips of such skewed
-differences reject too often. So the runs are exchanged, separately in each setting. Relabelling all
-settings of an item together would make the settings too similar, because they share the base runs.
-The reference statistics are then sorted into the joint rank order of normal draws, which have the
-correlation of the observed differences (Iman & Conover 1982, Communications in Statistics B 11; for
-adjusted p, Conneely & Boehnke 2007, American Journal of Human Genetics 81).
+Sign flips are not exact if runs were repeated. For example, if a model answers an item right nine
+times in ten, the item mostly shows a small gain (1 minus a mean), and rarely a large loss. Sign
+flips of such skewed differences reject too often. So the test exchanges runs instead, separately in
+each setting. The settings are not relabelled together: since they share the base runs, their
+permutation statistics would be too similar.
+
+The permutation statistics of the settings are then sorted into a joint rank order: that of normal
+draws with the correlation of the observed differences (Iman & Conover 1982, Communications in
+Statistics B 11; for adjusted p-values, Conneely & Boehnke 2007, American Journal of Human Genetics
+81).
 """
 
 from dataclasses import dataclass
@@ -45,8 +53,8 @@ from audit.statistics.resampling import N_RESAMPLES
 from audit.statistics.values import average
 
 MAX_PERMUTATIONS = 1_000_000
-# Largest number of labellings (choices of which runs of an item are called noisy) that are all
-# used. If more labellings are possible, a random sample of them is used.
+# Largest number of labellings (choices of the runs of an item that are labelled noisy) that are
+# enumerated. If there are more labellings, a random sample of the labellings is used.
 MAX_LABELLINGS = 500
 
 
@@ -59,7 +67,7 @@ class MaxStatResult:
     statistic : (R,) array
         Standardised gain of each setting.
     pvalue : float
-        p-value of the cell: of a gain in any setting, corrected for the number of settings.
+        Family-wise p-value of a gain in any setting, corrected for the number of settings.
     pvalues : (R,) array
         Unadjusted p-value of each setting.
     adjusted : (R,) array
@@ -79,7 +87,10 @@ def _flipped(
     shifts: tuple[float, float],
     rng: np.random.Generator,
 ) -> MaxStatResult:
-    """Return the sign-flip test of single runs. The array `difference` (R, n) is overwritten."""
+    """Return the sign-flip test of the item differences (R, n) between single runs.
+
+    The array `difference` is overwritten to save memory.
+    """
     n_pairs = np.sum(~np.isnan(difference), axis=1)
     scores = cluster_sums(np.nan_to_num(difference, nan=0.0, copy=False), cluster)
     observed, reference = _flip_test(scores, n_permutations, rng)
@@ -96,8 +107,9 @@ def max_statistic_exchange(
     shifts: tuple[float, float] = (0.0, 0.0),
     rng: np.random.Generator,
 ) -> MaxStatResult:
-    """Test the gains in R settings that share a baseline. The result has a family-wise p-value, and
-    an adjusted p-value for each setting.
+    """Test the gains in R settings by a max-statistic permutation test.
+
+    The result has a family-wise p-value, and an adjusted p-value for each setting.
 
     Parameters
     ----------
@@ -131,19 +143,22 @@ def max_statistic_exchange(
     Notes
     -----
     The difference d of an item is the mean of its noisy runs minus the mean of its base runs. The
-    statistic of a setting is sum(d) / sqrt(sum(d^2)) over clusters. For single runs it is McNemar's
-    (improve - degrade) / sqrt(improve + degrade).
+    statistic of a setting, with sums over clusters, is
+
+      sum(d) / sqrt(sum(d^2)).
+
+    For single runs this is McNemar's (improve - degrade) / sqrt(improve + degrade).
 
     Single runs (L = K = 1): under the null hypothesis, noisy and base are exchangeable within an
     item, so the signs of ALL its R differences flip together. So the permutations keep the
     correlation that the shared baseline and nested draws cause.
 
-    Several runs: under the null hypothesis, any L of an item's L + K runs could equally be called
-    noisy. The reference distribution draws these L runs anew for each item (cluster). The test is
-    exact for each setting if the runs of an item are independent given the item. If a worker's
-    answers hardly vary between runs, base runs agree more than independent runs do, and they are
-    not exchangeable with noisy runs. p is then too small, by a factor of up to about two. A verdict
-    therefore also requires an interval above zero.
+    Several runs: under the null hypothesis, every choice of L of an item's L + K runs as the noisy
+    runs is equally likely. Each random labelling draws these L runs anew for each item (cluster).
+    The test is exact for each setting if the runs of an item are independent given the item. If a
+    worker's answers hardly vary between runs, base runs agree more than independent runs do, and
+    they are not exchangeable with noisy runs. p is then too small, by a factor of up to about two.
+    A verdict therefore also requires an interval above zero.
     """
     noisy, base = np.asarray(noisy, dtype=float), np.asarray(base, dtype=float)
     if noisy.ndim != 3 or base.ndim != 3 or base.shape[1] not in (1, noisy.shape[1]):
@@ -167,8 +182,8 @@ def max_statistic_exchange(
         labelled = np.stack([_difference(runs[:, r], called_noisy) for called_noisy in labellings])
         scores = cluster_sums(np.nan_to_num(labelled, nan=0.0), groups)  # (labellings, clusters)
         differences.append(scores[0])
-        # All labellings are equally likely, so they can be sorted within an item. This leaves few
-        # distinct patterns.
+        # All labellings are equally likely, so each item's values under the labellings can be
+        # sorted. After sorting, many items have the same pattern of values.
         pattern, count = patterns(np.sort(scores[:, np.any(scores != 0, axis=0)], axis=0))
         total, square = choice_totals(np.stack([pattern, pattern**2]), count, n_permutations, rng).T
         reference[:, r] = total / np.sqrt(np.where(square > 0, square, 1.0))
@@ -279,7 +294,7 @@ def sign_flip_pvalue(
     n_permutations : int
         Number of random flips.
     two_sided : bool
-        True tests in both directions. False tests for a mean above zero.
+        True: two-sided test. False: one-sided test with the alternative of a mean above zero.
     rng : numpy.random.Generator
         Source of the signs.
 
@@ -299,16 +314,16 @@ def sign_flip_pvalue(
 def _flip_test(
     scores: FloatArray, n_permutations: int, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the observed statistics (K,) and the reference statistics (n_permutations, K).
+    """Return the observed statistics (K,) and their sign-flip null draws (n_permutations, K).
 
-    `scores` has shape (K, G).
+    `scores` (K, G) holds the sums of the differences over each of G clusters.
     """
     scale = np.sqrt(_squares(scores))
     scale[scale == 0] = 1.0  # If no item differs, all statistics are 0 and p = 1.
     observed = scores.sum(axis=1) / scale
 
-    # A pattern of differences and its negative have the same sign flips, so they are merged. Items
-    # whose differences are all 0 are dropped.
+    # A pattern of differences and its negative have the same sign flips, so the two patterns are
+    # merged. Items whose differences are all 0 are dropped.
     def led(block: FloatArray) -> FloatArray:
         lead = np.sign(block[np.argmax(block != 0, axis=0), np.arange(block.shape[1])])
         return (block * lead)[:, lead != 0]
@@ -332,11 +347,10 @@ def _with_shifts(
     shifts: tuple[float, float],
     rng: np.random.Generator,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the statistics (R,) and their reference distribution (B, R), with the variance of
-    whole runs added.
+    """Add the variance of whole runs to the statistics (R,) and to their null draws (B, R).
 
-    The statistics are divided by the total standard error. The reference distribution gets normally
-    distributed shifts: one for each setting, and one that all settings share (the shift of the
+    The statistics are divided by the total standard error. Normally distributed shifts are added to
+    the null draws: one shift for each setting, and one shift that all settings share (that of the
     baseline). `counts` holds the number of noisy runs and of base runs.
     """
     separate, shared = shifts[0] / counts[0], shifts[1] / counts[1]
@@ -351,13 +365,14 @@ def _with_shifts(
 
 
 def _exceed(observed: FloatArray, reference: FloatArray) -> FloatArray:
-    """Return the unadjusted p-values (R,) of statistics (R,), given their reference distribution
-    (B, R)."""
+    """Return the unadjusted p-values (R,), from statistics (R,) and null draws (B, R)."""
     return (1 + np.sum(reference >= observed - 1e-9, axis=0)) / (len(reference) + 1)
 
 
 def _labellings(noisy: int, runs: int, rng: np.random.Generator) -> list[IntArray]:
-    """Return which runs of an item each labelling calls noisy. The true labelling comes first.
+    """Return, for each labelling, which runs of an item are labelled noisy.
+
+    The true labelling comes first.
 
     There are at most MAX_LABELLINGS labellings.
     """
@@ -368,9 +383,10 @@ def _labellings(noisy: int, runs: int, rng: np.random.Generator) -> list[IntArra
 
 
 def _difference(runs: FloatArray, called_noisy: IntArray) -> FloatArray:
-    """Return the mean of the runs (M, n) that are called noisy, minus the mean of the other runs.
+    """Return the mean of the runs labelled noisy minus the mean of the remaining runs.
 
-    The result has shape (n,) and is NaN if either mean is missing.
+    The runs have shape (M, n), and the result has shape (n,). It is NaN for an item without one of
+    the means.
     """
     is_noisy = np.zeros(len(runs), dtype=bool)
     is_noisy[called_noisy] = True
@@ -380,10 +396,10 @@ def _difference(runs: FloatArray, called_noisy: IntArray) -> FloatArray:
 def _in_joint_order(
     reference: FloatArray, differences: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
-    """Return the reference distribution (B, R) after each column is sorted into the rank order of
-    correlated normal draws.
+    """Return the null draws (B, R) with each column reordered to induce correlation.
 
-    The draws have the correlation between settings of the differences (R, G).
+    Each column is sorted into the rank order of normal draws. The normal draws have the correlation
+    between settings that the differences (R, G) have.
     """
     r = len(differences)
     if r == 1:
@@ -401,11 +417,10 @@ def _in_joint_order(
 
 
 def _step_down(observed: FloatArray, reference: FloatArray) -> MaxStatResult:
-    """Return the test with its family-wise p-value, from statistics (R,) and their joint reference
-    distribution (B, R).
+    """Return the step-down test, from statistics (R,) and joint null draws (B, R).
 
-    The k-th largest statistic is compared with the reference distribution of the maximum over
-    itself and all smaller statistics.
+    The k-th largest observed statistic is compared with the null distribution of a maximum. The
+    maximum is taken over the settings with the k-th largest and all smaller statistics.
     """
     order = np.argsort(-observed, kind="stable")
     tops = np.maximum.accumulate(reference[:, order[::-1]], axis=1)[:, ::-1]

@@ -1,8 +1,9 @@
 """Compute which gains a design can detect, using the exact power of McNemar's test.
 
-Power and the smallest detectable gain are not conditional on the number m of discordant items. m
-has the distribution Binomial(n, p_improve + p_degrade), and the exact one-sided test has a known
-critical value for every m. The module uses no simulation and no normal approximation.
+Before a run, the number m of discordant items (right under only one condition) is unknown. So power
+is averaged over m, which has the distribution Binomial(n, p_improve + p_degrade). For every m, the
+exact one-sided test has a known critical value. The module uses no simulation and no normal
+approximation.
 """
 
 from bisect import bisect_left
@@ -67,21 +68,25 @@ def mcnemar_power(n: int, p_improve: float, p_degrade: float, alpha: float = 0.0
 def _discordant(
     n: int, discordance: float, alpha: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the possible numbers m of discordant items, with the probability and the critical
-    value of each m."""
-    # With 10,000 items, only about 1,000 values of m have a relevant probability, and computing the
-    # critical value of each takes a search.
+    """Return the values m of the number of discordant items that have a relevant probability.
+
+    Also return the probability of each m, and the critical value of the exact test for each m.
+    """
+    # The critical value of each m is found by a search. With 10,000 items, only about 1,000 values
+    # of m have a relevant probability, so the others are left out.
     low, high = scipy.stats.binom.ppf((1e-15, 1 - 1e-15), n, discordance).astype(int)
     m = np.arange(low, high + 1)
     return m, scipy.stats.binom.pmf(m, n, discordance), _critical_improve(m, alpha)
 
 
-@lru_cache(maxsize=1024)  # Every page of a panel draws the same curve.
+# Results are cached, because every page of a panel draws the same curve.
+@lru_cache(maxsize=1024)
 def minimum_detectable_gain(
     n: int, discordance: float, alpha: float = 0.05, n_tests: int = 1, power: float = TARGET_POWER
 ) -> float:
-    """Return the smallest gain (0-1) that the exact one-sided McNemar test detects with a given
-    power.
+    """Return the smallest gain (0-1) that McNemar's test detects with a given power.
+
+    The test is exact and one-sided.
 
     Parameters
     ----------
@@ -91,15 +96,15 @@ def minimum_detectable_gain(
         Expected share of items that change in either direction (improve + degrade). If the gain is
         larger, the discordance is set to the gain.
     alpha, n_tests : float, int
-        Level of all tests together, and number of tests. Each test is made at level alpha / n_tests
-        (Bonferroni), which is conservative for Holm's and max-statistic tests.
+        Family-wise level, and number of tests. Each test is made at level alpha / n_tests
+        (Bonferroni). Holm's procedure and max-statistic tests are at least as powerful.
     power : float
         Target power.
 
     Returns
     -------
     float
-        The gain; NaN if there are too few items for any gain up to 1 to reach the power.
+        The gain. NaN if even a gain of 1 does not reach the power with this number of items.
     """
 
     def shortfall(gain: float) -> float:
@@ -167,7 +172,9 @@ def _power(n: int, gain: float, discordance: float, level: float) -> float:
 
 
 def discordance_of(clean: ArrayLike, noisy: ArrayLike) -> float:
-    """Return the observed share of items whose answer changed, among the pairs with both answers.
+    """Return the share of items whose outcome differs between two conditions.
+
+    Only items with an answer under both conditions are counted.
 
     Parameters
     ----------
@@ -186,11 +193,11 @@ def discordance_of(clean: ArrayLike, noisy: ArrayLike) -> float:
     Raises
     ------
     DataError
-        If no pair has both answers.
+        If no item has an answer under both conditions.
     """
     c, q = np.asarray(clean, dtype=float), np.asarray(noisy, dtype=float)
     change: FloatArray = np.asarray(c * (1 - q))
-    change += (1 - c) * q  # in place, because a million questions need 8 MB for each r
+    change += (1 - c) * q  # added in place, because a million questions need 8 MB for each r
     if np.all(np.isnan(change)):
         raise DataError(
             "The number of pairs with both answers is 0. Expected at least 1 pair to compute the "
@@ -200,8 +207,11 @@ def discordance_of(clean: ArrayLike, noisy: ArrayLike) -> float:
 
 
 def _critical_improve(m: np.ndarray, alpha: float) -> np.ndarray:
-    """Return the critical value of the exact test: the smallest b with P(Binomial(m, 1/2) >= b) <=
-    alpha, or m + 1 if there is no such b."""
+    """Return the critical value of the exact McNemar test with m discordant items.
+
+    It is the smallest b with P(Binomial(m, 1/2) >= b) <= alpha. If no b has this property, the test
+    cannot reject, and the result is m + 1.
+    """
     # isf gives the smallest x with sf(x) <= alpha, so the test rejects from x + 1 on.
     b = scipy.stats.binom.isf(alpha, m, 0.5).astype(np.int64) + 1
     return np.where(scipy.stats.binom.sf(b - 1, m, 0.5) <= alpha, b, m + 1)

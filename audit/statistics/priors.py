@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from audit.core.errors import DataError
 
-# A decision must hold up to this odds ratio of unparsed answers (`audit.statistics.unparsed`).
+# A decision must hold for every odds ratio of unparsed answers up to this value
+# (`audit.statistics.unparsed`).
 DECIDE_AT = 3.0
 
 
@@ -22,8 +23,8 @@ class TauPrior:
     source : str
         The data from which the scale was estimated.
     between_sets : float
-        Standard deviation of the difference between two sets of items that affects the tested model
-        alone. References cannot show this part, however many there are.
+        Standard deviation of an additional difference between two sets of items, which affects only
+        the tested model. It cannot be estimated from references, however many references are used.
     df : float
         Degrees of freedom of a half-t prior; infinite for a half-normal prior.
 
@@ -34,9 +35,8 @@ class TauPrior:
 
     Notes
     -----
-    A half-t prior is used if the scale itself was estimated from few sets. In that case a
-    half-normal prior has too light a tail: it would outweigh a larger spread that a few references
-    show.
+    A half-t prior is used if the scale itself was estimated from few sets. A half-normal prior has
+    a lighter tail. It would keep tau small even if a few references show a larger spread.
     """
 
     scale: float
@@ -54,7 +54,7 @@ class TauPrior:
 
 _CONSTAT = "of 45-47 public models in ConStat's tables (Dekoninck et al. 2024)"
 
-# tests/golden/statistics/between_models.py prints these spreads.
+# The script tests/golden/statistics/between_models.py prints the standard deviations below.
 # tests/golden/statistics/constat_without_memory.py prints the errors of the 'score without memory'.
 _HELD_OUT = f"root mean square of 1.6, 3.1 and 2.8 points without sampling error (GSM8K 9.5) {_CONSTAT}, new items"
 PRIORS = {

@@ -1,11 +1,13 @@
-"""Measure a model's gap between two sets of items on the scale of ability.
+"""Measure a model's gap between two sets of items as a difference of Rasch abilities.
 
 The module fits the Rasch model with normally distributed item difficulties. A difference of
 accuracies depends on the spread of the items' difficulties and on the model's ability. A difference
-of abilities does not, because each set has a separate spread, and each model has a separate ability
-on each set. But if the sets differ by the same number of *points* for every model, the ability
-scale is the wrong one. Neither scale is safe alone, so `without_memory` uses the hull of the
-intervals of both scales. The module does no I/O.
+of abilities does not depend on them: the spread of difficulties is fitted for each set, and the
+ability is fitted for each model and set.
+
+The ability scale is wrong if the sets differ by the same number of *points* of accuracy for every
+model. Since it is not known which scale is right, `without_memory` uses the hull of the intervals
+of the two scales. The module does no I/O.
 """
 
 from collections.abc import Sequence
@@ -22,13 +24,15 @@ from audit.statistics.paired import BoolArray, FloatArray, IntArray
 from audit.statistics.priors import TauPrior
 from audit.statistics.set_difference import SetDifference, Sets, set_difference
 
-# Difficulties of the grid, in standard deviations. With even spacing, the error of the sum
-# decreases exponentially with the number of nodes. Gauss-Hermite nodes are not used, because with
-# many models the posterior is narrow and would lie between two nodes.
+# Difficulties at which integrals over the difficulty are evaluated, in standard deviations. With
+# evenly spaced nodes, the error of the integral decreases exponentially with their number.
+# Gauss-Hermite nodes are not used: with many models, the posterior of a difficulty is so narrow
+# that it would lie between two Gauss-Hermite nodes.
 _NODES = np.linspace(-6, 6, 61)
 _LOG_WEIGHTS = -0.5 * _NODES**2 - np.log(np.exp(-0.5 * _NODES**2).sum())
 _USUAL = float(np.log(1.5))  # prior mean of the logarithm of the spread of a set's difficulties
-_ENOUGH = 1e-3  # largest squared distance to the maximum, in standard errors, before the last step
+# The fit has converged if the squared distance to the maximum, in standard errors, is smaller.
+_ENOUGH = 1e-3
 
 
 @dataclass(frozen=True)
@@ -42,10 +46,10 @@ class RaschFit:
     spread : float
         Standard deviation of the item difficulties.
     influence : (K, n + K) array
-        Influence of each item on each ability (the first n columns), and of the K half answers that
-        are added (see `fit_rasch`). Each row sums to 0.
+        Influence on each ability: of each item (the first n columns), and of the half answers that
+        `fit_rasch` adds for each model (the last K columns). Each row sums to 0.
     posterior : (n, nodes) array
-        Posterior distribution of each item's difficulty over the grid spread * nodes.
+        Posterior probability of each difficulty on the grid spread * nodes, for each item.
     chance : float
         Probability of a right answer to an item that the model does not know.
 
@@ -99,28 +103,28 @@ class RaschFit:
 
 @dataclass(frozen=True, kw_only=True)
 class RaschGap:
-    """Report the tested model's gain of ability on published items, minus that of its references.
+    """Report how much more a model gains on published items than its references, in ability.
+
+    A model's gain is its ability on published items minus its ability on held-out items.
 
     Attributes
     ----------
     difference, se, low, high : float
-        The tested model's ability on published items minus that on held-out items, minus the
-        references' mean of this difference. `se`, `low` and `high` are its standard error and the
-        ends of its interval. All are in logits.
+        The tested model's gain minus the mean gain of the references, its standard error, and the
+        ends of its interval. The unit is the logit.
     pvalue : float
-        One-sided p for difference > 0.
+        One-sided p-value of the alternative difference > 0.
     tau : float
-        Standard deviation between models of their true differences, in logits.
+        Standard deviation of the true gains between models, in logits.
     gaps : tuple of float
-        For each reference, its ability on published items minus its ability on held-out items, in
-        logits.
+        Gain of each reference, in logits.
     score : float
         The tested model's accuracy on the published items, 0-1.
     without_memory, without_low, without_high : float
-        Accuracy on the published items that the model would have with its ability reduced by
+        Accuracy that the model would have on the published items if its ability were lower by
         `difference`, and the limits of this accuracy.
     spreads : tuple of float
-        Standard deviation of the item difficulties, for the published and the held-out set.
+        Standard deviation of the item difficulties of the published set and of the held-out set.
     """
 
     difference: float
@@ -165,17 +169,18 @@ def rasch_gap(
     Parameters
     ----------
     tested, references : Sets
-        Outcomes (0 to 1) of each model on the same published (n,) and held-out (m,) items. A value
-        between 0 and 1 is an imputed probability. NaN is an answer missing at random; the other
-        models' answers to this item still count.
+        Outcomes of each model on the same published (n,) and held-out (m,) items: 0 (wrong), 1
+        (right), an imputed probability between 0 and 1, or NaN. NaN marks an answer that is missing
+        at random; other models' answers to the same item are still used.
     clusters : tuple of arrays or None
         Clusters of the items, as in `set_difference`.
     prior : TauPrior or None
-        Prior of the standard deviation between models, in points of accuracy. Without a prior, the
-        references alone are used, by t with R - 1 degrees of freedom.
+        Prior of the standard deviation between models, as an accuracy (0-1). Without a prior, the
+        standard deviation is estimated from the R references, and the test uses a t distribution
+        with R - 1 degrees of freedom.
     chance : tuple of float
-        Probability (0 to below 1) of a right answer to an unknown item, for each set; 0 means that
-        nobody guesses.
+        Probability (0 to below 1) of a right answer to an unknown item, for each set. With 0, the
+        fitted model has no guessing.
 
     Returns
     -------
@@ -191,14 +196,16 @@ def rasch_gap(
     -----
     Item difficulties are normally distributed around 0 in each set, and each model has one ability
     on each set. If a set is harder for all models, the references' abilities on this set are lower
-    too. All parameters are fitted by marginal likelihood over all models. The error is computed as
-    in `set_difference`. The value of an item is there the model's ability plus the item's influence
-    on this ability (sandwich estimate).
+    too. All parameters are fitted by marginal likelihood over all models.
+
+    The standard error is computed as in `set_difference`, with one value for each item: the model's
+    ability plus the item's influence on this ability (sandwich estimate).
 
     References
     ----------
-    Marginal likelihood: Bock & Aitkin (1981), Psychometrika 46, 443. Putting two sets on one scale
-    through models that took both: Kolen & Brennan (2014), Test Equating, ch. 6.
+    Marginal likelihood: Bock & Aitkin (1981), Psychometrika 46, 443. Equating (putting two sets on
+    one scale by means of models that answered the two sets): Kolen & Brennan (2014), Test Equating,
+    ch. 6.
     """
     if not references:
         raise DataError(
@@ -236,11 +243,11 @@ def rasch_gap(
 def _error(
     difference: SetDifference, slope: float, references: int, prior: TauPrior | None
 ) -> dict[str, float]:
-    """Return the standard error, tau, the p-value and the limits. All but the p-value are in
-    logits.
+    """Return the standard error, tau, the p-value and the limits of a difference of abilities.
 
-    `slope` is the change of accuracy per logit. It converts the prior, which is in points of
-    accuracy, into logits.
+    The unit of the standard error, of tau and of the limits is the logit.
+
+    `slope` is the change of accuracy per logit. It converts the prior from accuracy to logits.
     """
     if prior is None:
         return attributes(difference, "se", "tau", "pvalue", "low", "high")
@@ -265,8 +272,7 @@ def ability_gaps(
     prior: TauPrior | None = None,
     chance: tuple[float, float] = (0.0, 0.0),
 ) -> tuple[RaschGap, ...]:
-    """Return the result of `rasch_gap` without guessing and, if answers can be guessed, also with
-    guessing.
+    """Return the results of `rasch_gap` without and, if answers can be guessed, with guessing.
 
     Parameters
     ----------
@@ -276,8 +282,8 @@ def ability_gaps(
     Returns
     -------
     tuple of RaschGap
-        One result if chance is 0 in both sets. Otherwise two results, because the answers do not
-        show whether models guess.
+        One result if `chance` is 0 in each of the two sets. Otherwise two results (without and with
+        guessing), because the answers do not show whether models guess.
 
     Raises
     ------
@@ -361,21 +367,25 @@ def fit_rasch(outcomes: Sequence[ArrayLike] | FloatArray, chance: float = 0.0) -
     item[:, : x.shape[1]] = best.scores[:, index.ravel()]
     item[np.arange(k), x.shape[1] + np.arange(k)] = 0.5 - scipy.special.expit(best.ability)
     influence = np.asarray(np.linalg.solve(items.information(best), item)[:k], dtype=np.float64)
-    # The prior of the spread makes the sums differ slightly from 0.
+    # Because of the prior of the spread, the sums of the influences are not exactly 0.
     influence -= influence.mean(axis=1, keepdims=True)
     return RaschFit(best.ability, best.spread, influence, best.posterior[index.ravel()], chance)
 
 
 @dataclass(frozen=True)
 class _At:
-    """Hold the log-likelihood at given abilities and log spread, with its gradient (K + 1,).
+    """Hold the log-likelihood at given abilities and log spread, and its derivatives.
 
-    `known` (K, nodes) is the probability that a model knows an item of each difficulty. `told` (K,
-    nodes) is the weight of a right answer in a model's score (derivative of the log-likelihood); it
-    is 1 if nobody guesses. The other arrays have one entry for each of G patterns of answers.
-    `scores` (K + 1, G) is the contribution of one item to the gradient. `posterior` (G, nodes) is
-    the posterior distribution of the difficulty. `pull` (G, nodes) is the score of the log spread
-    given the difficulty.
+    The lengths of the axes are K (models), G (patterns of answers) and nodes (grid of
+    difficulties).
+
+    - `gradient` (K + 1,): the gradient of the log-likelihood.
+    - `known` (K, nodes): the probability that a model knows an item of each difficulty.
+    - `told` (K, nodes): the weight of a right answer in the derivative of the log-likelihood. The
+      weight is 1 without guessing.
+    - `scores` (K + 1, G): the contribution of one item to the gradient.
+    - `posterior` (G, nodes): the posterior distribution of the difficulty.
+    - `pull` (G, nodes): the derivative for the log spread, given the difficulty.
     """
 
     ability: FloatArray
@@ -393,8 +403,9 @@ class _At:
 class _Items:
     """Hold the distinct patterns of answers, with the number of items that have each pattern.
 
-    `answered` and `right` (G, K) state which models answered and which were right. `count` (G,) is
-    the number of items with each pattern. `chance` is the probability that a guess is right.
+    `answered` and `right` (G, K) state which models answered, and which models answered right.
+    `count` (G,) is the number of items with each pattern. `chance` is the probability that a guess
+    is right.
     """
 
     answered: BoolArray
@@ -405,8 +416,9 @@ class _Items:
     def at(self, parameters: FloatArray) -> _At:
         """Return the log-likelihood and its derivatives at given abilities and log spread.
 
-        Given the difficulty, the score of an answer is right * told - known. If the difficulty is
-        unknown, the score is the posterior mean of this expression.
+        If the difficulty is given, an answer's derivative of the log-likelihood is right * told -
+        known. If the difficulty is unknown, the derivative is the posterior mean of this
+        expression.
         """
         ability, spread = parameters[:-1], float(np.exp(parameters[-1]))
         logit = ability[:, None] - spread * _NODES
@@ -438,8 +450,8 @@ class _Items:
     def information(self, at: _At) -> FloatArray:
         """Return the observed information matrix.
 
-        The result is the mean information given the difficulty minus the variance of the scores
-        (Louis 1982, JRSS B 44, 226).
+        By Louis' formula (1982, JRSS B 44, 226), it is the posterior mean of the complete-data
+        information minus the posterior variance of the complete-data scores.
         """
         weights = self.count[:, None] * at.posterior
         guessed = at.told * (1 - (1 - self.chance) * at.told) * (self.right.T @ weights)
@@ -462,7 +474,6 @@ class _Items:
 
 
 def _with_own(groups: IntArray, models: int) -> IntArray:
-    """Return the cluster of each item, followed by a separate cluster for the added half answers of
-    each model."""
+    """Append a separate cluster for each model's added half answers to the items' clusters."""
     index = np.unique(groups, return_inverse=True)[1]
     return np.append(index, index.max(initial=-1) + 1 + np.arange(models))

@@ -1,8 +1,8 @@
 """Test whether a drop under rewording is specific to the tested model or occurs in all models.
 
 The drop of the tested model is compared with the drops of reference models on the same items and
-wordings. Rewordings that are harder, or broken, lower the accuracy of every model. A drop that is
-larger than the references' drops is specific to the tested model and indicates that it has
+wordings. If rewordings are harder or broken, the accuracy of every model drops. A drop that is
+larger than the references' drops is specific to the tested model. It indicates that this model has
 memorised the originals.
 """
 
@@ -36,22 +36,17 @@ Pair = tuple[FloatArray, FloatArray]
 Scale = Literal["points", "share", "logit"]
 LEVEL = 0.90  # The lower end of a 90 % interval is the limit of the one-sided test at 5 %.
 SCALES: tuple[Scale, ...] = ("points", "share", "logit")
-FAR = 3.0  # assumed largest drop of a clean model, in standard deviations between clean models
+FAR = 3.0  # largest drop assumed for a clean model, in standard deviations between clean models
 
 
 @dataclass(frozen=True, kw_only=True)
 class BeyondReference(Tested):
-    """Report the tested model's drop minus the drop expected from the references (accuracy 0-1).
+    """Report the tested model's drop minus the drop expected from the references, as a fraction.
 
     Attributes
     ----------
     scale : {"points", "share", "logit"}
-        How the expected drop is computed. "points": the mean of the references' drops. "share":
-        each reference's drop as a share of its accuracy above chance, multiplied by the tested
-        model's accuracy above chance (a better model has more to lose). "logit": the tested model's
-        log-odds of a right answer change as much as each reference's (the same change costs a model
-        near accuracy 1 fewer points). "share" and "logit" use the accuracies under the variants,
-        which memory of the original wording does not raise.
+        How the expected drop is computed (see Notes).
     tau : float
         Standard deviation of true drops between reference models. It is 0 if the drops differ by no
         more than sampling explains. It is NaN with one reference, from which it cannot be
@@ -61,11 +56,20 @@ class BeyondReference(Tested):
     references : int
         Number of references R.
     plain : Tested
-        The test without a prior, in which the references alone determine tau.
+        Result of the same test without a prior: tau is then estimated from the references alone.
 
     Notes
     -----
-    `low` and `high` are a 90 % interval.
+    `low` and `high` are the ends of a 90 % interval. The scales are:
+
+    - "points": the expected drop is the mean of the references' drops.
+    - "share": a better model has more to lose. So each reference's drop is divided by its accuracy
+      above chance, and multiplied by the tested model's accuracy above chance. The mean is taken.
+    - "logit": each reference's change in log-odds is applied to the tested model, and the mean is
+      taken. Near an accuracy of 1, the same change in log-odds costs fewer points.
+
+    "share" and "logit" start from the accuracies on the variants, because memory of the original
+    wording cannot inflate these accuracies.
     """
 
     scale: Scale
@@ -87,7 +91,7 @@ def on_scales(
     Parameters
     ----------
     tested, references : Pair
-        Answers (original, variants) of each model to the same n items.
+        Each model's answers to the original and to the variants of the same n items.
     chance : (n,) array
         Probability that a guess at each item is right.
     cluster : (n,) array
@@ -107,20 +111,24 @@ def on_scales(
 
     Notes
     -----
-    The variance has two parts. The first part is due to items: all models answered the same items,
-    so it is the variance of the influence of whole items (clusters) on the difference. The second
-    part is due to models: if wordings suit some models better, the references' drops differ by more
-    than items explain. This variance tau^2 is multiplied by 1 + 1/R, where 1 is for the tested
-    model and 1/R for the references' mean. With a prior, p and interval average over the posterior
-    of tau (`audit.statistics.between_models.predictive`). Without a prior, tau^2 is a moment
-    estimate, set to 0 if it is negative (DerSimonian & Laird 1986, Controlled Clinical Trials 7).
-    With two references or more, t then has R - 1 degrees of freedom, for the reason given in
+    The variance of the difference has two parts:
+
+    - Items: all models answered the same items. So this part is the variance of the influence of
+      whole items (clusters) on the difference.
+    - Models: some wordings suit some models better. Then the references' drops vary by more than
+      the sampling of items explains. The excess variance tau^2 is multiplied by 1 + 1/R: 1 for the
+      tested model, and 1/R for the mean of the R references.
+
+    With a prior, the p-value and the interval average over the posterior of tau
+    (`audit.statistics.between_models.predictive`). Without a prior, tau^2 is a moment estimate, set
+    to 0 if it is negative (DerSimonian & Laird 1986, Controlled Clinical Trials 7). The t
+    distribution then has R - 1 degrees of freedom, for the reason given in
     `audit.statistics.set_difference`. With one reference, the error does not include tau.
 
     With a prior, the spread between models is taken from the scale on which the references agree
-    best. If rewording has the same effect on all references on one scale, their drops still differ
-    on the other scales, because their abilities differ. That spread does not mean that rewording
-    affects some models more.
+    best. Suppose that rewording has the same effect on all references on one scale. Their drops
+    then still vary on the other scales, because the references have different abilities. This
+    variation does not mean that rewording affects some models more.
     """
     if not references:
         raise DataError(
@@ -137,10 +145,11 @@ def on_scales(
 def no_larger_beside(
     tested: Pair, references: Sequence[Pair], chance: FloatArray, cluster: IntArray, delta: float
 ) -> float:
-    """Return the p-value for the claim that the tested model drops less than delta beyond the
-    references.
+    """Return the p-value of the non-inferiority test of the drop beyond the references.
 
-    The p-value is the largest one over the scales (`equivalence`).
+    Alternative hypothesis: the tested model's drop exceeds the drop expected from the references by
+    less than `delta`. The p-value is the largest of the p-values on the three scales. On each scale
+    it is computed by `equivalence`.
 
     Parameters
     ----------
@@ -161,10 +170,11 @@ def no_larger_beside(
 
     Notes
     -----
-    If the rewordings are easier than the originals, every model gains, and the gain hides a drop.
-    The references show this gain. The standard error includes only the sampling of items. It does
-    not include differences between models, because a model is cleared only if its drop alone is
-    small too.
+    If the rewordings are easier than the originals, every model gains accuracy, and this gain hides
+    a drop. The references show the size of the gain.
+
+    The standard error includes only the sampling of items, not the differences between models. This
+    suffices because a model passes only if its drop without references is small too.
     """
     each = _beside(tested, references, chance, cluster)
     return max(equivalence(beyond, delta).p_no_larger for beyond, _ in each)
@@ -172,8 +182,10 @@ def no_larger_beside(
 
 @dataclass(frozen=True)
 class FarBeyond:
-    """Report a test against the largest drop beyond the references that a clean model is assumed to
-    show.
+    """Report whether a drop is larger than a clean model's drop could be.
+
+    The drop beyond the references is the tested model's drop minus the drop expected from the
+    references. For a clean model, it is assumed to be at most `limit`.
 
     Attributes
     ----------
@@ -181,7 +193,7 @@ class FarBeyond:
         Largest drop beyond the references that is assumed possible for a clean model (accuracy
         0-1).
     pvalue : float
-        One-sided p for a drop beyond the references that exceeds `limit`.
+        One-sided p-value. Alternative: the drop beyond the references exceeds `limit`.
     """
 
     limit: float
@@ -191,7 +203,7 @@ class FarBeyond:
 def far_beyond(
     tested: Pair, references: Sequence[Pair], chance: FloatArray, cluster: IntArray, tau: float
 ) -> FarBeyond:
-    """Test whether the drop beyond the references is larger than any clean model's could be.
+    """Test whether the drop beyond the references is too large for any clean model.
 
     Parameters
     ----------
@@ -212,8 +224,8 @@ def far_beyond(
 
     Notes
     -----
-    Clean models include models that are sensitive to wording. The drop beyond the references must
-    exceed FAR * tau on every scale. The standard error includes only the sampling of items.
+    Some clean models are sensitive to wording. So the drop beyond the references must exceed FAR *
+    tau on every scale. The standard error includes only the sampling of items.
     """
     limit = FAR * tau
     each = _beside(tested, references, chance, cluster)
@@ -223,11 +235,10 @@ def far_beyond(
 def _beside(
     tested: Pair, references: Sequence[Pair], chance: FloatArray, cluster: IntArray
 ) -> list[tuple[Estimate, list[Estimate]]]:
-    """Return, for each scale, the tested model's drop beyond the references, and the drops that the
-    references predict.
+    """Return the observed minus the expected drop, and the expected drops, for each scale.
 
-    The drop beyond the references is the tested model's drop minus the mean of the expected drops.
-    Each reference gives one expected drop.
+    Each reference gives one expected drop. The mean of the expected drops is subtracted from the
+    tested model's drop.
     """
     tested_answers, *others = [answered(*pair, chance, cluster) for pair in (tested, *references)]
     by_scale = []
@@ -239,7 +250,9 @@ def _beside(
 
 @dataclass(frozen=True)
 class Answered:
-    """Hold the accuracies of one model over the items answered under both wordings.
+    """Hold one model's accuracies under the original and under the variants.
+
+    Only items that were answered under the original and under a variant are counted.
 
     Attributes
     ----------
@@ -282,7 +295,9 @@ class Answered:
 def answered(
     original: FloatArray, variants: FloatArray, chance: FloatArray, cluster: IntArray
 ) -> Answered:
-    """Return a model's accuracies over the items that it answered under both wordings.
+    """Return a model's accuracies under the original and under the variants.
+
+    Only items that were answered under the original and under a variant are counted.
 
     Parameters
     ----------
@@ -298,12 +313,12 @@ def answered(
     Returns
     -------
     Answered
-        Accuracies under the original and the variants, and the accuracy of guessing.
+        Accuracies under the original and the variants, and the expected accuracy of guessing.
 
     Raises
     ------
     DataError
-        If no item is answered under both wordings.
+        If no item was answered under the original and under a variant.
     """
     o, v = item_means(original, variants)
     compared = ~np.isnan(o)
@@ -323,8 +338,8 @@ def _beyond(
 ) -> BeyondReference:
     """Return the test of the drop beyond the references on one scale.
 
-    `own` is the result of `spread_of` on this scale. `best` is its result on the scale on which the
-    references agree best.
+    `own` is the result of `spread_of` on this scale. `best` is the result of `spread_of` on the
+    scale on which the references agree best.
     """
     r, df = len(expected), difference.df
     tau = float(np.sqrt(max(own[0] - own[1], 0.0))) if np.isfinite(own[0]) else float("nan")
@@ -367,7 +382,7 @@ def reference_curve(
     n_draws: int = N_CURVES,
     rng: np.random.Generator,
 ) -> CurveResult:
-    """Compare the tested model with ConStat's curve. The rewordings are the reference benchmark.
+    """Compare the tested model with ConStat's curve, with rewordings as reference benchmark.
 
     Parameters
     ----------

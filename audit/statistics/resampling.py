@@ -1,4 +1,7 @@
-"""Resample items and compute intervals. All arms of an item stay together in a resample."""
+"""Compute bootstrap intervals by resampling items.
+
+An item is resampled with its answers under all arms.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -25,7 +28,7 @@ class Interval:
     estimate, low, high : float
         The estimate and the ends of its interval.
     confidence : float
-        Coverage, such as 0.95.
+        Confidence level of the interval, such as 0.95.
     method : str
         "percentile" or "bca".
     se : float
@@ -40,14 +43,14 @@ class Interval:
     se: float
 
     def at_least(self, arm: float, within: float = 1.0) -> "Interval":
-        """Return the interval with a minimum distance from the estimate to each end.
+        """Return the interval, widened so that each end has a minimum distance from the estimate.
 
         Parameters
         ----------
         arm : float
             Smallest allowed distance from the estimate to either end (`unseen_change`).
         within : float
-            Largest allowed absolute value of an end.
+            The ends are cut at -within and within.
 
         Returns
         -------
@@ -69,10 +72,10 @@ class Resamples:
     draws : (B, K) array
         Statistics of each resample.
     jackknife : (J, K) array
-        Statistics of the sample without one unit. Units with the same pattern of outcomes are
-        represented by one row.
+        Statistics of the sample with one unit left out. One row represents all units that have the
+        same pattern of outcomes.
     jackknife_weight : (J,) array
-        Number of units with each pattern.
+        Number of units that each row of `jackknife` represents.
     """
 
     estimate: FloatArray
@@ -121,12 +124,13 @@ class Resamples:
         out = []
         for k, estimate in enumerate(self.estimate):
             draws = self.draws[:, k]
-            # A resample in which no pair has both answers has no value.
+            # A resample without any complete pair of answers gives NaN.
             draws = draws[np.isfinite(draws)]
             ends, low, high, se = np.array([tail, 1 - tail]), np.nan, np.nan, np.nan
             if draws.size and np.isfinite(estimate):
                 ends = self._bca(k, draws, ends) if method == "bca" else ends
-                if np.isfinite(ends).all():  # BCa is not defined with about two units.
+                # With about two units, BCa ends are not defined. The limits then remain NaN.
+                if np.isfinite(ends).all():
                     low, high = np.quantile(draws, ends)
                     se = float(draws.std(ddof=1)) if draws.size > 1 else np.nan
             out.append(Interval(float(estimate), float(low), float(high), confidence, method, se))
@@ -166,9 +170,10 @@ def expansion(confidence: float, units: float | None) -> float:
 
     Notes
     -----
-    The spread of a bootstrap of m units is too small by a factor sqrt((m - 1) / m). The spread is
-    also an estimate with at most m - 1 degrees of freedom. The factor corrects for the bias and for
-    the estimation (expanded percentile interval, Hesterberg 2015, The American Statistician 69).
+    The bootstrap standard error of m units is too small by a factor sqrt((m - 1) / m). It is also
+    an estimate with at most m - 1 degrees of freedom. The returned factor corrects for the bias and
+    for the uncertainty of this estimate (expanded percentile interval, Hesterberg 2015, The
+    American Statistician 69).
     """
     if units is None or units < 2:
         return 1.0
@@ -193,13 +198,14 @@ def effective_number(values: FloatArray, cluster: IntArray) -> FloatArray:
     Returns
     -------
     (R,) array
-        Number of present values divided by their design effect (at least 1). The design effect is
-        the cluster-robust variance divided by the variance for independent values.
+        Number of values that are not missing, divided by the design effect (at least 1). The design
+        effect is the cluster-robust variance of the mean divided by its variance for independent
+        values.
 
     Notes
     -----
-    If all values of a row are equal, the effective number is the number of clusters, because the
-    items of one text may all change together.
+    If all values of a row are equal, the effective number is the number of clusters. The reason is
+    that the items of a cluster (such as the questions on one text) may all change together.
     """
     if np.unique(cluster).size == cluster.size:
         return np.array([float(np.sum(~np.isnan(row))) for row in values])
@@ -266,15 +272,17 @@ def unseen_change(values: FloatArray, cluster: IntArray, confidence: float = 0.9
 
     Notes
     -----
-    If few or no items differ, a bootstrap of the items shows no spread.
+    If few or no observed items change, the bootstrap distribution has almost no spread, and its
+    interval is too short.
     """
     return float(unseen_share(effective_number(values[None], cluster), confidence)[0])
 
 
 @dataclass(frozen=True)
 class SweepResamples:
-    """Hold the resamples of R conditions and of their baseline. All statistics use the same
-    resamples.
+    """Hold the resamples of R conditions and of their baseline.
+
+    All statistics are computed from the same resamples.
 
     Attributes
     ----------
@@ -293,8 +301,10 @@ class SweepResamples:
 
 
 def _sweep_sums(clean: FloatArray, noisy: FloatArray) -> FloatArray:
-    """Return an array (2 + 4R, n) of terms. The statistics of `bootstrap_sweep` are ratios of sums
-    of these terms."""
+    """Return an array (2 + 4R, n) of terms, one column for each item.
+
+    The statistics of `bootstrap_sweep` are ratios of sums of these terms over items.
+    """
     seen_clean, seen = ~np.isnan(clean), ~np.isnan(noisy)
     both = seen & seen_clean
     of_clean, of_noisy = np.where(seen_clean, clean, 0)[None], np.where(seen, noisy, 0)
@@ -304,8 +314,10 @@ def _sweep_sums(clean: FloatArray, noisy: FloatArray) -> FloatArray:
 
 
 def _sweep_means(totals: FloatArray) -> FloatArray:
-    """Return the clean accuracy, R noisy accuracies, R gains and the mean gain, computed from sums
-    (B, 2 + 4R)."""
+    """Compute accuracies and gains from the summed terms (B, 2 + 4R) of B resamples.
+
+    Return the clean accuracy, R noisy accuracies, R gains and the mean gain.
+    """
     noisy_sum, noisy_n, gain_sum, gain_n = np.split(totals[:, 2:], 4, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         gains = gain_sum / gain_n
@@ -340,7 +352,7 @@ def bootstrap_sweep(
     Returns
     -------
     SweepResamples
-        All statistics over the same resamples.
+        The accuracies and gains, all computed from the same resamples.
 
     Raises
     ------
@@ -349,9 +361,10 @@ def bootstrap_sweep(
 
     Notes
     -----
-    The accuracy of an arm is the mean over the items answered in that arm. A gain is the mean over
-    the pairs with both answers. Accuracies and gains are ratios of sums over clusters, so clusters
-    of different sizes and missing answers need no special treatment.
+    The accuracy of an arm is the mean over the items answered in that arm. A gain is the mean
+    difference over the items that were answered in the two arms. Accuracies and gains are ratios of
+    sums over clusters, so clusters of different sizes and missing answers need no special
+    treatment.
     """
     clean, noisy, cluster = checked_pair(clean, noisy, cluster)
     r = noisy.shape[0]
@@ -396,7 +409,7 @@ def studentised_pvalue(
     scores : (n,) array
         Score of each item; items with NaN are left out.
     cluster : (n,) array or None
-        Cluster of each item; None makes every item its own cluster.
+        Cluster of each item; If None, each item is a separate cluster.
     n_resamples : int
         Number of resamples.
     rng : numpy.random.Generator
@@ -410,10 +423,12 @@ def studentised_pvalue(
     Notes
     -----
     The statistic is the mean divided by its (clustered) standard error. Its null distribution is
-    that of the same statistic in resamples, centred on the observed mean (Efron & Tibshirani 1993,
-    section 16.4). The test is intended for means over settings. A sign flip requires scores that
-    are symmetric around zero, which such means are not. Nor are means runs that a permutation could
-    exchange.
+    computed from resamples: (mean of the resample - observed mean) / standard error of the resample
+    (Efron & Tibshirani 1993, section 16.4).
+
+    The test is intended for scores that are means over settings. A sign-flip test does not suit
+    such scores, because they are not symmetric around zero. A permutation test does not suit them
+    either, because there are no single runs to exchange.
     """
     known = ~np.isnan(scores)
     groups = np.arange(scores.size) if cluster is None else np.asarray(cluster)
@@ -426,7 +441,8 @@ def studentised_pvalue(
         spread = np.sqrt(np.maximum(square - total**2 / g, 0))
         with np.errstate(divide="ignore", invalid="ignore"):
             t = (total - centre) / spread
-        # If the spread is 0, a value at the centre gives 0 and any other value gives infinity.
+        # If the standard error is 0, the statistic is 0 for a mean at the centre, and infinite for
+        # any other mean.
         at_centre = np.abs(total - centre) < 1e-12
         return np.where(
             spread > 1e-12, t, np.where(at_centre, 0.0, np.copysign(np.inf, total - centre))

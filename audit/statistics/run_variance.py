@@ -1,13 +1,14 @@
 """Estimate the run-to-run variance that batches, endpoints and engines add to an accuracy.
 
-Two runs of one setting on the same questions differ for two reasons. First, the answer to each
-question varies; the tests over items include this variance. Second, a common cause may shift the
-accuracy of a whole run, which the items of one run cannot show. This module estimates the variance
-of such shifts from runs that repeat a setting.
+Two runs of one setting on the same questions differ for two reasons:
 
-The estimate enters every test and interval, for each side of a comparison separately: replicates of
-the clean arm do not show how much the noisy arm's runs vary. If a side was not repeated, a test
-assumes the largest plausible shift, and the verdict states this assumption.
+- The answer to each question varies. The tests over items include this variance.
+- A common cause may shift the accuracy of a whole run. This shift cannot be estimated from a single
+  run, so its variance is estimated here from runs that repeat a setting.
+
+The estimate enters every test and interval. The two sides of a comparison have separate estimates,
+because replicates of the clean arm do not show how much the noisy arm's runs vary. If a side was
+not repeated, a test assumes the largest plausible shift, and the verdict states this assumption.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ import scipy
 from audit.statistics.drawing import cluster_sums
 from audit.statistics.paired import FloatArray
 
-EVIDENCE = 0.05  # level of the test of whether runs differ by more than their items explain
+EVIDENCE = 0.05  # level of the test for more variation between runs than item sampling explains
 
 
 @dataclass(frozen=True)
 class RunContrasts:
-    """Hold J independent contrasts. A contrast is a difference between runs whose expected
-    accuracies are equal.
+    """Hold J independent contrasts between runs.
+
+    A contrast is a difference of accuracies whose expected value is 0.
 
     Attributes
     ----------
@@ -43,7 +45,7 @@ class RunContrasts:
 
 @dataclass(frozen=True)
 class RunVariance:
-    """Hold the variance of the shift of a whole run. The unit is that of a squared accuracy (0-1).
+    """Hold the variance of the shift of a whole run, where accuracies are 0-1.
 
     Attributes
     ----------
@@ -81,9 +83,9 @@ class RunShifts:
 
     Notes
     -----
-    If the noisy side was not measured, plausible_sd is assumed for it. If the controls were not
-    measured, the noisy side's variance is assumed for them, because whatever shifts controls also
-    shifts noisy runs. The default values assume that runs have no shifts.
+    If the noisy side was not repeated, its standard deviation is assumed to be plausible_sd. If the
+    controls were not repeated, their variance is assumed to be that of the noisy side, because
+    whatever shifts controls also shifts noisy runs. With the default values, runs have no shifts.
     """
 
     noisy: RunVariance = UNMEASURED
@@ -108,9 +110,9 @@ class RunShifts:
         Parameters
         ----------
         repeated : bool
-            True if the noisy arm was repeated at the same levels. Without repeats, the scatter of
-            its accuracies over levels measures the shifts of single levels, but not a shift common
-            to all levels.
+            True if the noisy arm was repeated at the same levels. Otherwise only the scatter of the
+            accuracies over levels is known. It shows the shifts of single levels, but not a shift
+            that all levels share.
 
         Returns
         -------
@@ -125,15 +127,15 @@ class RunShifts:
 
 
 def contrasts_of(values: FloatArray, trend: FloatArray, cluster: np.ndarray) -> RunContrasts:
-    """Return the contrasts between runs whose expected accuracies are equal except for a trend.
+    """Return the contrasts between runs whose expected accuracies differ only by a trend.
 
     Parameters
     ----------
     values : (K, n) array
         Values of K runs on the same items, NaN without an answer.
     trend : (K, P) array
-        Design matrix of the differences that are expected between runs. One of its P columns must
-        be all ones.
+        Design matrix of the trend: the expected accuracy of the runs is a linear combination of its
+        P columns. One column must be all ones.
     cluster : (n,) array
         Cluster of each item.
 
@@ -145,9 +147,8 @@ def contrasts_of(values: FloatArray, trend: FloatArray, cluster: np.ndarray) -> 
 
     Notes
     -----
-    Runs with identical answers carry no information and are counted once. The variance due to items
-    is the variance of a mean over clusters. It is computed from each item's deviation from the mean
-    of its run.
+    Runs with identical answers are counted as one run. The sampling variance is the variance of a
+    mean over clusters. It is computed from each item's deviation from the mean of its run.
     """
     kept: list[int] = []
     for k, run in enumerate(values):
@@ -203,12 +204,12 @@ def pooled_run_variance(contrasts: Iterable[RunContrasts], plausible_sd: float) 
     Notes
     -----
     One standard error is added to the estimate, because with few repeated runs the estimate is
-    often 0 by chance. A t quantile with one or two degrees of freedom is not used: for any n, it
-    would treat shifts as large as the sampling error as likely.
+    often 0 by chance. An upper confidence limit by a t quantile is not used: with one or two
+    degrees of freedom, it would imply shifts as large as the sampling error for every n.
 
-    If a test does not show that the runs differ by more than their items explain (chi-squared,
-    level EVIDENCE), the variance used is at most plausible_sd^2. A few repeats cannot exclude
-    implausibly large shifts, but they are no reason to assume such shifts.
+    A chi-squared test (level EVIDENCE) tests whether the runs vary by more than item sampling
+    explains. If it does not reject, the variance used is at most plausible_sd^2: a few repeats
+    cannot exclude implausibly large shifts, but they are no evidence of such shifts.
     """
     pooled = together(contrasts)
     squares, sampling = pooled.squares, pooled.sampling
@@ -226,8 +227,9 @@ def pooled_run_variance(contrasts: Iterable[RunContrasts], plausible_sd: float) 
 
 
 def own_variance(own: RunContrasts, panel: RunVariance, plausible_sd: float) -> RunVariance:
-    """Return the panel's run variance, or the cell's run variance if the cell's runs differ
-    significantly more.
+    """Return the run variance of a cell, which is the panel's run variance by default.
+
+    If the cell's runs vary significantly more, the variance is estimated from the cell's runs.
 
     Parameters
     ----------

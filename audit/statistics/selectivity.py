@@ -1,17 +1,24 @@
 """Test whether an attribute edit changes answers more often than a surface edit does.
 
-The measures are D = attr - max(fmt, sem) and the ratio CSR. The ratio as li2026 defines it is
-biased downwards by the max() in its denominator. If both surface families are near 0, its value is
-determined by the floor of the denominator. At a true ratio of 1, its interval calls 6.7-7.7 % of
-cells "non-selective"; the nominal rate is 2.5 %. So the conclusion rests on an intersection-union
-test of the difference D, and the ratio is only reported.
+Let attr, fmt and sem be the shares of answers that change under attribute edits, format edits and
+semantic edits. Format and semantic edits are the two families of surface edits. There are two
+measures:
 
-An attribute edit that is presented once per item either changes the answer or not. If nearly no
-answers or nearly all answers change, the sample variance is too small and a t-test rejects too
-often: it rejects for 10 % of clean models with 60 items. In one invariance cell of 24 items, no
-item changed, and the limit was 0. So every difference is tested with two added clusters: one
-changes by +1, the other by -1. Agresti & Min (2005, Statistics in Medicine 24) add half a unit of
-each kind to paired proportions; half a unit is too little here.
+  D = attr - max(fmt, sem)
+  CSR = attr / max(fmt, sem, epsilon)
+
+The conclusion is based on an intersection-union test of D. CSR is only reported, for three reasons:
+
+- CSR, as li2026 defines it, is biased downwards by the max() in its denominator.
+- If both surface families are near 0, CSR is determined by epsilon, the floor of the denominator.
+- At a true ratio of 1, the interval of CSR calls 6.7-7.7 % of cells "non-selective". The nominal
+  rate is 2.5 %.
+
+If nearly no answers or nearly all answers change, the sample variance is too small, and a t-test
+rejects too often. With 60 items, it rejects for 10 % of clean models. If no item changes, as in one
+cell of 24 items, the confidence limit is 0. So every difference is tested with two added clusters:
+one changes by +1, the other by -1. Agresti & Min (2005, Statistics in Medicine 24) add half a unit
+of each kind to paired proportions; half a unit is too little here.
 """
 
 from dataclasses import dataclass
@@ -26,7 +33,8 @@ from audit.statistics.estimate import Estimate, fieller
 from audit.statistics.paired import FloatArray, IntArray
 
 EPSILON = 0.01  # li2026, section 3: floor of the ratio's denominator
-DENOMINATOR_MIN = 0.02  # least denominator in li2026, G3; compared here with its lower limit
+# Least denominator in li2026, G3; here the denominator's lower limit must reach it.
+DENOMINATOR_MIN = 0.02
 N_RESAMPLES = 1000  # number of resamples in li2026, section 3
 _ADDED = 1  # number of added clusters that change by +1, and of added clusters that change by -1
 
@@ -40,16 +48,16 @@ class Selectivity:
     difference : float
         D.
     low, high : float
-        95 % interval of D, within -1 to 1. It agrees with the two tests at the level 2.5 %: low >
-        margin if and only if above_p < .025.
+        95 % interval of D, within -1 to 1. It agrees with the two tests at the level 2.5 %. For
+        example, low > margin if and only if above_p < .025.
     above_p : float
-        One-sided p for the claim that attr exceeds both surface families by more than the margin
+        One-sided p-value. Alternative: attr exceeds both surface families by more than the margin
         (intersection-union test, which needs no correction).
     below_p : float
-        One-sided p for the claim that attr does not exceed one of the two families by the margin
-        (Bonferroni over the two).
+        One-sided p-value. Alternative: attr exceeds at least one surface family by less than the
+        margin (Bonferroni correction for two families).
     over_format, over_semantic : Mean
-        The differences attr - fmt and attr - sem, each with its own t interval.
+        The differences attr - fmt and attr - sem, each with a t interval.
     without : str
         Name of the surface family that has no values, so that only the other family is used; "" if
         both families have values.
@@ -82,8 +90,8 @@ class Ratio:
     denominator_low : float
         Lower 95 % limit of the denominator.
     fieller_low, fieller_high : float or None
-        Interval of the ratio by `ratio_limits`, which is the interval to quote. None unless
-        `reported` is True. The upper end is infinite if the data do not bound it.
+        Interval of the ratio by `ratio_limits`. Quote this interval. It is None unless `reported`
+        is True. The upper end is infinite if the data do not bound the ratio.
     """
 
     estimate: float
@@ -100,7 +108,7 @@ class Ratio:
 def selectivity(
     attr: FloatArray, fmt: FloatArray, sem: FloatArray, cluster: IntArray, margin: float = 0.0
 ) -> Selectivity:
-    """Test whether attribute edits change answers more often than both surface families.
+    """Test whether attribute edits change answers more often than each family of surface edits.
 
     Parameters
     ----------
@@ -109,7 +117,7 @@ def selectivity(
     cluster : (n,) array
         Cluster of each item.
     margin : float
-        Value with which D is compared.
+        Value that D must exceed (0-1).
 
     Returns
     -------
@@ -119,7 +127,7 @@ def selectivity(
     Raises
     ------
     DataError
-        If no item has both an attribute edit and a surface edit.
+        If no item was answered under an attribute edit and under a surface edit.
     """
     values = {"format": attr - fmt, "semantic": attr - sem}
     pairs = {name: clustered_mean(value, cluster) for name, value in values.items()}
@@ -132,8 +140,8 @@ def selectivity(
             "The number of items with an answer to an attribute edit and to a surface edit is 0. "
             "Expected at least 1, since the two are compared."
         )
-    # The claim "above both families" is tested at 2.5 % for each family (intersection-union). The
-    # claim "below one of k families" is tested at 2.5 % / k.
+    # The alternative "above both families" is tested at 2.5 % for each family (intersection-union).
+    # The alternative "below one of k families" is tested at 2.5 % / k (Bonferroni).
     alpha, k = 0.025, len(padded)
     lows = [_value(mean) - _reach(mean, alpha) for mean in padded]
     highs = [_value(mean) + _reach(mean, alpha / k) for mean in padded]
@@ -151,11 +159,12 @@ def selectivity(
 
 
 def _padded(values: FloatArray, cluster: IntArray, up: float, down: float) -> Estimate | None:
-    """Return the mean after two clusters of average size are added. All values are `up` in the
-    first added cluster, and `down` in the second.
+    """Return the mean after two clusters of average size are added.
 
-    The degrees of freedom are those of the real clusters. Return None if there are fewer than two
-    clusters.
+    All values are `up` in the first added cluster, and `down` in the second added cluster.
+
+    The degrees of freedom do not include the added clusters. Return None if there are fewer than
+    two clusters.
     """
     known = ~np.isnan(values)
     x, c = values[known], cluster[known]
@@ -182,8 +191,10 @@ def _reach(mean: Estimate | None, alpha: float) -> float:
 
 
 def _p_above(mean: Estimate | None, margin: float) -> float:
-    """Return the one-sided p-value for a mean above the margin. It is .5 if there is no estimate,
-    because there is only one cluster."""
+    """Return the one-sided p-value for a mean above the margin.
+
+    If there is only one cluster, there is no estimate, and the result is .5.
+    """
     return float(scipy.special.stdtr(mean.df, (margin - mean.value) / mean.se)) if mean else 0.5
 
 
@@ -283,8 +294,9 @@ def ratio(
 
 
 def denominator_low(fmt: FloatArray, sem: FloatArray, cluster: IntArray) -> float:
-    """Return the lower 95 % limit of CSR's denominator: the mean change of the surface family that
-    changes more answers.
+    """Return the lower 95 % limit of the denominator of CSR.
+
+    The denominator is the mean change under the surface family that changes more answers.
 
     Parameters
     ----------
@@ -324,11 +336,13 @@ def ratio_limits(
 
     Notes
     -----
-    CSR is above a value if both attr / fmt and attr / sem are above it (intersection-union). CSR is
-    below a value if one of these ratios is below it (Bonferroni). Each ratio is tested by Fieller's
-    interval, with the added clusters of `selectivity`. Fieller's interval of the larger surface
-    family alone would ignore that this family was selected because it is larger. Of models with a
-    true ratio of 1, it calls 5 to 6 % non-selective, and resampling calls 9 % non-selective.
+    CSR is above a value v if both attr / fmt and attr / sem are above v (intersection-union). CSR
+    is below v if at least one of these two ratios is below v (Bonferroni). Each ratio is tested by
+    Fieller's interval, with the added clusters of `selectivity`.
+
+    Two simpler intervals are not used. Fieller's interval of the larger surface family alone
+    ignores that this family was selected because it is larger: it calls 5 to 6 % of models with a
+    true ratio of 1 non-selective. A bootstrap interval calls 9 % of these models non-selective.
     """
     families = []
     for family in (fmt, sem):
@@ -345,8 +359,8 @@ def _ratio_of(
 ) -> tuple[float, float]:
     """Return Fieller's interval of a ratio of paired means, at the one-sided levels in `alpha`.
 
-    The ends are 0 and infinity if the data do not bound the ratio. Two clusters are added: one with
-    numerator 1 and denominator 0, one with numerator 0 and denominator 1.
+    The ends are 0 and infinity if the data do not bound the ratio. Before, two clusters are added:
+    a cluster with numerator 1 and denominator 0, and a cluster with numerator 0 and denominator 1.
     """
     both = ~np.isnan(numerator) & ~np.isnan(denominator)
     above = _padded(numerator[both], cluster[both], 1.0, 0.0)

@@ -1,13 +1,13 @@
 """Test whether a model's gap between published and held-out items exceeds that of reference models.
 
 Each item has one value for each model: a score (0 or 1), or the log-likelihood of its text. The
-reference models either cannot have seen the published items, or have seen these items as much as
-the tested model has. Their gaps show how much the two sets differ for any model.
+reference models either cannot have seen the published items, or have seen these items as often as
+the tested model has. So the references' gaps show how much the two sets differ for any model.
 
-`beyond_fresh` compares the drop of one model under rewording between the two sets. Both sets are
-reworded in the same way. The drop on held-out items is the effect of rewording without memory, so
-no other model is needed. The comparison assumes that the rewordings of both sets are equally hard.
-One model cannot show whether this is true. The module does no I/O.
+`beyond_fresh` needs no reference model. It compares the drop of one model under rewording between
+the two sets, which are reworded in the same way. The drop on held-out items is the effect of
+rewording without memory. The comparison assumes that the rewordings of the two sets are equally
+hard, which the answers of one model cannot confirm. The module does no I/O.
 """
 
 from collections.abc import Sequence
@@ -31,32 +31,32 @@ from audit.statistics.paired import FloatArray, IntArray
 from audit.statistics.references import LEVEL, Scale, answered
 from audit.statistics.wording_drop import item_means
 
-# Values of the published items (n,) and of the held-out items (m,).
+# One model's values of the published items (n,) and of the held-out items (m,).
 Sets = tuple[ArrayLike, ArrayLike]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SetDifference(Tested):
-    """Report the tested model's gap between published and held-out items, minus the mean gap of the
-    references. The unit is that of the values.
+    """Report the tested model's gap minus the mean gap of the references.
+
+    A gap is the mean value on published items minus the mean value on held-out items.
 
     Attributes
     ----------
     own, gaps : float, tuple of float
-        Mean value on published items minus mean value on held-out items, for the tested model and
-        for each reference.
+        Gap of the tested model, and gap of each reference.
     tau : float
-        Standard deviation between models of their true gaps. It is 0 if the gaps differ by no more
-        than sampling explains. It is NaN with fewer than two references; the error then does not
-        include it.
+        Standard deviation of true gaps between models. It is 0 if the references' gaps vary by no
+        more than sampling explains. It is NaN with fewer than two references; the standard error
+        then does not include differences between models.
     n, m : int
         Number of published items and of held-out items that are used.
     items_se, items_df : float
         Standard error of the difference due to items alone, and its degrees of freedom.
     spread, sampling : float
         Variance of the references' observed gaps, and the part of this variance that is due to item
-        sampling. `between_models.predictive` needs both numbers. Both are NaN with fewer than two
-        references.
+        sampling. Both numbers are inputs of `between_models.predictive`, and are NaN with fewer
+        than two references.
     """
 
     own: float
@@ -87,10 +87,10 @@ def set_difference(
         Values (published (n,), fresh (m,)) of each model on the same items. An item for which any
         model has no value (NaN) is left out for all models.
     clusters : tuple of arrays or None
-        Clusters (n,) and (m,) within each set; None makes every item its own cluster.
+        Clusters (n,) and (m,) within each set; If None, each item is a separate cluster.
     apart : float
-        Factor by which tau is multiplied, because the tested model may differ more from the
-        references than the references differ from each other (`apartness`).
+        Factor by which tau is multiplied (`apartness`). It is above 1 if the tested model differs
+        more from the references than the references differ from each other.
 
     Returns
     -------
@@ -104,16 +104,22 @@ def set_difference(
 
     Notes
     -----
-    The squared error has two parts. The first is due to items: the variance of the mean of (tested
-    - mean of references) over items or clusters, computed separately in each set (Welch). The
-    second is due to models: tau^2 (1 + 1/R), where tau^2 is the part of the references' spread that
-    sampling does not explain. If item sampling affects all models alike, the sum is s^2 (1 + 1/R),
-    where s^2 is the variance of the references' gaps. This is the test of Crawford & Howell (1998,
-    The Clinical Neuropsychologist 12) for one case against a few controls. If the estimate of tau^2
-    is negative, it is set to 0 and the sum is larger. With two references or more, t has R - 1
-    degrees of freedom, because more items do not give more information on how much models differ.
-    Satterthwaite's degrees of freedom would treat tau^2 = 0 as certain whenever three references
-    happen to be close together, which is frequent.
+    The squared standard error is the sum of two parts:
+
+    - Items: the variance of the mean of (tested - mean of references) over items or clusters,
+      computed separately in each set (Welch).
+    - Models: tau^2 (1 + 1/R), where R is the number of references. tau^2 is the part of the
+      variance of the references' gaps that item sampling does not explain. A negative estimate of
+      tau^2 is set to 0.
+
+    If item sampling affects all models alike, the sum is s^2 (1 + 1/R), where s^2 is the variance
+    of the references' gaps. This is the test of Crawford & Howell (1998, The Clinical
+    Neuropsychologist 12) for one case against a few controls.
+
+    With two references or more, the t distribution has R - 1 degrees of freedom, because more items
+    give no information on how much models differ. Satterthwaite's degrees of freedom are not used.
+    They would treat tau^2 = 0 as certain whenever the gaps of a few references happen to be close
+    together, which is frequent.
     """
     models = [tested, *references]
     published, n = means_of(_rows(models, 0), None if clusters is None else clusters[0])
@@ -151,27 +157,26 @@ def _two_arrays(values: Sets) -> tuple[FloatArray, FloatArray]:
 
 
 def beside(values: Sets, covariate: Sets) -> tuple[FloatArray, FloatArray]:
-    """Return the residuals of a regression of the values on a covariate and on the covariate's
-    square.
+    """Return the residuals of the values after quadratic regression on a covariate.
 
     Parameters
     ----------
     values : Sets
         Values of the published and of the held-out items.
     covariate : Sets
-        Covariate of the same items, such as the length of a text.
+        A property of the same items, such as the length of the text.
 
     Returns
     -------
     tuple of arrays
-        Residuals of both sets. The regression is fitted by least squares on the held-out items
-        only, because no model can have read them.
+        Residuals of each set. The regression is fitted by least squares on the held-out items only,
+        because no model can have read these items.
 
     Notes
     -----
-    For example, if the published texts are longer, a model whose values depend more on length would
-    otherwise show a larger gap. The dependence need not be linear: a fitted line would be
-    extrapolated, and a curved dependence in one model would look like memory.
+    Suppose that the published texts are longer. Without the regression, a model whose values depend
+    more on length would show a larger gap. The regression is quadratic because the dependence may
+    be curved: extrapolation of a straight line would then look like memory.
     """
     published, held_out = _two_arrays(values)
     known = ~np.isnan(held_out)
@@ -222,7 +227,7 @@ def as_guessed(values: Sets, chance: tuple[float, float]) -> tuple[FloatArray, F
 
 
 def in_own_spread(values: Sets) -> tuple[FloatArray, FloatArray]:
-    """Return the values in units of their standard deviation over the held-out items.
+    """Return the values divided by their standard deviation over the held-out items.
 
     Parameters
     ----------
@@ -232,14 +237,14 @@ def in_own_spread(values: Sets) -> tuple[FloatArray, FloatArray]:
     Returns
     -------
     tuple of arrays
-        Values of both sets in this unit; NaN if the held-out values do not vary.
+        The divided values of each set; NaN if the held-out values do not vary.
 
     Notes
     -----
-    No model can have read the held-out items. Suppose that a model's values react 1.5 times as
-    strongly to what makes a text likely. Then its difference between two sets and this standard
-    deviation are both 1.5 times as large. In this unit, a difference that is due to the texts alone
-    is therefore the same for every model.
+    No model can have read the held-out items. Suppose that the likelihoods of a model depend 1.5
+    times as strongly on the properties of a text. Then the model's difference between two sets, and
+    its standard deviation over held-out items, are both 1.5 times as large. So after the division,
+    a difference that is due to the texts alone is the same for every model.
     """
     published, held_out = _two_arrays(values)
     known = held_out[~np.isnan(held_out)]
@@ -248,8 +253,10 @@ def in_own_spread(values: Sets) -> tuple[FloatArray, FloatArray]:
 
 
 def apartness(tested: Sets, references: Sequence[Sets]) -> float:
-    """Return the ratio of two differences: that of the tested model from the references, and that
-    of the references from each other.
+    """Return how far the tested model differs from the references, as a ratio.
+
+    The ratio divides the difference between the tested model and the references by the difference
+    between the references.
 
     Parameters
     ----------
@@ -261,13 +268,14 @@ def apartness(tested: Sets, references: Sequence[Sets]) -> float:
     Returns
     -------
     float
-        Ratio of the standard deviations of these differences over the held-out items, at least 1.
+        Ratio of the standard deviations of the two differences over the held-out items, at least 1.
         It is 1 with two references or fewer.
 
     Notes
     -----
-    Fine-tuned models of one base model differ little. Such references underestimate how much models
-    differ, even if their names do not show that they are related.
+    Models that were fine-tuned from the same base model differ little. With such references, tau
+    would underestimate how much models differ in general. The names of the models may not show that
+    they have the same base model.
     """
     values = np.stack([np.asarray(model[1], dtype=float) for model in (tested, *references)])
     values = values[:, ~np.isnan(values).any(axis=0)]
@@ -284,8 +292,8 @@ def apartness(tested: Sets, references: Sequence[Sets]) -> float:
     return max(1.0, float(spreads[0]) / among) if among > 0 else 1.0
 
 
-# Answers to the original (K, n) and to the variants (N, n), probability that a guess is right (n,),
-# and cluster of each item (n,).
+# One set of items, as four arrays: answers to the original (K, n), answers to the variants (N, n),
+# probability that a guess is right (n,), and cluster of each item (n,).
 Asked = tuple[FloatArray, FloatArray, FloatArray, IntArray]
 
 
@@ -296,18 +304,21 @@ class BeyondFresh(Tested):
     Attributes
     ----------
     scale : {"points", "share", "logit"}
-        How the expected drop is computed. "points": the drop on the held-out items. "share": that
-        drop as a share of the accuracy above chance on held-out items, multiplied by the accuracy
-        above chance on the benchmark (a higher score can lose more). These two accuracies are those
-        under the variants, which memory of the original wording does not raise. "logit": the
-        log-odds of a right answer change as much as on the held-out items. This scale suits a model
-        that is sensitive to wording if the sets are not equally hard.
+        How the expected drop is computed (see Notes).
     expected : float
         The expected drop.
 
     Notes
     -----
-    `low` and `high` are a 90 % interval.
+    `low` and `high` are the ends of a 90 % interval. The scales are:
+
+    - "points": the expected drop is the drop on the held-out items.
+    - "share": a higher accuracy has more to lose. So the drop on the held-out items is divided by
+      the accuracy above chance on these items, and multiplied by the accuracy above chance on the
+      benchmark. The accuracies on the variants are used, because memory of the original wording
+      cannot inflate these accuracies.
+    - "logit": the change in log-odds on the held-out items is applied to the benchmark. This scale
+      suits a model that is sensitive to wording if the two sets are not equally hard.
     """
 
     scale: Scale
@@ -333,15 +344,16 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
     Raises
     ------
     DataError
-        If a set has fewer than two clusters answered under both wordings, or if the model is not
-        above chance on the held-out items (scale "share").
+        If a set has fewer than two clusters with answers to an original and to a variant. Also if
+        the model is not above chance on the held-out items (scale "share").
 
     Notes
     -----
-    The two sets share no item, so the variance is the sum of the variances within each set. These
-    are computed from the influence of whole items (clusters) (Welch 1947, Biometrika 34, with
-    Satterthwaite's degrees of freedom). The share is a ratio; its influence is computed by the
-    delta method, as in `audit.statistics.references`.
+    The two sets share no item, so the variance is the sum of the variances within the sets. Each of
+    these variances is computed from the influence of whole items or clusters (Welch 1947,
+    Biometrika 34, with Satterthwaite's degrees of freedom). On the scale "share", the expected drop
+    contains a ratio, whose influence is computed by the delta method, as in
+    `audit.statistics.references`.
     """
     ours, theirs = answered(*_kept(benchmark)), answered(*_kept(fresh))
     drop, other = ours.drop.with_set(theirs.drop), theirs.drop.of_second(ours.drop)
@@ -369,7 +381,7 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
 
 
 def _kept(models: Asked) -> Asked:
-    """Return one set with only the items that were answered under both wordings."""
+    """Return one set, restricted to items with an answer to the original and to a variant."""
     original, variants, chance, cluster = models
     compared = ~np.isnan(item_means(original, variants)[0])
     if np.unique(cluster[compared]).size < 2:

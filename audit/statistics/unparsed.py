@@ -1,18 +1,20 @@
 """Find how much unparsed answers may differ from their predictions before a decision changes.
 
-An answer may be unparsed for reasons that depend on whether it was right. A comparison has two
-sides (wordings, arms or sets of items). On each side, the odds that unparsed answers are right may
-differ from the odds predicted from other answers to the same items. On each side, this difference
-is a factor on the odds; gamma is the ratio of the two sides' factors. It is Rosenbaum's sensitivity
-parameter, used for missing outcomes as in Manski bounds (Kline & Santos 2013, Quant Econ 4). The
-odds are multiplied by the square root of gamma on one side, and divided by it on the other side.
-With gamma 1, answers are missing at random. With gamma infinite, unparsed answers are all right on
-one side and all wrong on the other, which is the worst case.
+An answer may be unparsed for reasons that depend on whether it was right. From other answers to the
+same item, one can predict the odds that an unparsed answer was right. A comparison has two sides
+(wordings, arms or sets of items). The analysis supposes that the true odds are the predicted odds
 
-Causes that make the answers of every model unparsed cancel out in a comparison with references. So
-unparsed answers of references are replaced by their predictions (`of_references`). A decision must
-hold at gamma = DECIDE_AT, and a report states the largest gamma at which the decision holds. The
-module does no I/O.
+- multiplied by sqrt(gamma) on one side, and
+- divided by sqrt(gamma) on the other side.
+
+gamma is Rosenbaum's sensitivity parameter, used for missing outcomes as in Manski bounds (Kline &
+Santos 2013, Quant Econ 4). With gamma = 1, answers are missing at random. With an infinite gamma
+(the worst case), all unparsed answers are right on one side and wrong on the other side.
+
+Some causes make the answers of every model unparsed. These causes cancel out in a comparison with
+references, so unparsed answers of references are replaced by their predictions (`of_references`). A
+decision must hold at gamma = DECIDE_AT. The report states the largest gamma at which the decision
+holds. The module does no I/O.
 """
 
 from collections.abc import Callable
@@ -24,7 +26,7 @@ from audit.statistics.paired import BoolArray, FloatArray
 from audit.statistics.priors import DECIDE_AT as DECIDE_AT
 
 GAMMAS = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 20.0, 50.0, float("inf"))
-# Number of answers to which the mean over all items is equivalent in the prediction of an item.
+# Weight of the mean over all items in the prediction of an item, as a number of answers.
 _PRIOR_ANSWERS = 2.0
 
 
@@ -114,14 +116,14 @@ def of_references(gamma: float) -> float:
     Returns
     -------
     float
-        1, which replaces each answer by its prediction. If the tested model's gamma is infinite
-        (worst case), the result is infinite too.
+        1, so that each unparsed answer is replaced by its prediction. If the tested model's gamma
+        is infinite (worst case), the result is infinite too.
     """
     return gamma if np.isinf(gamma) else 1.0
 
 
 def tipping_point(holds: Callable[[float], bool]) -> float:
-    """Return the largest gamma up to which a decision holds at every gamma of GAMMAS.
+    """Return the largest gamma of GAMMAS up to which a decision holds.
 
     Parameters
     ----------

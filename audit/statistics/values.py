@@ -4,10 +4,10 @@ A value is 1 (correct), 0 (wrong) or NaN (no answer: unparsed, truncated, error 
 setting was run with several replicates, the value of an item is the mean over its answered
 replicates, which lies in [0, 1].
 
-A missing answer is never scored as wrong. Instead, `unparsed="right"` and `unparsed="wrong"` give
-two bounds: they score every missing answer as right, or as wrong. Errors count as missing answers
-here, because a failure may depend on the answer (a long prompt, a filtered word). Absent rows were
-not run and are always left out.
+By default, a missing answer is left out, not scored as wrong. Two bounds can be computed:
+`unparsed="right"` scores every missing answer as right, and `unparsed="wrong"` scores every missing
+answer as wrong. Errors count as missing answers, because a failure may depend on the answer (a long
+prompt, a filtered word). Absent rows were not run and are always left out.
 """
 
 import warnings
@@ -26,7 +26,7 @@ Unparsed = Literal["left_out", "wrong", "right"]
 
 
 def to_values(state: np.ndarray, unparsed: Unparsed = "left_out") -> FloatArray:
-    """Return the value of each state: 1, 0 or NaN.
+    """Convert the states of answers to the values 1, 0 and NaN.
 
     Parameters
     ----------
@@ -134,7 +134,8 @@ def runs_of(
     levels : sequence of int
         R levels of the arm.
     values : (S, n) array or None
-        Values of all settings, with unparsed answers imputed; None leaves unparsed answers out.
+        Values of all S settings, with unparsed answers imputed. If None, the values are computed
+        from the states, and unparsed answers are NaN.
 
     Returns
     -------

@@ -1,8 +1,12 @@
 """Compare versions of a model.
 
-The module estimates the change between two versions on the same questions. It estimates how much of
-one version's lead over another version remains under a second condition. It also tests whether a
-metric changed along a series of versions. The module does no I/O.
+The module has three analyses:
+
+- the change in accuracy between two versions on the same questions;
+- the part of one version's lead over another version that remains under a second condition;
+- a test of whether a metric changed along a series of versions.
+
+The module does no I/O.
 """
 
 import math
@@ -32,7 +36,7 @@ _Z = NormalDist().inv_cdf(0.975)
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """Report what changed between two versions of a model. Accuracies are 0-1.
+    """Report what changed between two versions of a model (accuracy 0-1).
 
     Only questions that both versions answered are used.
 
@@ -47,12 +51,12 @@ class PairedDifference:
     improve, degrade : int
         Number of questions whose score rose, and number whose score fell.
     pvalue : float
-        Two-sided p. Single answers to independent questions are tested by McNemar's exact test, and
-        the interval is Tango's score interval. If questions come in clusters or were answered
-        several times, the test flips the signs of whole clusters (or questions), and the interval
-        uses Student's t.
+        Two-sided p-value. If each of several independent questions was answered once, the test is
+        McNemar's exact test, and the interval is Tango's score interval. If questions come in
+        clusters or were answered several times, the test flips the signs of whole clusters (or
+        questions), and the interval uses Student's t.
     midp : float or None
-        McNemar's mid-p; None if `pvalue` is not that of the exact test.
+        McNemar's mid-p-value; None if `pvalue` is not computed by McNemar's exact test.
     """
 
     n: int
@@ -77,7 +81,7 @@ def paired_difference(
     ----------
     before, after : (n,) array
         Score of each question: 1 (right), 0 (wrong), the share of right answers among several, or
-        NaN (no answer). Questions without an answer of both versions are left out.
+        NaN (no answer). A question is left out if a version did not answer it.
     cluster : (n,) array
         Cluster of each question.
     rng : numpy.random.Generator
@@ -112,8 +116,8 @@ def paired_difference(
     else:
         d = y - x
         mean = clustered_mean(d, c)
-        # If no answer changed, the clusters show no spread. So the interval extends at least to the
-        # largest change that could exist although no observed cluster shows it.
+        # If no answer changed, the standard error is 0. So the interval extends at least to the
+        # largest change that is compatible with no change in the observed clusters.
         half = float(scipy.special.stdtrit(cluster_df(c), 0.975)) * max(mean.se, shared_se(d, c))
         arm = max(half, unseen_change(d, c)) if units > 1 else 2.0
         low, high = max(mean.estimate - arm, -1.0), min(mean.estimate + arm, 1.0)
@@ -194,27 +198,28 @@ def _where(score: Callable[[float], float], level: float, low: float, high: floa
 class Lasting:
     """Report how much of one version's lead over another version remains under a second condition.
 
-    The second condition is damaged questions, reworded questions or other items. A developer may
-    want to know whether an improvement is stable under damage. A buyer may want to know which of
-    two models with similar scores loses less (song2026, section 6). One difference in differences
-    answers both questions.
+    The second condition is damaged questions, reworded questions or other items. The record answers
+    two questions (song2026, section 6). A developer asks whether an improvement remains on damaged
+    questions. A buyer asks which of two models with similar scores loses less. One difference in
+    differences answers both questions.
 
     Attributes
     ----------
     lead : float
-        Mean score of the second version minus that of the first under the baseline, -1 to 1.
+        Mean score of the second version minus mean score of the first version, under the baseline
+        condition (-1 to 1).
     there : float
-        Mean score of the second version minus that of the first under the second condition.
+        The same difference under the second condition.
     lost, low, high : float
         `lead` minus `there`, with its 95 % interval.
     pvalue : float
-        Two-sided p for lost = 0.
+        Two-sided p-value of the null hypothesis lost = 0.
     share : tuple of float or None
         The ratio `there` / `lead` with Fieller's 95 % interval. None if this interval is unbounded:
         the lead may then be 0, and a share of a lead of 0 is meaningless.
     n, units : int
-        Number of items and of independent clusters. If the two conditions use different items,
-        these are the totals over both sets.
+        Number of items and of independent clusters. If the two conditions use different items, the
+        numbers are totals over the two sets.
     """
 
     lead: float
@@ -268,14 +273,16 @@ def lasting_by_condition(lead: ArrayLike, there: ArrayLike, cluster: IntArray) -
 def lasting_by_items(
     lead: ArrayLike, there: ArrayLike, clusters: tuple[IntArray, IntArray]
 ) -> Lasting:
-    """Return how much of a lead remains on other items, such as held-out items.
+    """Return how much of one version's lead over another remains on other items.
+
+    The other items are, for example, held-out items.
 
     Parameters
     ----------
     lead : (n,) array
-        Score of the second version minus that of the first, for each item, NaN if missing.
+        Score of the second version minus score of the first version, for each item, NaN if missing.
     there : (m,) array
-        Score difference for each of the other items, which are an independent set.
+        The same difference of scores for each of the other items, which are an independent set.
     clusters : tuple of arrays
         Cluster of each item, (n,) and (m,).
 
@@ -329,7 +336,7 @@ def _lasting(
     se = max(lost.se, shared)
     tested = t_test(lost.value, se, df)
     p = 2 * min(tested["pvalue"], 1 - tested["pvalue"])
-    if se <= ROUNDING:  # All items have an equal loss; p is the chance of equal signs.
+    if se <= ROUNDING:  # If all items have an equal loss, p is the probability of equal signs.
         p = 2.0**-df if abs(lost.value) > ROUNDING else 1.0
     t = float(scipy.special.stdtrit(df, 0.975))
     low, high = min(tested["low"], lost.value - unseen), max(tested["high"], lost.value + unseen)
@@ -428,7 +435,8 @@ def change_tests(
     """
     results: list[Look | None] = []
     look = n = 0
-    total = squares = 0.0  # sums over the baseline's n figures, and over their squared errors
+    # Sum of the baseline's n metrics, and sum of their squared standard errors.
+    total = squares = 0.0
     for value, error, start in zip(estimates, errors, starts, strict=True):
         n = 0 if start else n
         if not (math.isfinite(value) and math.isfinite(error) and error > 0):

@@ -1,7 +1,7 @@
-"""Estimate the score that a model would have on published items without memory of them, and list
-the items that it probably answered from memory.
+"""Estimate the score that a model would have on published items without memory of the items.
 
-Both results are computed from held-out items and reference models. The module does no I/O.
+The module also lists the items that the model probably answered from memory. Both results are
+computed from held-out items and reference models. The module does no I/O.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from audit.statistics.values import average
 
 FDR = 0.10
 # The z score of a text's likelihood is reduced by this number of standard deviations between clean
-# models.
+# models, since clean models also differ in these likelihoods.
 _ALLOWED = 2.0
 
 
@@ -34,7 +34,7 @@ class WithoutMemory:
     Attributes
     ----------
     score : Limits
-        Score as answered.
+        Observed score.
     without : Limits
         Score without memory. The estimate is the mean over all scales. The interval is the hull of
         the intervals of all scales.
@@ -45,22 +45,22 @@ class WithoutMemory:
         Score without memory on the scale of ability, without and with guessing (`ability_gaps`).
         by_guessing is None if answers cannot be guessed.
     alone : Limits
-        Score without memory, with the hull of the intervals that are computed without a prior, from
-        the references alone.
+        Score without memory, computed without a prior (from the references alone). The interval is
+        the hull of the intervals of all scales.
     share : Limits
-        Estimated share of the items unknown to the model that it answers from memory: (score -
-        without) / (1 - without), at least 0.
+        Of the items that the model would answer wrong without memory, the share that it answers
+        right from memory: (score - without) / (1 - without), at least 0.
     tau : float
         Standard deviation between clean models, as an accuracy.
     references : int
         Number of references.
     theirs : Limits
-        Mean over the references of their gaps between the two sets.
+        Mean of the references' gaps (accuracy on published minus accuracy on held-out items).
     at_most : bool
         True if `theirs` is significantly above 0. Then either the held-out items are harder, or the
-        references have learnt part of the benchmark; the data do not show which is true. The
-        interval of `without` then extends down to the score that is implied if the references have
-        learnt part of the benchmark. Only its upper limit should be quoted.
+        references have learnt part of the benchmark; the data do not show which is true. So the
+        interval of `without` is extended down to the score that follows if the references have
+        learnt part of the benchmark. Quote only the upper limit of this interval.
     """
 
     score: Limits
@@ -76,7 +76,7 @@ class WithoutMemory:
     at_most: bool = False
 
 
-# Score minus score without memory: the estimate, its lower limit and its upper limit.
+# A gap, which is the score minus the score without memory: estimate, lower and upper limit.
 Gap = tuple[float, float, float]
 
 
@@ -89,19 +89,21 @@ def without_memory(
     held: Sequence[Gap] = (),
     chance: tuple[float, float] = (0.0, 0.0),
 ) -> WithoutMemory:
-    """Estimate the tested model's score without memory: its score minus its gain on published items
-    beyond the references' gain.
+    """Estimate the score that the tested model would have without memory.
+
+    The model's gain on published items over held-out items is compared with the references' gain.
+    The difference of the gains is subtracted from the score.
 
     Parameters
     ----------
     tested, references, clusters, chance : object
         Arguments of `ability_gaps`.
     prior : TauPrior
-        Prior of the differences between models. It includes an error between sets, which the prior
-        of a test does not include: an estimate needs this error, and a test against 0 does not.
+        Prior of the differences between models. Unlike the prior of a test against 0, it includes
+        an error between sets (`TauPrior.between_sets`).
     held : sequence of Gap
-        Gaps that are computed with unparsed answers imputed in favour of a gap and against a gap.
-        These gaps widen the interval.
+        Gaps that are computed with unparsed answers imputed: once in favour of a gap, once against
+        a gap. These gaps widen the interval.
 
     Returns
     -------
@@ -115,13 +117,18 @@ def without_memory(
 
     Notes
     -----
-    On the scale of points, a harder set costs every model the same number of points. On the scale
-    of ability, it costs every model the same number of logits, and the spread of difficulties may
-    differ between sets. If answers can be guessed, ability with guessing is a third scale. If one
-    scale is right, the others are wrong (docs/understand/score_without_memory.md). A few references
-    do not show which scale is right. So the interval is the hull of the intervals of all scales,
-    and it covers the true value whenever one of them does. The estimate is the mean over scales,
-    which is never further from the truth than the worst scale. Limits are cut at 0 and 1.
+    There are two or three scales:
+
+    - Points: a harder set costs every model the same number of points of accuracy.
+    - Ability: a harder set costs every model the same number of logits. The spread of difficulties
+      may differ between sets.
+    - Ability with guessing, if answers can be guessed.
+
+    At most one scale is right (docs/understand/score_without_memory.md), and a few references do
+    not show which scale is right. So the interval is the hull of the intervals of all scales. It
+    covers the true value whenever the interval of one scale does. The estimate is the mean over
+    scales, which is never further from the true value than the worst scale. Limits are cut at 0 and
+    1.
     """
     score = score_of(tested[0], None if clusters is None else clusters[0])
     if score is None:
@@ -141,8 +148,10 @@ def without_memory(
     able, alone = by_ability(prior), by_ability(None)
 
     def less(gaps: Sequence[Gap], wider: Sequence[Gap] = ()) -> Limits:
-        """Return the score minus the mean of the gaps. Its limits are the hull of the intervals of
-        all gaps."""
+        """Return the score minus the mean of the gaps.
+
+        The limits are the score minus the ends of the hull of the gaps' intervals.
+        """
         estimate = np.mean([gap[0] for gap in gaps])
         _, lows, highs = zip(*gaps, *wider, strict=True)
         low, high = max(highs), min(lows)
@@ -195,14 +204,14 @@ def _share(score: float, without: float) -> float:
 
 
 def score_of(outcomes: ArrayLike, clusters: IntArray | None = None) -> Limits | None:
-    """Return the mean of outcomes with an interval, computed as in the tables of accuracy.
+    """Return the mean outcome with the interval that the report's tables of accuracy use.
 
     Parameters
     ----------
     outcomes : (n,) array
         Outcomes 0 to 1, NaN if missing.
     clusters : (n,) array or None
-        Cluster of each item; None makes every item its own cluster.
+        Cluster of each item; If None, each item is a separate cluster.
 
     Returns
     -------
@@ -216,8 +225,9 @@ def score_of(outcomes: ArrayLike, clusters: IntArray | None = None) -> Limits | 
 
 @dataclass(frozen=True)
 class FromMemory:
-    """Report the evidence of memory for each of n published items. The values of an item without an
-    answer are NaN.
+    """Report the evidence of memory for each of n published items.
+
+    The values of an item without an answer are NaN.
 
     Attributes
     ----------
@@ -228,7 +238,8 @@ class FromMemory:
         Likelihood of the item's text minus the references' mean, in standard deviations of held-out
         items; None without likelihoods.
     pvalue : (n,) array
-        Share of held-out items with at least as much evidence of memory (conformal p-value).
+        Conformal p-value: the share of held-out items with at least as much evidence of memory as
+        this item.
     qvalue : (n,) array
         p-value adjusted by Benjamini & Hochberg's procedure. An item is named if its q-value is at
         most FDR.
@@ -268,8 +279,9 @@ class FromMemory:
 
 
 def from_memory(tested: Sets, references: Sequence[Sets], texts: Sequence[Sets] = ()) -> FromMemory:
-    """Test which published items were answered from memory, with control of the false discovery
-    rate.
+    """Test which published items were answered from memory.
+
+    The false discovery rate is controlled.
 
     Parameters
     ----------
@@ -291,24 +303,35 @@ def from_memory(tested: Sets, references: Sequence[Sets], texts: Sequence[Sets] 
 
     Notes
     -----
-    Two observations are evidence that an item was answered from memory. First, the tested model is
-    right although this is unlikely, given the references' answers and its ability without memory.
-    Second, the item's text is likelier to the tested model than to the references. A single binary
-    answer gives little evidence, so few items can be named. These are items whose text the model
-    has read, or hard items if the model has learnt many items.
+    Two observations are evidence that an item was answered from memory:
 
-    The evidence of an item is 0 for a wrong answer. For a right answer it is -log(chance), plus z^2
-    / 2 if its text is likelier (z > 0): a log likelihood ratio. The p-value is (1 + number of
-    held-out items with at least this evidence) / (1 + number of held-out items). It is exact if a
-    published item that was not learnt is exchangeable with the held-out items, even if the chances
-    or the normal z are wrong. So Benjamini & Hochberg's procedure controls the false discovery rate
-    (Bates et al. 2023, Annals of Statistics 51, 149).
+    - The tested model is right, although a right answer is unlikely given the references' answers
+      and the model's ability without memory.
+    - The tested model gives the item's text a higher likelihood than the references do.
 
-    Items are not exchangeable if some models find one set easier than other models do. Two
-    corrections allow for this. First, the chance of a published item is computed at the upper limit
-    of the model's ability without memory. Second, the z of a published text is reduced by two
-    standard deviations between models. It is then divided by a factor: the references' spread on
-    published texts divided by their spread on held-out texts.
+    A single binary answer gives little evidence, so only two kinds of items can be named: items
+    whose text the model has read and, if the model has learnt many items, hard items.
+
+    The evidence of an item is a log likelihood ratio. For a wrong answer it is 0. For a right
+    answer it is
+
+      -log(chance) + max(z, 0)^2 / 2,
+
+    where z is the standardised excess likelihood of the text. The p-value is
+
+      (1 + number of held-out items with at least this evidence) / (1 + number of held-out items).
+
+    It is exact if a published item that was not learnt is exchangeable with the held-out items,
+    even if the model of the chances or of z is wrong. So Benjamini & Hochberg's procedure controls
+    the false discovery rate (Bates et al. 2023, Annals of Statistics 51, 149).
+
+    Items are not exchangeable if one of the sets suits some models better than other models. Two
+    corrections allow for this:
+
+    - The chance of a published item is computed at the upper limit of the model's ability without
+      memory.
+    - The z of a published text is reduced by two standard deviations between models. It is then
+      divided by a ratio: the references' spread on published texts over that on held-out texts.
     """
     models = (tested, *references)
     gap = rasch_gap(tested, references)
@@ -336,8 +359,9 @@ def from_memory(tested: Sets, references: Sequence[Sets], texts: Sequence[Sets] 
 
 
 def _chance(fit: RaschFit, own: FloatArray, ability: float) -> FloatArray:
-    """Return the probability (n,) of a right answer at an ability, given the references' answers
-    only.
+    """Return the probability (n,) that a model of a given ability answers each item right.
+
+    The difficulties of the items are estimated from the references' answers only.
 
     The tested model's own answer is removed from the posterior of each item's difficulty.
     """
@@ -350,10 +374,10 @@ def _chance(fit: RaschFit, own: FloatArray, ability: float) -> FloatArray:
 
 
 def _texts(texts: Sequence[Sets]) -> tuple[FloatArray, FloatArray]:
-    """Return the log-likelihood of the tested model minus the references' mean, for each text of
-    both sets (n,) and (m,).
+    """Return each text's log-likelihood under the tested model minus the references' mean.
 
-    The unit is the standard deviation of held-out items.
+    The result is an array for each set, (n,) and (m,). The unit is the standard deviation of
+    held-out items.
     """
     scaled = [in_own_spread(text_pair) for text_pair in texts]
     beyond = [side[0] - np.mean(side[1:], axis=0) for side in zip(*scaled, strict=True)]
@@ -364,7 +388,7 @@ def _texts(texts: Sequence[Sets]) -> tuple[FloatArray, FloatArray]:
     models = len(scaled) - 1
     allowed = _ALLOWED * np.nan_to_num(difference.tau) * np.sqrt(1 + 1 / models)
     known = beyond[1][~np.isnan(beyond[1])]
-    # A NaN z counts as no evidence.
+    # If z is NaN, the text gives no evidence.
     sd = known.std(ddof=1) if known.size > 1 and np.ptp(known) > 0 else float("nan")
     return (beyond[0] - known.mean() - allowed) / (sd * _wider(scaled[1:])), (
         beyond[1] - known.mean()
@@ -372,10 +396,13 @@ def _texts(texts: Sequence[Sets]) -> tuple[FloatArray, FloatArray]:
 
 
 def _wider(references: Sequence[Sets]) -> float:
-    """Return the spread of likelihoods of published texts divided by that of held-out texts, at
-    least 1.
+    """Return the references' spread on published texts divided by that on held-out texts.
 
-    Each reference is compared with the other references. The result is 1 with a single reference.
+    The result is at least 1.
+
+    For each reference, its log-likelihood of each text is compared with the mean over the remaining
+    references. The spread is the standard deviation of this difference over texts, and the ratio is
+    averaged over references. With a single reference, the result is 1.
     """
     if len(references) < 2:
         return 1.0

@@ -1,10 +1,14 @@
 """Compute before a run which drop a design of n items and N rewordings can detect.
 
-The module uses normal approximations. Two wordings of an item get different outcomes with
-probability d, the discordance. Given the item, one answer then has a variance of d / 2. The drop of
-one model has a standard error of sqrt(d / 2 * (1 + 1 / N) / n). A comparison with R reference
-models on the same items multiplies the variance by 1 + 1 / R. If a model remembers some items, its
-drop varies more between items; this small addition is not included.
+The module uses normal approximations. Let d be the discordance: the probability that two wordings
+of an item get different outcomes. Given the item, the variance of one answer is then d / 2, and the
+standard error of the drop of one model is
+
+  sqrt(d / 2 * (1 + 1 / N) / n).
+
+A comparison with R reference models on the same items multiplies the variance by 1 + 1 / R. If a
+model remembers some items, its drop varies more between items; this small additional variance is
+not included.
 """
 
 import math
@@ -218,7 +222,8 @@ def volume_table(
             alone = detectable_drop(
                 n, variants, discordance, references=references, alpha=alpha, power=power
             )
-            # A drop that is not detected alone is not detected beyond the references either.
+            # A drop that a test without references does not detect is not detected by a test with
+            # references either.
             beyond = max(seen, alone)
             text += f", one beyond {references} reference models of {100 * beyond:.1f}"
         rows.append(VolumeRow(n * (variants + 1), variants + 1, claim, f"{text}. {item}"))

@@ -1,6 +1,7 @@
 """Estimate the drop in a model's accuracy from the original wording to other wordings.
 
-The module estimates drops with intervals, tests drops against a margin, and tests equivalence.
+The module estimates drops with intervals, tests whether a drop exceeds a margin, and tests whether
+a drop is negligible (equivalence).
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class WordingDrop:
 
     Notes
     -----
-    The intervals of `drop` and `cs` extend at least by `audit.statistics.resampling.unseen_change`
-    to either side.
+    The intervals of `drop` and `cs` extend to either side of the estimate at least by
+    `audit.statistics.resampling.unseen_change`.
     """
 
     original: float
@@ -53,22 +54,23 @@ class WordingDrop:
 
 @dataclass(frozen=True)
 class Equivalence:
-    """Report two one-sided tests of the claim that a drop lies between -delta and delta.
+    """Report an equivalence test. Its alternative: the drop lies between -delta and delta.
 
     Attributes
     ----------
     delta : float
         Smallest drop that matters.
     p_no_larger : float
-        p-value for the claim that the drop is below delta.
+        p-value of the one-sided test with the alternative drop < delta (non-inferiority).
     p_no_smaller : float
-        p-value for the claim that the drop is above -delta.
+        p-value of the one-sided test with the alternative drop > -delta.
     pvalue : float
         The larger of `p_no_larger` and `p_no_smaller`.
 
     Notes
     -----
-    The tests are those of Schuirmann (1987), J Pharmacokinet Biopharm 15.
+    The method is the two one-sided tests procedure (TOST): Schuirmann (1987), J Pharmacokinet
+    Biopharm 15.
     """
 
     delta: float
@@ -79,7 +81,7 @@ class Equivalence:
 
 @dataclass(frozen=True)
 class RunNoise:
-    """Report how much replicates of the same wording differ, which is the noise between runs.
+    """Report how much the outcomes of replicates of the same wording differ.
 
     Attributes
     ----------
@@ -91,7 +93,7 @@ class RunNoise:
     sd_difference : float
         Root mean square difference in accuracy between two replicates.
     pvalue : float
-        p of Cochran's Q over the items that every replicate answered.
+        p-value of Cochran's Q test over the items that every replicate answered.
 
     Notes
     -----
@@ -105,7 +107,7 @@ class RunNoise:
 
 
 def item_means(original: FloatArray, variants: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return each item's mean under the original and under the variants.
+    """Return each item's mean outcome under the original and under the variants.
 
     Parameters
     ----------
@@ -133,8 +135,9 @@ def wording_drop(
     n_resamples: int = N_RESAMPLES,
     rng: np.random.Generator,
 ) -> WordingDrop:
-    """Return accuracies, drop and contamination score with bootstrap intervals over items or
-    clusters.
+    """Return a model's accuracies, drop and contamination score.
+
+    The intervals are bootstrap intervals over items or clusters.
 
     Parameters
     ----------
@@ -161,9 +164,12 @@ def wording_drop(
 
     Notes
     -----
-    CS = (accuracy_original - accuracy_variants) / accuracy_original is a ratio of accuracies. If
-    all wordings are equally hard, this ratio is 0 on average. The mean of the contamination scores
-    of single items is not.
+    The contamination score is computed from the accuracies over all items:
+
+      CS = (accuracy_original - accuracy_variants) / accuracy_original.
+
+    If all wordings are equally hard, this ratio is 0 on average. The mean of the contamination
+    scores of single items would not be 0 on average.
     """
     o, v = item_means(original, variants)
     compared = ~np.isnan(o)
@@ -200,14 +206,14 @@ def largest_drop(drop: Estimate) -> float:
     Parameters
     ----------
     drop : Estimate
-        The drop, with its expansion over G units.
+        The drop, estimated over G units (items or clusters).
 
     Returns
     -------
     float
-        Upper limit by Student's t over the units and one added unit with a drop of 1. The limit is
-        at least a share p: if a share p of all units drops, G units show no drop with probability 5
-        %.
+        Upper limit by Student's t over the G units and one added unit with a drop of 1. The limit
+        is at least p, where p solves (1 - p)^G = 5 %: if a share p of all units drops, a sample of
+        G units shows no drop with probability 5 %.
     """
     units, drop = drop.units, _with_a_drop(drop)
     unseen = 1 - (1 - 0.95) ** (1 / max(units, 1))
@@ -217,13 +223,13 @@ def largest_drop(drop: Estimate) -> float:
 def _with_a_drop(drop: Estimate) -> Estimate:
     """Return the estimate with one added unit that has a drop of 1.
 
-    If one item in twenty drops, a sample with few such items has a small drop and also a small
-    standard error. Without the added unit, the t-test would clear 10 to 12 % of models with such
-    drops, for 60 or 100 items.
+    Suppose that one item in twenty drops. A sample that contains few such items then has a small
+    drop and also a small standard error. With 60 or 100 items and without the added unit, the
+    t-test would wrongly find no relevant drop in 10 to 12 % of such models.
     """
     g = drop.units
     shift = (1 - drop.value) / (g + 1)
-    # Units without a value have an influence of 0.
+    # An influence of 0 marks a unit without a value, which is not counted.
     kept = drop.influence[np.argsort(np.abs(drop.influence))[drop.empty :]]
     return Estimate(
         drop.value + shift, np.append(kept * g - shift, g * shift) / (g + 1), uneven=drop.uneven
@@ -267,8 +273,8 @@ def above_broken(
 
     Notes
     -----
-    A variant whose gold answer is no longer right is answered "right" only by chance. The expected
-    accuracy on such a variant is lower by (accuracy - chance).
+    If the gold answer of a variant is no longer right, an answer to this variant matches the gold
+    only by chance. The expected accuracy on this variant is lower by (accuracy - chance).
     """
     o, v = item_means(original, variants)
     excess = mean_of(o - v, cluster).plus(
@@ -283,7 +289,7 @@ def equivalence(drop: Estimate, delta: float) -> Equivalence:
     Parameters
     ----------
     drop : Estimate
-        The drop, with its expansion over G units.
+        The drop, estimated over G units (items or clusters).
     delta : float
         Smallest drop that matters, between 0 and 1.
 
@@ -316,7 +322,7 @@ def equivalence(drop: Estimate, delta: float) -> Equivalence:
     unseen = (1 - delta) ** drop.units
     padded = _with_a_drop(drop)
     sides = []
-    # The first test is of -drop > -delta, and the second of drop > -delta.
+    # The first test has the alternative -drop > -delta, and the second has drop > -delta.
     for estimate in (padded.scaled(-1.0), drop):
         p = above_pvalue(estimate, -delta) if estimate.se > 0 else float(estimate.value <= -delta)
         sides.append(max(p, unseen))
@@ -367,9 +373,9 @@ def wording_flips(variants: FloatArray, original: FloatArray) -> float:
     Returns
     -------
     float
-        Mean over pairs of variants. If no item has two answered variants, it is the mean over pairs
-        of an original and a variant, which includes any effect on the original. NaN without such
-        pairs.
+        Mean over pairs of variants of the same item. If no item has two answered variants, the mean
+        over pairs of an original and a variant, which includes any effect of memory of the
+        original. NaN without any pair.
     """
     v = np.atleast_2d(np.asarray(variants, dtype=float))
     answered, right = np.sum(~np.isnan(v), axis=0), np.nansum(v, axis=0)

@@ -2,11 +2,13 @@
 
     audit calibrate audit=suite --out audit/data/calibration_suite.json --force      # the table that ships
 
-All audits of the suite judge each simulated model, with the code of their real verdicts. The
-verdicts of one model are counted together, so the table gives the error rates of any suite of these
-audits (`audit.judging.forms`). The gates are left out, as in the calibration of each audit, because
-they look for faults that a simulation does not have. The validity audit makes no statement about
-memory, so its error rates are simulated separately (`audit calibrate audit=validity`).
+All audits of the suite judge each simulated model, with the same code as for real models. The table
+counts how often each combination of the audits' verdicts occurs. From these counts follow the error
+rates of any suite of these audits (`audit.judging.forms`).
+
+The gates (checks of the measurement) are left out, because they look for faults that a simulation
+does not have. The validity audit makes no statement about memory, so its error rates are simulated
+separately (`audit calibrate audit=validity`).
 """
 
 from argparse import Namespace
@@ -32,8 +34,8 @@ from audit.sweep.design import SweepThresholds
 from audit.sweep.simulation import Simulated as RoutedModel
 
 SIMULATIONS = 200
-# Each simulated model is judged once with each of these numbers of references. The references of a
-# smaller number are also among the references of a larger number.
+# Each simulated model is judged once with each of these numbers of references. A larger number adds
+# references to those of the smaller numbers.
 REFERENCES = (3, 5, 8)
 RESAMPLES = 199
 SHIPPED = (SuiteDesign(),)
@@ -52,7 +54,7 @@ def judge(
     design : SuiteDesign
         Sizes of the suite.
     world : World
-        Facts about what the model knows about the items.
+        Scenario: what the simulated model remembers of the items.
     rng : numpy.random.Generator
         Source of the answers.
     references : sequence of int
@@ -62,8 +64,8 @@ def judge(
     Returns
     -------
     list of str
-        A string for each number of references. Its k-th letter is the outcome of the k-th audit of
-        AUDITS.
+        One string for each number of references. The k-th letter of a string is the code of the
+        outcome of the k-th audit of AUDITS.
     """
     model = simulate(design, world, rng)
     _, (routed,) = sweep.decided([RoutedModel(model.sweep)], design.routers, rng, RESAMPLES)
@@ -82,7 +84,7 @@ def procedures(
     worlds: Sequence[str] = tuple(WORLDS),
     references: Sequence[int] = REFERENCES,
 ) -> tuple[Procedure, ...]:
-    """Return the procedure that counts how often each combination of outcomes of AUDITS occurs.
+    """Return the simulation that counts combinations of outcomes of the audits in AUDITS.
 
     Parameters
     ----------
@@ -93,7 +95,7 @@ def procedures(
     worlds : sequence of str
         Names in WORLDS.
     references : sequence of int
-        Numbers of references. The table has an entry for each number.
+        Numbers of reference models. The table has an entry for each number.
 
     Returns
     -------
@@ -131,8 +133,8 @@ def procedures(
 def markdown(entries: Entries) -> str:
     """Return the table for the documentation, in per cent of models with 95 % intervals.
 
-    Its columns are the models with a finding by each audit, those with a finding by any audit, and
-    those that pass.
+    The columns are the shares of models with a finding by each audit, of models with a finding by
+    any audit, and of models that pass. A finding is a verdict that reports memory.
     """
     head = ["world", "references", *(f"{audit} finds" for audit in AUDITS), "any finding"]
     head += ["passes perturb", "passes perturb and memory", "passes all three"]

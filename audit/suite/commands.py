@@ -125,7 +125,7 @@ def domain_thresholds(suite: Suite) -> DomainThresholds:
 
 
 def windows_of(suite: Suite) -> list[tuple[float | None, float | None]]:
-    """Return the windows of semantic distance that the suite's library of variants may have.
+    """Return the ranges (windows) of semantic distance that the suite's variants may have.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def steps(suite: Suite, words: Mapping[str, Sequence[str]], run_dir: str) -> lis
     suite : Suite
         The suite.
     words : mapping
-        Arguments by the name of the audit, as returned by `audit_words`.
+        Arguments of each audit, by the name of the audit, as returned by `audit_words`.
     run_dir : str
         Directory of the suite.
 
@@ -238,8 +238,9 @@ def check_version(
     Returns
     -------
     dict
-        "stated": the version that the suite states. "found": the revision of the weights.
-        "claimed": True if the version is known only from a statement of the endpoint's operator.
+        A dict with three keys. "stated" is the version that the suite states. "found" is the
+        revision of the weights. "claimed" is True if the version is known only from a statement of
+        the endpoint's operator.
 
     Raises
     ------
@@ -270,14 +271,13 @@ def check_version(
 
 
 def _words(suite: Suite, audit: str) -> list[str]:
-    """Return the arguments for one audit that are computed from the fields of the suite."""
+    """Return the arguments of one audit that follow from the fields of the suite."""
     name, data, pin = model_name(suite), suite.dataset_config, suite.model_config
     known = name in (*known_models(), *described_models())
     model = [f"model={name if known else HF + pin.model_id}"]
     if pin.endpoint is not None:
         model = [f"endpoint={pin.endpoint}", f"model_id={pin.model_id}"]
-    # If the arguments of an audit name a benchmark, the fields of the suite's benchmark are not
-    # added.
+    # If the arguments of an audit name a benchmark, it replaces the benchmark of the suite.
     own_benchmark = "benchmark" in map(key_of, suite.audits[audit])
     words = [
         *model,
@@ -308,8 +308,10 @@ def _words(suite: Suite, audit: str) -> list[str]:
 
 
 def _benchmark_words(data: DataPin) -> list[str]:
-    """Return the arguments that select a benchmark. A benchmark from a user's file may have any
-    name."""
+    """Return the arguments that select a benchmark.
+
+    A benchmark from a user's file may have any name.
+    """
     if data.path is not None and data.benchmark_name not in options_of("benchmark"):
         return ["benchmark=mcq_file", f"benchmark.name={quoted(data.benchmark_name)}"]
     return [f"benchmark={data.benchmark_name}"]
@@ -333,7 +335,7 @@ def _check_pinned(suite: Suite, config: RunConfig, audit: str) -> None:
 
 
 def key_of(word: str) -> str:
-    """Return the key of an argument `key=value`; a plus before the key is removed."""
+    """Return the key of an argument `key=value`, without a plus sign before the key."""
     return word.lstrip("+").partition("=")[0]
 
 
@@ -396,8 +398,10 @@ def describe(plan: Sequence[Step], run_dir: Path) -> list[str]:
 
 
 def _figures(calls: Sequence[PlannedCalls]) -> tuple[str, ...]:
-    """Return the totals (such as tokens and cost) over the calls as texts. A total is "?" if one of
-    its terms is unknown."""
+    """Return the totals over the calls, such as tokens and cost, as texts.
+
+    A total is "?" if one of its terms is unknown.
+    """
 
     def total(attribute: str, form: str) -> str:
         values = list(map(attrgetter(attribute), calls))

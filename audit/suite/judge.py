@@ -1,7 +1,7 @@
-"""Judge the runs of a suite, using only its directory, so that anyone can recompute the verdict.
+"""Judge the runs of a suite from its directory alone, so that anyone can recompute the verdict.
 
-The thresholds of the source (the article that defines such suites) are applied too. Each threshold
-is reported with its false positive rate on clean models.
+The thresholds of the source (the article that defines the format of suites) are applied too. Each
+of these thresholds is reported with its false positive rate on clean models.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,8 +36,10 @@ Verdicts = Mapping[str, AuditVerdict[Any]]  # maps the name of an audit to its v
 
 
 def source_thresholds(suite: Suite) -> dict[str, float]:
-    """Return the source's thresholds by name. Thresholds of the benchmark's domain replace the
-    general ones."""
+    """Return the source's thresholds by name.
+
+    If the benchmark's domain has separate thresholds, they replace the general thresholds.
+    """
     decides = ("review_required_above_cs", "block_deployment_above_contaminated_pct")
     thresholds = {**vars(suite.scoring_config), **attributes(suite.governance, *decides)}
     for name, value in vars(domain_thresholds(suite)).items():
@@ -62,8 +64,8 @@ def rules_of(thresholds: Mapping[str, float]) -> tuple[Rule, Rule]:
     tuple of Rule
         The rule for scoring, and the rule for governance (deployment).
     """
-    # Shares are rounded, because a rounding error must not make 25 of 500 items count as more than
-    # 5 %.
+    # Shares are rounded. Otherwise a floating-point error could make 25 of 500 items count as more
+    # than 5 %.
     allowed = round(thresholds["max_allowed_contaminated_items_pct"] / 100, 12)
     blocked = round(thresholds["block_deployment_above_contaminated_pct"] / 100, 12)
     rule = Rule(
@@ -87,15 +89,16 @@ def ruled(
     thresholds : mapping
         Thresholds by name, as returned by `source_thresholds`.
     results, alarms : sequence
-        Results of the model, and false alarms of clean models: one entry for each rule of
-        `rules_of`.
+        Results of the model, and rates of false alarms of clean models. Each sequence has one entry
+        for each rule of `rules_of`.
 
     Returns
     -------
     dict
         The decision, and for each threshold the measured value and the false positive rate. A false
-        positive rate is the share (0-1) of clean models of this design, or of their items, that
-        exceed the threshold. It is None if such models cannot be simulated.
+        positive rate is the share (0-1) of clean models (or of clean models' items) that exceed the
+        threshold in a run of this design. It is None if clean models cannot be simulated for this
+        design.
     """
     allowed, blocking = results
     clean, blocked = alarms
@@ -164,8 +167,9 @@ def ruled(
 def sentences(
     suite: Suite, source: Sequence[Mapping[str, Any]], ours: Mapping[tuple[str, str], str]
 ) -> list[str]:
-    """Return sentences that state the decisions of the source's rule and of this program's rule,
-    and which rule decides.
+    """Return sentences that state the decisions of the source's rule and of this program's rule.
+
+    The sentences also state which of the two rules decides.
 
     Parameters
     ----------
@@ -322,8 +326,8 @@ def section_of(run_dir: Path) -> Callable[[Verdicts], dict[str, Any]]:
         raise ConfigError(
             f"{path} is not the suite.json of these runs ({error!r}). Restore the original file."
         ) from error
-    # Each run stores the suite without its model. If thresholds were edited in suite.json only,
-    # this file differs from the stored suite.
+    # Each run stores a copy of the suite, without its model. If someone edited thresholds in
+    # suite.json afterwards, suite.json differs from this copy.
     without_model = {**state["suite"]}
     without_model.pop("model_config", None)
     if of_runs.count(without_model) < len(of_runs):
@@ -351,9 +355,9 @@ def suite_section(
     model : mapping
         Name and version of the model, as returned by `check_suite`.
     dirs : mapping
-        Run directory by the name of the audit.
+        Run directory of each audit, by the name of the audit.
     verdicts : mapping
-        Verdict by the name of the audit.
+        Verdict of each audit, by the name of the audit.
 
     Returns
     -------

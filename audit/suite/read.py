@@ -25,8 +25,7 @@ from audit.suite.schema import VERSION, WEIGHTS_VERSION, Suite, schema_text
 
 SUITES = CONF_DIR / "suite"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-# Version names, such as those of branches, that refer to changing content in any repository or
-# registry.
+# Names that never pin a version, such as names of branches, because their content changes.
 _MOVING = {
     "latest",
     "main",
@@ -155,7 +154,7 @@ def _check(suite: Suite) -> None:
 
 
 def _mutable(version: str, model_id: str, endpoint: bool) -> str:
-    """Return the error message for a version that may later refer to other weights."""
+    """Return the error message for a version that does not pin the model's weights."""
     problem = f"model_config.model_version is {version!r}, which is not an immutable reference. "
     if endpoint:
         return (
@@ -173,7 +172,7 @@ def _mutable(version: str, model_id: str, endpoint: bool) -> str:
 
 
 def commit_of(version: str | None) -> str | None:
-    """Return the version if it is the id of a commit on the hub; otherwise None."""
+    """Return the version if it is the id of a commit on the hub; otherwise return None."""
     return version if version is not None and _COMMIT.fullmatch(version) else None
 
 
@@ -190,8 +189,8 @@ def _load(path: Path) -> dict[str, Any]:
         if path.suffix == ".json":
             values = json.loads(text, object_pairs_hook=_once)
         else:
-            # parse_yaml only refuses files that would take too long to parse. The values are then
-            # read by OmegaConf, which reads numbers differently.
+            # parse_yaml is called only to reject files that would take too long to parse. The
+            # values are read by OmegaConf, which parses numbers differently.
             parse_yaml(text)
             values = OmegaConf.to_container(OmegaConf.create(text))
     except (ValueError, RecursionError, YAMLError, OmegaConfBaseException) as error:

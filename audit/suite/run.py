@@ -1,7 +1,6 @@
-"""Run the audits of a suite one after the other on one engine, write the suite's report, and
-decide.
+"""Run the audits of a suite one after the other on one engine, and write the suite's report.
 
-Each audit has its own run directory. If the same command is given again, it resumes the suite: a
+Each audit has a separate run directory. If the same command is given again, it resumes the suite: a
 finished audit is skipped, and an unfinished audit continues.
 """
 
@@ -39,7 +38,8 @@ from audit.suite.judge import judge_suite
 from audit.suite.schema import Suite
 from audit.variants.arrow import find_library
 
-# These options change neither a row nor a verdict, so they may differ when a suite is resumed.
+# Options that change neither the stored rows nor the verdict, so they may be changed when a suite
+# is resumed.
 _VERDICT = ("verdict", "statistics", "references", "allow_convicted")
 _DECIDES_NOTHING = [key for key in NOT_RESULTS if not key.startswith(_VERDICT)]
 
@@ -47,14 +47,15 @@ _DECIDES_NOTHING = [key for key in NOT_RESULTS if not key.startswith(_VERDICT)]
 def run_dir_of(suite: Suite, words: Mapping[str, Sequence[str]]) -> Path:
     """Return the directory of a suite.
 
-    Equal suites with equal arguments have the same directory, so that the suite resumes.
+    The directory depends only on the suite and the arguments. So the same command resumes the
+    suite.
 
     Parameters
     ----------
     suite : Suite
         The suite.
     words : mapping
-        Arguments by the name of the audit.
+        Arguments of each audit, by the name of the audit.
 
     Returns
     -------
@@ -191,10 +192,10 @@ def run_suite(suite: Suite, plan: Sequence[Step], run_dir: Path, typed: Sequence
 def _run_all(
     plan: Sequence[Step], dirs: Mapping[str, Path], state: dict[str, Any], path: Path
 ) -> list[str]:
-    """Run each audit, and return the names of those that did not finish.
+    """Run each audit, and return the names of the audits that did not finish.
 
-    `state` is the content of suite.json at `path`. The fingerprint of each finished audit is
-    recorded in it.
+    `state` is the content of suite.json at `path`. The fingerprint of each finished audit is added
+    to `state` and to the file.
     """
     from audit.runtime.keep import keep_engines
 
@@ -219,7 +220,7 @@ def _run_all(
 
 
 def finished(run_dir: Path, fingerprint: str | None) -> bool:
-    """Return whether the suite recorded a run as finished and every row is in its shards.
+    """Return whether a run is recorded as finished and all of its rows are stored.
 
     Parameters
     ----------
@@ -243,7 +244,7 @@ def finished(run_dir: Path, fingerprint: str | None) -> bool:
         counts = count_rows(run_dir, audit_of(run_dir).schema)
         return all(rows.complete for rows in cell_rows(run_dir, counts))
     except AuditError:
-        return False  # The command of the audit then reports or repairs the error.
+        return False  # The audit's command, which runs next, reports or repairs the error.
 
 
 def _check_library(suite: Suite, step: Step) -> None:
@@ -276,8 +277,9 @@ def _check_library(suite: Suite, step: Step) -> None:
 def _open(
     suite: Suite, plan: Sequence[Step], run_dir: Path, model: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the content of suite.json. Write the file if it is missing; otherwise check that it
-    belongs to this suite.
+    """Return the content of suite.json.
+
+    The file is written if it is missing. Otherwise it must belong to this suite.
 
     Raises ConfigError if the directory belongs to another suite, and ShardError if the file cannot
     be written.
@@ -310,7 +312,7 @@ def _open(
 
 
 def _deciding(words: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Return, for each audit, those of its arguments that can change its rows or its verdict."""
+    """Return the arguments of each audit that can change the stored rows or the verdict."""
     deciding: dict[str, list[str]] = {}
     for audit, given in words.items():
         deciding[audit] = []

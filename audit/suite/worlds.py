@@ -1,10 +1,13 @@
 """Simulate one model that every audit of a suite judges, for `audit calibrate audit=suite`.
 
-A model has one ability, a taste for each item (how easy the model finds the item), and one set of
-remembered items. The log-odds of a right answer follow from these, and each answer is an
-independent draw. Even a clean model is never exactly equal to its references. The simulations of
-the single audits build the cells and likelihoods from these answers. Likelihoods and answers are
-related only through the items whose text the model has read. The module does no I/O.
+A model has one ability, a deviation for each item (by how much the model finds the item easier than
+other models do), and one set of remembered items. These numbers determine the log-odds of a right
+answer to each item, and each answer is an independent draw. A clean model also deviates from its
+references.
+
+The simulations of the single audits build their inputs (outcomes and likelihoods) from these
+answers. Likelihoods and answers are related only through the items whose text the model has read.
+The module does no I/O.
 """
 
 from __future__ import annotations
@@ -28,24 +31,26 @@ from audit.sweep import simulation as sweep
 from audit.sweep.design import Arm, Draws, make_design
 from audit.sweep.simulation import Luck, answers
 
-# Abilities of the references minus that of the tested model, in logits.
+# Ability of each reference minus the ability of the tested model, in logits.
 REFERENCES = (0.5, -0.5, 0.0, 0.25, -0.25, 0.4, -0.4, 0.1)
 
 # Ability of the tested model in logits. With the standard deviations below, this model answers 70 %
 # of the items right.
 _CENTRE = 1.25
-# Standard deviations in logits: of the difficulty of items, and of a model's deviation from it (its
-# taste).
+# Two standard deviations in logits: that of the items' difficulties, and that of a model's
+# deviations from these difficulties.
 _DIFFICULTY, _TASTE = 1.6, 0.7
-# Cost of rewording in logits: its mean, and its standard deviation between models (1.5 points).
+# Loss of log-odds under rewording: its mean, and its standard deviation between models (which
+# corresponds to 1.5 points of accuracy).
 _REWORDED, _REWORDED_SD = -0.06, 0.09
-_HELD_OUT_SD = 0.12  # standard deviation between models on held-out items, in logits (2 points)
-_DAMAGE = -0.12  # change of the logits that a damaged message causes
+# Standard deviation of models' abilities on held-out items, in logits (about 2 points).
+_HELD_OUT_SD = 0.12
+_DAMAGE = -0.12  # change of the log-odds of a right answer that a damaged message causes
 _NESTED = 0.5  # correlation of answers at different r that share their first messages
 _SPREAD = float(np.hypot(_DIFFICULTY, _TASTE))
-# _POPULAR: how much likelier published texts are than held-out texts, in standard deviations
-# between texts. _SLOPE_SD: each model multiplies the effect of a text on its log-likelihood by a
-# factor with mean 1 and this standard deviation.
+# _POPULAR: mean log-likelihood of published texts minus that of held-out texts, in standard
+# deviations between texts. _SLOPE_SD: in each model, the effect of a text on the log-likelihood is
+# multiplied by a random factor with mean 1 and this standard deviation.
 _POPULAR, _SLOPE_SD = 0.3, 0.1
 
 
@@ -60,7 +65,7 @@ class SuiteDesign:
     references : int
         Number of references, which are the first ones of REFERENCES.
     variants, checked : int
-        Number of variants of each item, and number of variants that a person has read.
+        Number of variants of each item, and number of variants that a person has checked.
     routers, noisy_replicates, clean_replicates : int
         Largest number of routers in the sweep, and number of replicates of its noisy and clean
         arms.
@@ -77,8 +82,10 @@ class SuiteDesign:
 
 
 def _learnt(form: str, dose: float) -> World:
-    """Return the world in which the tested model remembers a share (dose) of the items in one form
-    of memory."""
+    """Return the scenario in which the tested model remembers a share (dose) of the items.
+
+    The scenario also states the form of this memory.
+    """
     shares: dict[str, Any] = {form: dose}
     return World(**shares)
 
@@ -94,7 +101,7 @@ WORLDS: Mapping[str, World] = {
 
 @dataclass(frozen=True)
 class Simulated:
-    """Hold the cells of three audits for one simulated tested model and all REFERENCES."""
+    """Hold the simulated outcomes for three audits: of one tested model and of all REFERENCES."""
 
     sweep: CellOutcomes
     perturb: PerturbCell
@@ -108,7 +115,7 @@ class Simulated:
 
 
 def simulate(design: SuiteDesign, world: World, rng: np.random.Generator) -> Simulated:
-    """Draw the answers of a tested model and of all REFERENCES, and return their cells."""
+    """Draw the answers of a tested model and of all REFERENCES for three audits."""
     of_references = world.abler + np.array(REFERENCES)
     ability = _CENTRE + np.concatenate([[0.0], of_references])
     published = _logits(ability, design.n, rng)
@@ -129,17 +136,17 @@ def _logits(ability: FloatArray, n: int, rng: np.random.Generator) -> FloatArray
 
 
 def _drawn(logits: FloatArray, rng: np.random.Generator, *times: int) -> BoolArray:
-    """Return independent draws of which of n items one model answers right, with shape (*times,
-    n)."""
+    """Draw independently which of n items one model answers right, as an array (*times, n)."""
     return rng.random((*times, *logits.shape)) < scipy.special.expit(logits)
 
 
 def _sweep(
     design: SuiteDesign, logits: FloatArray, known: Known, rng: np.random.Generator
 ) -> CellOutcomes:
-    """Return the answers of the tested model in the sweep, with a faithful clean router.
+    """Return the answers of the tested model in the router-worker sweep.
 
-    Clean messages and the direct question keep the published wording.
+    The clean router transmits questions without loss. Clean messages and the direct question have
+    the published wording.
     """
     made = make_design(
         range(1, design.routers + 1),

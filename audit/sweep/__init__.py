@@ -1,7 +1,9 @@
-"""Measure how much accuracy a model gains when routers damage its questions: the router-worker
-sweep (song2026).
+"""Measure how a model's accuracy changes when routers damage its questions.
 
-Routers rewrite each question, and a worker answers from their messages only.
+This is the router-worker sweep of song2026.
+
+Routers rewrite each question, and a worker answers from the routers' messages only. If the accuracy
+rises although the messages are damaged, the model may be answering from memory.
 
 design      defines the arms, draws, router sets and thresholds
 config      defines and checks the options

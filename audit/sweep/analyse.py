@@ -60,7 +60,7 @@ class SweepSettings(Settings[SweepThresholds]):
     Attributes
     ----------
     shifts : RunShifts
-        The variances of the shifts of whole runs, estimated over the panel.
+        The variances of the shifts that whole runs have in common, estimated over the panel.
     tests : int
         The number of tests of the panel: the number of cells multiplied by the largest number of
         router counts of a cell.
@@ -96,7 +96,7 @@ class CellInputs:
 
     @property
     def without_leak(self) -> BoolArray | None:
-        """Mark the questions for which no message states the answer.
+        """Mark the questions whose noisy messages do not state the answer.
 
         Returns
         -------
@@ -128,8 +128,7 @@ class CellInputs:
         return self._outside(aided)
 
     def _outside(self, excluded: Collection[tuple[int, str]]) -> BoolArray:
-        """Return an array (R, n) that is True for each (router count, question) that is not
-        excluded."""
+        """Return an array (R, n) that is False for the excluded (router count, question)."""
         counts = levels_of(self.cell, Arm.NOISY_REWRITE)
         outside = np.ones((len(counts), self.cell.n), dtype=bool)
         for row, r in enumerate(counts):
@@ -139,10 +138,10 @@ class CellInputs:
 
 @dataclass(frozen=True)
 class _Measured:
-    """Hold the evidence of a cell. If the cell has no evidence, `why` holds the reason.
+    """Hold the evidence of a cell or, without evidence, the reason why (`why`).
 
-    `remeasure` is a function that measures the cell again, with another number of resamples and
-    another gamma.
+    `remeasure` is a function that computes the evidence again, for another number of resamples and
+    another gamma (odds ratio of unparsed answers).
     """
 
     evidence: Evidence | None
@@ -206,8 +205,8 @@ def analyse(
 
     Notes
     -----
-    If a model is added to the panel, the corrections, the run variance and the number of
-    permutations of the other models change. Nothing else of their verdicts changes.
+    If a model is added to the panel, three things change for the other models: the correction for
+    multiple tests, the run variance, and the number of permutations.
     """
     thresholds = thresholds or SweepThresholds()
     texts = texts or MeasuredTexts()
@@ -254,7 +253,8 @@ def _measure(inputs: CellInputs, s: SweepSettings, rng: Generator) -> _Measured:
     permutations = enough_permutations(s.tests, s.thresholds.alpha, s.n_resamples)
     try:
         evidence = remeasure(rng=rng, n_resamples=s.n_resamples, n_permutations=permutations)
-    # If an arm was not run or has no answer, the verdict is withheld for this reason.
+    # If the clean or the noisy arm was not run or has no answer, the verdict is withheld, and the
+    # error states the reason.
     except DataError as error:
         return _Measured(None, str(error), remeasure)
     return _Measured(evidence, "", remeasure)
@@ -331,10 +331,11 @@ def _decided(case: _CellAnalysis) -> Decision:
 
 
 def _tipping(case: _CellAnalysis, decided: Decision) -> float | None:
-    """Return the largest odds ratio at which unparsed answers leave the verdict unchanged.
+    """Return the largest odds ratio gamma of unparsed answers with an unchanged verdict.
 
-    The result is None if the verdict is neither an excess nor a clearance, or if all answers were
-    parsed.
+    gamma states how far unparsed answers may differ from their predictions
+    (`audit.statistics.unparsed`). The result is None if the verdict is neither an excess nor a
+    clearance, or if all answers were parsed.
     """
     e, thresholds = case.evidence.evidence, case.settings.thresholds
     if e is None or e.adverse is None or decided.verdict not in (Verdict.EXCESS, Verdict.NO_EXCESS):
@@ -370,8 +371,7 @@ def _contrasts(case: _CellAnalysis) -> tuple[Contrast, ...]:
 def _further_reasons(
     case: _CellAnalysis, decision: Decision, contrasts: Sequence[Contrast]
 ) -> tuple[Reason, ...]:
-    """Return the reasons of the verdict that concern held-out questions and shifts of whole
-    runs."""
+    """Return the verdict's reasons about held-out questions and about shifts of whole runs."""
     e = case.evidence.evidence
     reasons: tuple[Reason, ...] = ()
     if decision.verdict in (Verdict.EXCESS, Verdict.UNCONTROLLED):
@@ -415,8 +415,8 @@ def _figures(case: _CellAnalysis) -> dict[str, Any]:
 def _shares(case: _CellAnalysis, verdict: Verdict, contrasts: Sequence[Contrast]) -> dict[str, Any]:
     """Return the score, and the share of the score that remains after each of two deductions.
 
-    The first deduction is the largest gain that is compatible with the data. The second is the
-    largest gap to held-out questions that is compatible with the data.
+    The first deduction is the upper confidence limit of the gain. The second deduction is the upper
+    confidence limit of the gap to held-out questions.
     """
     e, chance = case.evidence.evidence, chance_level(case.cell.cell.n_options)
     score, beyond = e.score if e else None, None
@@ -493,7 +493,7 @@ def _slope(case: _CellAnalysis) -> Slope | None:
     slope = paper.sensitivity_slope(
         sweep, rng=_rng(case, "slope"), n_resamples=case.settings.n_resamples
     )
-    # With few groups, resamples of the groups show too small a spread of the slope.
+    # With few groups, a bootstrap over groups underestimates the standard error of the slope.
     few_groups = not can_reject(np.unique(sweep.cluster).size, 1 - CONFIDENCE)
     if few_groups:
         trend = "few_groups"
@@ -561,7 +561,8 @@ def _tested(
 ) -> Hypothesis:
     try:
         result = test(*data, **options)
-    # With one model or one r, a hypothesis cannot be tested. The report states the reason.
+    # A hypothesis cannot be tested with one model or with one router count. The report then states
+    # the reason.
     except DataError as error:
         return Hypothesis(
             name, None, None, sentence(because("not_tested", name=name, error=error), TEXTS)
@@ -598,8 +599,9 @@ JUDGE = Judge(
 )
 
 
-# The largest distance between a run and a calibrated design whose rates are quoted for the run. A
-# design with twice as many questions and half the discordance is at about this distance.
+# The rates of a calibrated design are quoted for a run only up to this distance between the design
+# and the run. For example, a design with twice as many questions and half the discordance has about
+# this distance.
 NEAR = 1.0
 
 
@@ -609,7 +611,7 @@ def nearest(
     clusters: int | None = None,
     thresholds: Mapping[str, float] | None = None,
 ) -> Calibration | None:
-    """Return the rates of the clean-world design that is nearest to a run.
+    """Return the error rates of the calibrated design that is most similar to a run.
 
     Parameters
     ----------
@@ -630,8 +632,11 @@ def nearest(
 
     Notes
     -----
-    The distance is a sum. Its terms are the absolute log ratios of the numbers of questions, router
-    counts and models and of the discordance, and the absolute differences of shares.
+    The distance is a sum of two kinds of terms:
+
+    - absolute log ratios: of the numbers of questions, of router counts and of models, and of the
+      discordance;
+    - absolute differences of the quantities that are shares.
     """
     units = min(clusters or run.n, run.n)
 
@@ -660,8 +665,7 @@ def nearest(
 
 
 def rates_sentence(entry: Mapping[str, Any]) -> str:
-    """Describe the rates of one calibrated design: the rates of false positives and false
-    negatives, then the power.
+    """Describe one calibrated design: false positive and false negative rates, then power.
 
     Parameters
     ----------

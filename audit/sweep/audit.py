@@ -47,10 +47,9 @@ class SweepState:
     Attributes
     ----------
     aggregator : Aggregator
-        The way in which the worker reads several messages.
+        How the worker reads several messages (joined, summarised, or by vote).
     messages : str or None
-        The path of the messages that an earlier run stored. These messages are used in place of new
-        messages.
+        Path of an earlier run whose stored messages are used. None: new messages are generated.
     """
 
     aggregator: Aggregator = Aggregator.CONCATENATE
@@ -134,8 +133,9 @@ def present(
     Returns
     -------
     list of Presentation
-        One presentation for each r. It contains the first r messages in the form that `Aggregator`
-        defines. A presentation has an error if one of its messages or its summary failed.
+        One presentation for each r. The presentation at r contains the first r messages, in the
+        form that `Aggregator` defines. It is marked as failed if one of its messages or its summary
+        failed.
     """
     earlier = work.state.messages
     if earlier is not None and part.arm not in WITHOUT_ROUTER:
@@ -153,13 +153,13 @@ def _present(
 ) -> Presentation:
     """Return the presentation at one r.
 
-    `used` holds the messages, and then their summary if the aggregator makes one.
+    `used` holds the messages. If the aggregator makes a summary, the summary is the last entry.
     """
     summary_or_messages = used[routers:] or used
     prompts = _prompts(work, item, part, routers, [m.text for m in summary_or_messages])
     voting = work.state.aggregator == Aggregator.VOTE and part.arm not in WITHOUT_ROUTER
-    # With nested draws, the cost of the first messages is counted at the next smaller r. So this r
-    # counts the cost of the further messages only.
+    # With nested draws, the messages of a smaller r are used again at this r. Their cost is counted
+    # at the smaller r, so this r counts only the cost of the additional messages.
     previous_r = max((r for r in part.levels if r < routers), default=0)
     charged = used[previous_r:] if work.state.messages is None else ()
     columns: dict[str, Any] = {
@@ -245,7 +245,7 @@ def router_prompt(
     arm : str
         `forward_full` or `noisy_rewrite`.
     reading : Reading
-        How the answer is read. Each free-form reading has its own template.
+        How the answer is read from the reply. Each free-form reading has a separate template.
 
     Returns
     -------

@@ -1,13 +1,14 @@
-"""Measure how often the verdict is wrong in both directions, on simulated models.
+"""Measure false positive and false negative rates of the verdict on simulated models.
 
     audit calibrate                                # the shipped designs and worlds
     audit calibrate --n 300 --routers 1..5 --simulations 500
     audit calibrate --observed outputs/my_run      # the sizes and difficulties of a finished run
 
-`audit.sweep.simulation` draws models whose true gain is known. The code of the real verdict judges
-them, including its corrections over a panel and its run variance. The gates are left out, since
-they check texts and faults that a simulation does not have. The shipped table was made with
---simulations 300 --worlds 300 in an hour and a half on one core.
+`audit.sweep.simulation` draws models whose true gain is known. These models are judged with the
+same code as real models, including the corrections over a panel and the run variance. The gates
+(checks of the measurement) are left out, because they check texts and faults that a simulation does
+not have. The shipped table was made with --simulations 300 --worlds 300 in an hour and a half on
+one core.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -53,7 +54,7 @@ from audit.sweep.vocabulary import Decision, Verdict
 # Number of resamples of every bootstrap, and least number of permutations of every test. A real run
 # uses more, so its error rates are not higher.
 RESAMPLES = 499
-SIMULATIONS = 400  # default number of simulated models in the clean world
+SIMULATIONS = 400  # default number of simulated models without memory (the clean world)
 FEWEST = 20  # least number of panels of a simulated case
 _VERDICTS = {
     "excess": Verdict.EXCESS,
@@ -128,12 +129,15 @@ def judge(design: Design, world: World, rng: np.random.Generator) -> FloatArray:
     Returns
     -------
     array
-        A number for each of NAMES. The number of a verdict is the share of the panel's models with
-        this verdict, and any_excess is 1 if a model has an excess. The numbers paper_* apply the
-        paper's rule to replicate 0: the share of settings with a gain above zero, and the share of
-        models with such a setting. The numbers coverage_* are the shares of intervals that contain
-        the true gain: at single r, of the mean over r, and at all r together. These shares are NaN
-        if the world has no single true gain.
+        A number for each of NAMES:
+
+        - The name of a verdict: the share of the panel's models with this verdict.
+        - any_excess: 1 if at least one model of the panel has the verdict excess, otherwise 0.
+        - paper_*: results of the paper's rule, applied to replicate 0. They are the share of
+          settings with a gain above zero, and the share of models with at least one such setting.
+        - coverage_*: the shares of intervals that contain the true gain. There are intervals at
+          single r, of the mean over r, and at all r together. The shares are NaN if the simulated
+          gain has no single true value.
     """
     models = [simulate(design, world, rng) for _ in range(design.panel)]
     evidence, decisions = decided(models, design.routers, rng)
@@ -154,8 +158,10 @@ def judge(design: Design, world: World, rng: np.random.Generator) -> FloatArray:
 
 
 def _coverage(c: Comparison, truth: float) -> FloatArray:
-    """Return the shares of intervals that contain the true gain: at single r, of the mean over r,
-    and at all r together."""
+    """Return the coverage of three kinds of intervals of the gain, 0-1.
+
+    The intervals are pointwise (at single r), for the mean over r, and simultaneous (at all r).
+    """
     pointwise = [i.low - 1e-12 <= truth <= i.high + 1e-12 for i in c.pointwise]
     all_r = bool(np.all((c.low - 1e-12 <= truth) & (truth <= c.high + 1e-12)))
     return np.array([np.mean(pointwise), c.mean.low <= truth <= c.mean.high, all_r], dtype=float)
@@ -190,8 +196,8 @@ def procedures(options: Namespace) -> tuple[Procedure, ...]:
     Returns
     -------
     tuple of Procedure
-        The designs that the user selected. The section of worlds is empty unless these are the
-        shipped designs.
+        The section of the designs that the user selected, and the section of worlds. The section of
+        worlds is empty unless the user selected the shipped designs.
     """
     designs = _designs(options)
     total = options.simulations
@@ -203,7 +209,9 @@ def procedures(options: Namespace) -> tuple[Procedure, ...]:
 
 
 def of_designs(designs: Sequence[Design], clean: int, other: int, seed: int) -> Procedure:
-    """Return the section of designs, each simulated in every world of TRUTHS.
+    """Return the section in which each design is simulated in every world of TRUTHS.
+
+    A world is a scenario: it states how noise changes the answers of the simulated models.
 
     Parameters
     ----------
@@ -217,9 +225,9 @@ def of_designs(designs: Sequence[Design], clean: int, other: int, seed: int) -> 
     Returns
     -------
     Procedure
-        The section. Its rates (0-1, with standard errors) are named `<world>_<name>`, where the
-        name is one of NAMES. clean_any_excess is the false positive rate. gain_one_r_cleared and
-        gain_5_cleared are false negative rates.
+        The section. A rate (0-1, with its standard error) has the key `<world>_<name>`, where the
+        name is in NAMES. For example, clean_any_excess is the false positive rate, and
+        gain_one_r_cleared and gain_5_cleared are false negative rates.
     """
     cases = []
     for design, (truth, world) in product(designs, TRUTHS.items()):
@@ -229,7 +237,7 @@ def of_designs(designs: Sequence[Design], clean: int, other: int, seed: int) -> 
 
 
 def of_worlds(worlds: Sequence[tuple[str, Design, World]], models: int, seed: int) -> Procedure:
-    """Return the section of worlds in which an effect other than memory changes the answers.
+    """Return the section of worlds (scenarios) with an effect other than memory.
 
     Parameters
     ----------
@@ -250,8 +258,7 @@ def of_worlds(worlds: Sequence[tuple[str, Design, World]], models: int, seed: in
 
 
 def _case(design: Design, name: str, world: World, models: int, seed: int) -> Case:
-    """Return a case with enough panels for the given number of models, and with at least FEWEST
-    panels."""
+    """Return a case with enough panels for a number of models, and at least FEWEST panels."""
     panels = max(models // design.panel, FEWEST)
     return Case(design, name, world, streams(seed, design, name, panels))
 
@@ -303,9 +310,9 @@ def observed_design(run_dir: Path) -> Iterator[Design]:
         sweep = sweep_of(cell)
         accuracy = float(np.clip(np.nanmean(sweep.clean), 0.02, 0.98))
         ceiling = 2 * accuracy * (1 - accuracy)
-        # Two clean replicates show the discordance that occurs without an effect. Without
-        # replicates, the discordance between the noisy arm and the clean arm is used, which is
-        # larger if there is a true effect.
+        # The discordance without an effect is measured between two clean replicates. Without
+        # replicates, the discordance between the noisy and the clean arm is used. It is larger if
+        # noise has a true effect.
         pair = clean[:2] if len(clean) > 1 else (sweep.clean, sweep.noisy)
         observed = discordance_of(*pair)
         discordance = round(float(np.clip(observed, 0.02 * ceiling, 0.98 * ceiling)), 4)
@@ -341,7 +348,7 @@ _OF_WORLDS = ("any_excess", "uncontrolled", "cleared", "explained", "withheld")
 
 
 def markdown(entries: Entries) -> str:
-    """Return the printed table of designs.
+    """Return the table of calibrated designs that the command prints.
 
     Parameters
     ----------
@@ -367,7 +374,7 @@ def markdown(entries: Entries) -> str:
 
 
 def worlds_markdown(entries: Entries) -> str:
-    """Return the printed table of worlds.
+    """Return the table of worlds (simulated scenarios) that the command prints.
 
     Parameters
     ----------
@@ -377,8 +384,8 @@ def worlds_markdown(entries: Entries) -> str:
     Returns
     -------
     str
-        Markdown with one row for each world, in per cent of models. The column "any excess" is in
-        per cent of panels.
+        Markdown with one row for each world. Rates are in per cent of models; the column "any
+        excess" is in per cent of panels.
     """
     design = ("n", "r", "clean runs", "noisy runs", "panel")
     rows = []

@@ -27,8 +27,9 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Comparison:
-    """Hold the gain of one arm over another arm at each of R router counts, over the same
-    questions.
+    """Hold the gain of one arm over another arm at each of R router counts.
+
+    The gain is computed over questions with an answer in both arms.
 
     Attributes
     ----------
@@ -39,24 +40,27 @@ class Comparison:
     gain : array (R,)
         The accuracy of the first arm minus the accuracy of the other arm.
     low, high : array (R,)
-        Simultaneous limits of the gain: with probability 95 %, they contain the gains at all r.
+        Limits of the simultaneous 95 % intervals: with this probability, the intervals contain the
+        true gains at all r.
     pointwise : tuple of Interval
-        A BCa interval for each r, which is at least as long as `unseen_share` requires.
+        A BCa interval (bias-corrected bootstrap) for each r, widened if necessary to the length
+        that `unseen_share` requires.
     upper : array (R,)
-        One-sided 95 % upper limits of the gain. A limit is at least the share of questions that
-        could improve although the sample shows no change. The limit is 1 at an r without an
-        answered pair. All limits are NaN if no r has a limit.
+        One-sided 95 % upper limits of the gain. A limit is at least the share of all questions that
+        could improve although no question of the sample does. At an r without an answered pair, the
+        limit is 1. All limits are NaN if no r has a limit.
     mean : Interval
         The mean gain over r.
     family_p : float
-        The p-value for the claim that there is a gain at some r.
+        Family-wise p-value. Alternative: there is a gain at one or more r.
     fall_p : float
-        The p-value for the claim that the mean gain over r is below zero.
+        One-sided p-value. Alternative: the mean gain over r is below zero.
     pvalues, adjusted : array (R,)
         One-sided p-values of a gain at each r, without and with step-down adjustment over r.
     improve, degrade : array (R,)
-        The number of questions that only the first arm answers right (improve), or only the other
-        arm (degrade). The numbers are fractions if replicates were averaged.
+        The number of questions that only the first arm answers right (improve), and the number that
+        only the other arm answers right (degrade). They may be fractions if replicates were
+        averaged.
     effective : array (R,)
         The effective number of questions: the number of independent questions with the same
         information.
@@ -107,7 +111,7 @@ class Comparison:
 
     @property
     def largest_compatible(self) -> float:
-        """Return a one-sided 95 % upper limit of the largest gain over r.
+        """Return the one-sided 95 % upper limit of the largest gain over r.
 
         Returns
         -------
@@ -156,7 +160,7 @@ def compare(
     runs : array (L, R, n)
         Outcomes of one arm: 0, 1 or NaN.
     other : array (K, R, n) or (K, 1, n)
-        Outcomes of the other arm; with (K, 1, n) all router counts share one baseline.
+        Outcomes of the other arm; (K, 1, n) means that all router counts share one baseline.
     routers : tuple of int
         The R router counts.
     cluster : array (n,)
@@ -178,11 +182,14 @@ def compare(
 
     Notes
     -----
-    Runs with exactly the same answers count once. The bootstrap function expects one baseline for
-    all r. So a difference d is passed as the pair of values 1/2 + d/2 and 1/2. The resulting
-    interval is half as long and is doubled afterwards. Shifts of whole runs lengthen every interval
-    by a factor: the standard error with the shifts divided by the standard error without them. For
-    a side that was run once, the test assumes the largest plausible shift.
+    Runs with exactly the same answers count as one run.
+
+    The bootstrap function expects one baseline for all r. So a difference d is passed as the pair
+    of values 1/2 + d/2 and 1/2. The resulting interval is half as long, and is doubled afterwards.
+
+    Shifts of whole runs lengthen every interval by a factor: the standard error with shifts divided
+    by the standard error without shifts. For a side that was run once, the test assumes the largest
+    plausible shift.
     """
     runs, other = distinct(runs), distinct(other)
     noisy, base = average(runs), average(other)
@@ -229,12 +236,12 @@ def compare(
 def _at_least_unseen(
     high: FloatArray, gain: FloatArray, effective: FloatArray, confidence: float
 ) -> FloatArray:
-    """Raise each of the upper limits (R,) to at least the share of questions that could improve
-    without a change in the sample.
+    """Raise upper limits (R,) to at least the share of improvements that a sample could miss.
 
-    If a share 1 - 0.05^(1/m) of all questions improves, a sample of m independent questions shows
-    no improvement with probability 5 %. A bootstrap of few or no changes does not account for this.
-    See `Comparison.upper`.
+    Let m be the number of independent questions. If a share p = 1 - 0.05^(1/m) of all questions
+    improves, the sample shows no improvement with probability 5 %. So p is a lower bound of the
+    upper limit. The bootstrap does not include this bound if few or no questions change. See
+    `Comparison.upper`.
     """
     if np.isnan(high).all():
         return high
@@ -296,8 +303,8 @@ def _bootstrapped(
 ) -> dict[str, Any]:
     """Return the limits of the mean differences (R,) by a bootstrap.
 
-    `d` holds the differences (R, n) and is overwritten. `run_counts` holds the runs of the first
-    arm (R,) and of the other arm.
+    `d` holds the differences (R, n) and is overwritten. `run_counts` holds the numbers of runs: of
+    the first arm at each r (R,), and of the other arm.
     """
     half = np.full(d.shape[1], 0.5)
     d /= 2
@@ -315,7 +322,7 @@ def _bootstrapped(
     se = (mean.high - mean.low) / (2 * scipy.stats.norm.ppf((1 + CONFIDENCE) / 2))
     if se > 0:
         fall_p = float(scipy.stats.norm.cdf(mean.estimate / se))
-    # With a standard error of 0, this is the p-value of a sign test. Without an answered pair, the
+    # If the standard error is 0, the p-value is that of a sign test. Without an answered pair, the
     # p-value remains NaN.
     elif np.isfinite(mean.estimate):
         fall_p = 1.0 if mean.estimate >= 0 else 2.0**-units
@@ -398,8 +405,10 @@ def simultaneous(gain: Resamples, units: float) -> tuple[FloatArray, FloatArray]
 
 
 def _doubled(i: Interval, longer: float) -> Interval:
-    """Return the interval multiplied by 2. Its length is also multiplied by the factor `longer`,
-    and its ends are limited to -1 and 1."""
+    """Return the interval multiplied by 2 and lengthened by the factor `longer`.
+
+    The ends are cut at -1 and 1.
+    """
     ends = 2 * (i.estimate + longer * (np.array([i.low, i.high]) - i.estimate))
     low, high = np.clip(ends, -1, 1).tolist()
     return Interval(2 * i.estimate, low, high, i.confidence, i.method, 2 * i.se)

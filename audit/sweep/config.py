@@ -24,7 +24,8 @@ from audit.sweep.design import (
     parse_routers,
 )
 
-# Maps each template that the sweep adds to the shared templates to its placeholders.
+# Maps a template to its placeholders, for each template that the sweep adds to the shared
+# templates.
 TEMPLATES: dict[str, tuple[str, ...]] = {
     "router_forward_full": ("question",),
     "router_noisy_rewrite": ("question",),
@@ -33,7 +34,8 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
     "worker_letter": ("letters", "messages"),
     "worker_option_text": ("messages",),
 }
-# For free-form answers, these templates replace the templates without the name of a reading.
+# For free-form answers, these templates replace the templates of the same names without the suffix
+# of a reading.
 for _reading in OF_READING:
     TEMPLATES[f"router_forward_full_{_reading}"] = ("question",)
     TEMPLATES[f"router_noisy_rewrite_{_reading}"] = ("question",)
@@ -44,18 +46,20 @@ for _reading in OF_READING:
 class SweepConfig(RunConfig):
     """Hold the options of a sweep, with their defaults."""
 
-    worker: ModelConfig | None = None  # another model that answers in place of the router's model
+    worker: ModelConfig | None = None  # model of the worker; None: the router's model answers
     r: Any = "1..9"
     arms: list[str] = field(default_factory=lambda: [str(a) for a in Arm])
-    n: Any = None  # null: the number of questions that the plan needs
+    n: Any = None  # number of questions; null: as many as the plan needs
     draws: str = "nested"
     aggregator: str = "concatenate"
     replicates: int = 1
     clean_replicates: int = 3
     noisy_replicates: int = 2
-    messages_from: str | None = None  # a run whose stored router messages are used
-    messages_of: str | None = None  # the model of that run, if the run has several models
-    hint_reference: Any = None  # runs of other models with messages_from set to this run
+    messages_from: str | None = None  # path of a run whose stored router messages are used
+    # Name of the model in messages_from, if that run has several models.
+    messages_of: str | None = None
+    # Paths of runs in which other models answered from the messages of this run.
+    hint_reference: Any = None
     ensemble_control: bool = True
     dose: Any = None
 
@@ -186,7 +190,7 @@ def design_of(config: SweepConfig) -> Design:
         noisy_replicates=config.noisy_replicates,
         ensemble_control=config.ensemble_control,
         doses=parse_doses(config.dose),
-        # At temperature 0 a worker repeats its answers, so a second run would count every item
-        # twice.
+        # At temperature 0, a second run of a worker repeats the answers of the first run, so every
+        # item would count twice.
         direct_replicates=config.replicates if stochastic else 1,
     )

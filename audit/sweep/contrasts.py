@@ -1,10 +1,12 @@
 """Compare two conditions of a cell, or two benchmarks, and make the report's table of comparisons.
 
-The `noisy_vs_*` comparisons answer two questions that the paper's gain leaves open. The first is
-whether the noisy arm beats the original question (`direct`), or only beats a clean router that
-loses part of the question. The second is whether damage or repetition causes the gain. To find out,
-the noisy arm is compared with the same number of routers that delete nothing (the ensemble
-control).
+The paper compares the noisy arm only with a clean router. This gain leaves two questions open,
+which the `noisy_vs_*` comparisons answer:
+
+- Does the clean router lose part of the question? To answer this, the noisy arm is compared with
+  the arm `direct` (the original question). - Is the gain caused by repetition rather than by
+  damage? To answer this, the noisy arm is compared with the ensemble control (the same number of
+  routers, which delete nothing).
 """
 
 import math
@@ -54,9 +56,9 @@ def contrast(
     unparsed: Unparsed = "left_out",
     n_resamples: int,
 ) -> Contrast:
-    """Estimate the difference of two accuracies: under settings `a` minus under settings `b`.
+    """Estimate the accuracy under settings `a` minus the accuracy under settings `b`.
 
-    Only questions with an answer under `a` and under `b` are used.
+    Only questions with an answer under `a` and an answer under `b` are used.
 
     Parameters
     ----------
@@ -89,11 +91,12 @@ def contrast(
 
     Notes
     -----
-    `paired_test` gives the p-value if each side is one setting, or if all values are 0 or 1. For
-    means over several settings, the p-value is the larger of two: that of a bootstrap-t and that of
-    a sign-flip test. The interval is at least as long as `unseen_change` requires. At an accuracy
-    of 0.1 or less with one clean run, the p-value of a mean is too small, so the interval should be
-    used.
+    If each side is one setting, or if all values are 0 or 1, the p-value is that of `paired_test`.
+    For means over several settings, it is the larger of two p-values: that of a bootstrap-t test
+    and that of a sign-flip test. This p-value is too small if the accuracy is 0.1 or less and there
+    is one clean run; use the interval in this case.
+
+    The interval is widened if necessary to the length that `unseen_change` requires.
     """
     keep = np.ones(cell.n, dtype=bool) if items is None else items
     runs_a = _values_of(cell, a, unparsed)[:, keep]
@@ -182,7 +185,9 @@ def difference_in_differences(
     n_resamples: int,
     shifts: tuple[float, float] = (0.0, 0.0),
 ) -> tuple[tuple[Interval, ...], float, int]:
-    """Compare the gain on a public benchmark with the gain on held-out items, on three scales.
+    """Compare the gain under noise on a public benchmark with the gain on held-out items.
+
+    The difference of the two gains is computed on three scales.
 
     Parameters
     ----------
@@ -203,22 +208,22 @@ def difference_in_differences(
         Three intervals of the difference of the two gains: in accuracy (0-1), in log-odds, and in
         the logarithm of the share of wrong answers.
     p : float
-        The one-sided p-value, the largest over the scales. It is NaN with fewer than five clusters
-        in a benchmark, and the intervals are then infinite.
+        The largest one-sided p-value over the scales. With fewer than five clusters in a benchmark,
+        the p-value is NaN and the intervals are infinite.
     n : int
         The number of pairs on the public benchmark.
 
     Raises
     ------
     DataError
-        If a benchmark has no item with an answer under both conditions.
+        If a benchmark has no item with a clean and a noisy answer.
 
     Notes
     -----
-    If the baselines differ, it depends on the scale which of two gains is larger. For example,
-    noise may repair one wrong answer in five on both benchmarks. Then the gain is ten points from a
-    baseline of .50, but three points from a baseline of .85. So a gain counts as larger only if it
-    is larger on all three scales (an intersection-union test).
+    If the baselines differ, the scale determines which of two gains is larger. For example, noise
+    may turn one wrong answer in five into a right answer on both benchmarks. Then the gain is ten
+    points from a baseline of .50, but three points from a baseline of .85. So a gain counts as
+    larger only if it is larger on all three scales (an intersection-union test).
 
     The gain of a benchmark is the mean over r. The two benchmarks share no items, so each is
     resampled separately. The intervals are percentile intervals. The p-value uses clustered
@@ -248,7 +253,8 @@ def difference_in_differences(
         log_odds = scipy.special.logit(noisy) - scipy.special.logit(clean)
         log_wrong = np.log1p(-clean) - np.log1p(-noisy)
         changes.append(np.stack([noisy - clean, log_odds, log_wrong], axis=1))
-    # The shape is (1 + B, scales). The first row has the estimates, the others the resamples.
+    # The shape is (1 + B, scales). The first row holds the estimates, and each other row a
+    # resample.
     difference = changes[0] - changes[1]
     df = max(min(map(cluster_df, groups)), 1.0)
     resamples = Resamples(difference[0], difference[1:], np.zeros((0, 3)), np.zeros(0))
@@ -273,8 +279,10 @@ def difference_in_differences(
 
 
 def _shifted(resamples: Resamples, shift: FloatArray, n: int) -> FloatArray:
-    """Return an array (1 + B,): the estimate, then the resamples with shifts added. All values are
-    kept at a distance of half an item from 0 and 1."""
+    """Return an array (1 + B,): the estimate, then the resamples with random shifts added.
+
+    All values are kept at least half an item away from 0 and 1.
+    """
     values = np.concatenate([resamples.estimate, resamples.draws[:, 0] + shift])
     return values.clip(0.5 / n, 1 - 0.5 / n)
 
@@ -305,8 +313,8 @@ def score_gap(
     Returns
     -------
     Interval
-        The gap with its interval. The accuracies are those of `direct` if both benchmarks have it,
-        else those of the clean baseline.
+        The gap with its interval. If `direct` was run on both benchmarks, the gap is computed from
+        the accuracies of `direct`; otherwise from those of the clean baseline.
 
     Raises
     ------
@@ -316,8 +324,8 @@ def score_gap(
     Notes
     -----
     Each benchmark is resampled separately, and the interval is a percentile interval. It has a
-    positive length even if all answers to a benchmark are equal. The meaning of a gap depends on
-    how well the held-out items match the benchmark in difficulty.
+    positive length even if all answers to a benchmark are equal. A gap shows memory only as far as
+    the held-out items are as difficult as the benchmark.
     """
     arm, routers = Arm.DIRECT, 0
     if not all(replicates_of(c, arm, routers) for c in (cell_a, cell_b)):
@@ -368,7 +376,7 @@ def contrast_rows(
     rng: Generator,
     n_resamples: int,
 ) -> tuple[Contrast, ...]:
-    """Return every comparison of one cell as rows of a table.
+    """Return all comparisons of one cell as rows of a table.
 
     Parameters
     ----------
@@ -449,7 +457,7 @@ def _reading_rows(reading: Reading | None, suffix: str, words: str) -> list[Cont
 
 
 def _rows(name: str, text: str, c: Comparison) -> list[Contrast]:
-    """Return one row for each router count of a comparison, and a last row for the mean over r."""
+    """Return one row for each router count of a comparison, then a row for the mean over r."""
     rows = []
     for k, r in enumerate(c.routers):
         rows.append(
@@ -497,8 +505,10 @@ def _held_out_rows(
     rng: Generator,
     n_resamples: int,
 ) -> list[Contrast]:
-    """Return rows that compare the score and the gain (on three scales) with those on held-out
-    items."""
+    """Return the rows that compare a benchmark with held-out items.
+
+    The rows compare the scores on the two sets, and the gains on three scales.
+    """
     gap = f"score on {cell.benchmark} - score on {control.benchmark}"
     gain = f"gain on {cell.benchmark} - gain on {control.benchmark}, mean over r"
 

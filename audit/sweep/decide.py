@@ -32,7 +32,7 @@ class Corrected:
     excess : float or None
         The corrected `Evidence.p_value`; None if the cell could not be compared.
     fall : float or None
-        The corrected p-value for the claim that the noisy arm is below the clean baseline.
+        The corrected p-value. Alternative: the noisy arm is less accurate than the clean baseline.
     cells : int
         The number of cells of the panel that could be compared.
     """
@@ -70,7 +70,7 @@ def over_panel(evidence: Sequence[Evidence | None]) -> list[Corrected]:
 
 @dataclass(frozen=True)
 class Claim:
-    """Hold a contrast, with the reasons and the advice for a verdict that rests on it.
+    """Hold a contrast, with the reasons and the advice of a verdict that is based on it.
 
     Attributes
     ----------
@@ -79,11 +79,12 @@ class Claim:
     reasons, advice : tuple of Reason
         The reasons and the advice of the verdict.
     routers : tuple of int
-        The router counts that the contrast concerns.
+        The router counts r at which the contrast was computed.
     check : str
         The name of a gate that failed for this contrast; empty if no gate failed.
     explained : bool
-        Whether a clearance by this contrast means that repetition explains the gain.
+        Used if the model is cleared, which means that a gain that matters is excluded. True if
+        repetition then explains the gain over the clean baseline.
     """
 
     contrast: Contrast
@@ -122,9 +123,10 @@ def decide(
     Notes
     -----
     Suppose that no model of the panel truly gains over every control. Then the probability that any
-    cell is called an excess is at most alpha. Claims about one control are tested at the level
-    alpha / (number of cells). The noisy arm beats a control if the test of this claim rejects. For
-    the clean baseline, the simultaneous interval must also be above zero.
+    cell gets the verdict excess is at most alpha. A comparison with a single control is tested at
+    the level alpha / (number of cells). The noisy arm beats a control if this test rejects the
+    hypothesis of no gain. For the clean baseline, the simultaneous interval must also be above
+    zero.
 
     A cell is cleared if the upper limit of the gain is at most the smallest effect that matters
     (Schuirmann 1987, J Pharmacokinet Biopharm 15). A fall of accuracy under noise is expected and
@@ -153,8 +155,11 @@ def decide(
 
 
 def _basis(claims: Sequence[Claim], by: Collection[str], checks: Sequence[str]) -> Claim:
-    """Return the claim on which a verdict rests: the claim whose check failed, or else the claim of
-    the deciding contrast."""
+    """Return the claim (a contrast with its reasons) on which a verdict is based.
+
+    If a check of a claim failed, this claim is returned. Otherwise the claim of the contrast that
+    decides the verdict is returned.
+    """
     for claim in claims:
         if claim.check or (not checks and claim.contrast.name in by):
             return claim
@@ -164,11 +169,15 @@ def _basis(claims: Sequence[Claim], by: Collection[str], checks: Sequence[str]) 
 def _claims(
     e: Evidence, gates: Sequence[Gate], t: SweepThresholds, corrected: Corrected
 ) -> list[Claim]:
-    """Return up to three claims: a gain over every control, a gain in one run, a bounded gain."""
+    """Return up to three claims about the gain.
+
+    The claims are that the noisy arm gains over every control, that the noisy arm gains in its only
+    run, and that the gain is too small to matter.
+    """
     alpha, cell_alpha = t.alpha, t.alpha / corrected.cells
     overall = e.p_value if corrected.excess is None else corrected.excess
     # Holm's correction over the panel multiplies the p-value of this cell by a factor. So the level
-    # of this cell's tests at single router counts is divided by the same factor.
+    # of this cell's tests at single router counts is divided by this factor.
     level = alpha / max(overall / e.p_value, 1.0)
     n, least = int(e.clean.n.min()), t.finding_questions_min
     above, steady = _beaten(e.plain, e, level), _above_zero(e.plain, e.clean.above_zero)
@@ -195,7 +204,7 @@ def _claims(
 
 
 def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: float) -> Claim:
-    """Return the claim that the noisy arm gains over every control at these r.
+    """Return the claim that the noisy arm gains over every control at the given router counts.
 
     Four other explanations of a gain are checked: a control that was not run, messages that state
     the answer, unparsed replies, and hints.
@@ -203,8 +212,9 @@ def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: fl
     why = [_beats_controls(e, routers, CONTROLS)]
     silent = Contrast("gain_over_controls")
     if e.without_leak is not None:
-        # The gate passes if only a small share of messages state the answer. At a high r, even a
-        # small share affects many questions, so the gain must remain without these questions.
+        # The gate `answer_leak` passes if only a small share of messages state the answer. At a
+        # high r, even a small share affects many questions. So the gain must remain after these
+        # questions are left out.
         routers &= _beaten(e.without_leak, e, level)
         if not routers:
             leaks = []
@@ -222,7 +232,7 @@ def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: fl
         why.append(because("stands_if_unparsed", odds_ratio=DECIDE_AT))
     controlled = frozenset(filter(e.controlled, routers))
     beyond = controlled & (e.hints.beyond(level) if e.hints is not None else frozenset())
-    # A p-value of NaN also counts as no gain of the reference.
+    # If the p-value is NaN, the reference counts as having no gain.
     alone = e.hints is not None and not e.hints.reference_p <= level
     guards = (
         Guard("controls", bool(controlled)),
@@ -247,7 +257,10 @@ def _gain(e: Evidence, gates: Sequence[Gate], routers: frozenset[int], level: fl
 def _doubt(
     e: Evidence, routers: frozenset[int], controlled: frozenset[int], beyond: bool
 ) -> tuple[Reason, Reason]:
-    """Return the first other explanation of a gain that the data do not exclude, with advice."""
+    """Return the first explanation of a gain other than memory that the data do not exclude.
+
+    The result contains advice on how to exclude the explanation.
+    """
     if not controlled:
         return _not_compared(e, routers), because("run_controls")
     if e.hints is None:
@@ -263,9 +276,9 @@ def _bounded(
 ) -> Claim:
     """Return the claim that the gain is at most the smallest effect that matters.
 
-    Usually the upper limit of the gain over the clean baseline is used. If the noisy arm beats the
-    clean baseline, the upper limit of the gain over the ensemble control, or over the original
-    question, may be used.
+    The claim is usually based on the upper limit of the gain over the clean baseline. If the noisy
+    arm beats the clean baseline, the claim may instead be based on the gain over the ensemble
+    control or over the original question.
     """
     over_base: frozenset[int] = frozenset()
     if e.plain.ensemble is not None:
@@ -293,7 +306,7 @@ def _bounded(
         numbers = {"imputed": imputed, "aided": e.unaided is not None}
         why.append(because("bound", limit=limit, effect=t.effect_of_interest, **numbers))
         last, open_ = because("blind"), None
-    excluded = limit <= t.effect_of_interest  # This is False for a limit of NaN.
+    excluded = limit <= t.effect_of_interest  # False if the limit is NaN
     contrast = Contrast("gain", bound=Bound(excluded, room))
     closing = last if excluded else open_
     code = done if excluded else ask
@@ -333,19 +346,20 @@ def _over_ensemble(
 
 
 def _fallen(e: Evidence, t: SweepThresholds, corrected: Corrected | None) -> Reason | None:
-    """Return a note if noise lowers the mean accuracy much, which is expected. Otherwise return
-    None."""
+    """Return a note if noise lowers the mean accuracy much (as expected); otherwise None."""
     mean = e.clean.mean
     fall_p = e.clean.fall_p if corrected is None or corrected.fall is None else corrected.fall
-    # The negation covers values of NaN, for which every comparison is False.
+    # The condition is negated because comparisons with NaN are False.
     if not (fall_p <= t.alpha / 2 and mean.high < 0 and mean.estimate <= -t.fall_noted):
         return None
     return because("falls", drop=-mean.estimate, low=-mean.high, high=-mean.low, p=fall_p)
 
 
 def _beats_controls(e: Evidence, routers: Collection[int], names: Sequence[str]) -> Reason:
-    """Return the reason which states that the noisy arm beats those of the named controls that were
-    run."""
+    """Return a reason which states that the noisy arm beats the given controls.
+
+    Controls that were not run are left out of the reason.
+    """
     controls = []
     for name in names:
         if getattr(e.plain, name) is not None:
@@ -354,7 +368,7 @@ def _beats_controls(e: Evidence, routers: Collection[int], names: Sequence[str])
 
 
 def _not_compared(e: Evidence, routers: frozenset[int]) -> Reason:
-    """Return a reason that names the controls which were not run at these r.
+    """Return a reason that names the controls that were not run at these router counts.
 
     The ensemble control may have been run at other router counts.
     """
@@ -373,7 +387,8 @@ def _beaten(
 ) -> frozenset[int]:
     """Return the router counts at which the noisy arm beats every control.
 
-    At these counts, the simultaneous interval of the gain over the clean baseline is also above zero.
+    At these router counts, the simultaneous interval of the gain over the clean baseline must also
+    be above zero.
     """
     if reading.clean is None:
         return frozenset()
@@ -383,7 +398,10 @@ def _beaten(
 
 
 def _above_zero(reading: Reading, routers: frozenset[int]) -> frozenset[int]:
-    """Return the router counts at which the lower limit of every comparison is above zero."""
+    """Return the router counts at which the lower limit of the gain is above zero.
+
+    The lower limits of all given comparisons must be above zero.
+    """
     for c in reading.comparisons():
         routers -= set(c.routers) - c.above_zero
     return routers
@@ -474,8 +492,8 @@ def held_out(contrasts: Sequence[Row]) -> tuple[Reason, ...]:
     Returns
     -------
     tuple of Reason
-        A reason that states whether the gain is larger than on held-out items: on every scale, only
-        in points, or on no scale.
+        A reason that compares the gain with the gain on held-out items. It states that the gain is
+        larger on every scale, only in points of accuracy, or on no scale.
     """
     scales: dict[str, Row] = {}
     above = []
@@ -534,7 +552,8 @@ def unparsed(e: Evidence | None, gamma: float | None) -> tuple[Reason, ...]:
     e : Evidence or None
         The evidence of the cell.
     gamma : float or None
-        The largest odds ratio at which the verdict does not change; None if no ratio is reported.
+        The largest odds ratio of unparsed answers at which the verdict does not change; None if no
+        ratio is reported.
 
     Returns
     -------

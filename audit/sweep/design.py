@@ -1,9 +1,12 @@
 """Define the arms of the sweep, its design and its thresholds, without I/O.
 
-The level of a setting is its number of routers. A *router set* is a part of the design. It has one
-list of router messages for each question. With independent draws, each setting has its own router
-set (song2026, section 3.2). With nested draws, all r of an arm share one set, and r uses its first
-r messages. All rows of a router set are computed and stored together.
+The level of a setting is its number of routers r. A *router set* is a part of the design that uses
+one list of router messages for each question:
+
+- With independent draws, each setting has a separate router set (song2026, section 3.2).
+- With nested draws, all r of an arm share a router set, and r uses the first r messages.
+
+All rows of a router set are computed and stored together.
 """
 
 import re
@@ -20,16 +23,18 @@ from audit.sweep.texts import PRE_RUN_NOTES
 
 
 class Arm(StrEnum):
-    """Name the ways in which a question reaches the worker (song2026, section 4.2, which lacks
-    `direct`)."""
+    """Name the ways in which a question reaches the worker (song2026, section 4.2).
+
+    The arm `direct` is an addition of this program.
+    """
 
     DIRECT = "direct"  # the original question, without a router
     FORWARD_FULL = "forward_full"  # r=1: the clean baseline; r>1: the ensemble control
     NOISY_REWRITE = "noisy_rewrite"  # routers delete, rewrite and add noise
 
 
-# In this arm, words are deleted without routers. Its level is the percentage of deleted words. No
-# verdict uses this arm.
+# In this arm, words are deleted at random, without routers. The level of a setting is the
+# percentage of deleted words. No verdict uses this arm.
 DELETED = "deleted"
 WITHOUT_ROUTER = (Arm.DIRECT, DELETED)
 
@@ -87,7 +92,8 @@ def parse_routers(value: object) -> tuple[int, ...]:
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
         if not 1 <= first <= last:
             raise ConfigError(f"Invalid r: {value!r}. {_EXAMPLE}")
-        if last > MAX_ROUTERS:  # A range of that length would need too much memory.
+        # The check comes first, since a very long range would need too much memory.
+        if last > MAX_ROUTERS:
             raise ConfigError(f"Invalid r: {value!r}. Expected at most {MAX_ROUTERS} routers.")
         counts.update(range(first, last + 1))
     return tuple(sorted(counts))
@@ -154,7 +160,7 @@ def not_run(settings: Sequence[Setting], *, referred: bool) -> list[Reason]:
     settings : sequence of Setting
         The settings that were run.
     referred : bool
-        Whether another model answered from the same messages.
+        Whether another model (the hint reference) also answered from the same messages.
 
     Returns
     -------
@@ -182,8 +188,9 @@ def not_run(settings: Sequence[Setting], *, referred: bool) -> list[Reason]:
 
 
 def missing_controls(design: Design) -> tuple[str, ...]:
-    """Return a sentence for each missing control. Without these controls, the verdict on a gain is
-    `gain_uncontrolled`.
+    """Return a sentence for each control that is missing from a design.
+
+    Without these controls, the verdict on a gain is `gain_uncontrolled`.
 
     Parameters
     ----------

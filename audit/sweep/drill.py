@@ -1,9 +1,14 @@
 """Convert every outcome to the compact data of the list of answers on the page.
 
-The module does no I/O: it converts Arrow rows to blocks that are ready for JSON. Outcomes repeat
-most of their text, so each distinct text is stored once. The texts are in chunks that the page
-parses only when it needs them. A worker prompt is stored as a list of pieces, and its messages are
-pieces that it shares with other rows. The columns that filters read are typed arrays.
+The data are compact for these reasons:
+
+- Most texts occur in several outcomes, so each distinct text is stored once.
+- The texts are in chunks, and the page parses a chunk only when it needs one of its texts.
+- A worker prompt is stored as a list of pieces. Each router message in the prompt is a piece, which
+  is stored once for all prompts that contain this message.
+- The columns that filters read are typed arrays.
+
+The module does no I/O: it converts Arrow rows to blocks that are ready for JSON.
 """
 
 import base64
@@ -24,18 +29,19 @@ from audit.shards.cells import states_of
 from audit.shards.schema import shared_values
 from audit.sweep.design import DELETED, Arm
 
-# Largest total size in bytes of the distinct texts and of the numbers that refer to them. If it is
-# exceeded, the texts of some questions are left out. With MAX_ROWS_ON_PAGE rows and the figures, a
-# page then has about 10 MB.
+# Largest total size in bytes of the distinct texts and of the numbers that refer to these texts. If
+# the total is larger, the texts of some questions are left out. With this limit, a page with
+# MAX_ROWS_ON_PAGE rows and the figures has about 10 MB.
 MAX_TEXT_BYTES = 5_000_000
 CHUNK_CHARACTERS = 1_000_000  # characters in one chunk; the page parses a chunk as a whole
-# A message with fewer characters is not searched for in the worker prompt, since it could match by
-# chance.
+# Messages with fewer characters are not searched for in the worker prompt, since a short message
+# could match by chance.
 SHORT_MESSAGE = 16
 
-# Names of the change of a row against the clean runs of the same question. "improve" means that the
-# answer is right in this row and wrong in some clean runs. The weight of the change is the share of
-# these clean runs. So the weights of a setting add up to the counts of the paper's Table 2.
+# Names of the change of a row against the clean runs of the same question. For example, "improve":
+# the answer is right in this row and wrong in at least one clean run. The weight of the change is
+# the share of clean runs that differ from the row. So the weights of a setting add up to the counts
+# of the paper's Table 2.
 TRANSITIONS = (
     "improve",
     "degrade",
@@ -44,7 +50,7 @@ TRANSITIONS = (
     "not comparable",
     "clean baseline",
 )
-# The index of a state is 1 minus its number in `State`.
+# The index of a state in this list is 1 minus its number in `State`.
 STATES = (
     "correct",
     "wrong",
@@ -107,9 +113,9 @@ class DrillDown:
 
 
 def _chunks(texts: Sequence[str]) -> tuple[list[list[str]], list[int]]:
-    """Return the chunks, and for each chunk the number of its first text.
+    """Divide the texts into chunks, and return each chunk with the number of its first text.
 
-    A chunk begins where the characters before a text pass a multiple of CHUNK_CHARACTERS.
+    A new chunk begins when the total number of characters passes a multiple of CHUNK_CHARACTERS.
     """
     starts: list[int] = []
     before, chunk = 0, -1
@@ -141,7 +147,7 @@ def script_json(value: Any) -> str:
 class DrillRows:
     """Collect the rows of the list of answers as columns.
 
-    Equal texts are stored as one object. The column `pieces` replaces the column `prompt`.
+    Equal texts are stored as one object. The column `prompt` is replaced by the column `pieces`.
     """
 
     def __init__(self) -> None:
@@ -165,7 +171,7 @@ class DrillRows:
                 self._columns["pieces"].append(shared)
 
     def in_order(self) -> dict[str, list[Any]]:
-        """Return the columns with the rows sorted by question, model and setting."""
+        """Return the columns, with their rows sorted by question, model and setting."""
         key_columns = ("benchmark", "question_id", "model", "arm", "routers", "replicate")
         keys = list(zip(*map(self._columns.get, key_columns), strict=True))
         order = sorted(range(len(keys)), key=keys.__getitem__)
@@ -294,8 +300,10 @@ def _numbered(
 
 
 def _encoded(values: Iterable[Any]) -> tuple[list[Any], list[int]]:
-    """Return the distinct values in the order of their first use. Also return, for each of the
-    original values, its index in the distinct values."""
+    """Return the distinct values in the order of first use, and the index of each given value.
+
+    An index is a position in the distinct values.
+    """
     index: dict[Any, int] = {}
     codes = [index.setdefault(value, len(index)) for value in values]
     return list(index), codes
@@ -333,7 +341,10 @@ def pieces(prompt: str, messages: Sequence[str]) -> list[str]:
 
 
 def _questions_with_text(col: dict[str, list[Any]], seed: int, limit: int) -> set[tuple[str, str]]:
-    """Return the (benchmark, question_id) whose texts fit into `limit` bytes, drawn by seed."""
+    """Return the (benchmark, question_id) of questions whose texts fit into `limit` bytes.
+
+    The questions are drawn at random by `seed`.
+    """
     seen: dict[tuple[str, str], set[str]] = {}
     refs: Counter[tuple[str, str]] = Counter()
     for i, key in enumerate(zip(col["benchmark"], col["question_id"], strict=True)):
@@ -361,8 +372,8 @@ def that_fit(
     limit : float
         Largest sum of sizes.
     seed : int
-        Seed of the random order. The rank of a question depends on the seed and its own key only,
-        so other questions do not change it.
+        Seed of the random order. The rank of a question depends only on the seed and on the
+        question's key, so adding other questions does not change the rank.
 
     Returns
     -------
@@ -381,8 +392,9 @@ def that_fit(
 def _transitions(
     col: dict[str, list[Any]], state: list[int]
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return, for each row, the index of its change in TRANSITIONS and the weight of this change in
-    per cent.
+    """Return each row's change against the clean runs, and the weight of the change.
+
+    The change is an index in TRANSITIONS. The weight is in per cent.
 
     Only rows with an answer are compared, since an unparsed, truncated or failed reply is not a
     wrong answer.

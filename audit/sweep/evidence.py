@@ -2,15 +2,16 @@
 
 The noisy arm is compared with each control over all r at once (`compare`). The controls are the
 clean baseline, `direct` (the original question) and the ensemble control at the same r. The
-comparisons are repeated under several readings of the replies, for example with missing replies
-imputed (`Evidence`).
+comparisons are repeated under several treatments (readings) of the replies, for example with
+missing replies imputed (`Evidence`).
 
-A noisy message may hint at the answer without stating it, which helps every model that reads it. So
-the model's gain is compared with that of a reference model that read the same messages
-(`HintTest`). The two models may differ in ability. Therefore the gains are compared on three
-scales: points, log-odds, and the logarithm of the share of wrong answers that are repaired.
+A noisy message may hint at the answer without stating the answer. A hint helps every model that
+reads the message. So the gain of the tested model is compared with the gain of a reference model
+that read the same messages (`HintTest`). The two models may differ in ability. Therefore the gains
+are compared on three scales: points of accuracy, log-odds, and the logarithm of the share of wrong
+answers.
 
-The judgement of a run and the calibration both call `measure`.
+The function `measure` is used for real runs and for the calibration.
 """
 
 from collections.abc import Callable
@@ -33,8 +34,8 @@ from audit.sweep.compare import Comparison, compare, distinct
 from audit.sweep.design import Arm
 from audit.sweep.record import run_shifts
 
-# Largest allowed difference between the tested model's and the reference's accuracy on clean
-# messages, if the reference is less accurate.
+# Largest allowed deficit of the reference: the tested model's accuracy minus the reference's
+# accuracy, both on clean messages.
 WEAKER_MAX = 0.03
 
 
@@ -56,12 +57,12 @@ class HintTest:
         One-sided p-value at each r for a larger gain of the tested model. Each p-value is the
         largest over the three scales.
     mean_p : float
-        The same p-value for the mean over r.
+        The largest one-sided p-value over the scales for the mean gain over r.
     reads_as_well : bool
-        Whether the reference is accurate enough according to WEAKER_MAX. A weaker model could miss
-        hints.
+        Whether the reference is accurate enough to notice hints: its deficit against the tested
+        model on clean messages is at most WEAKER_MAX.
     reference_p : float
-        The one-sided p-value of a gain of the reference itself.
+        The one-sided p-value. Alternative: the reference has a gain.
     """
 
     reference: str
@@ -86,7 +87,8 @@ class HintTest:
         -------
         frozenset of int
             All router counts if the test of the mean over r rejects. Otherwise the router counts
-            whose test rejects after Holm's correction. Empty if the reference is too weak.
+            whose test rejects after Holm's correction. The set is empty if the reference is too
+            weak (`reads_as_well` is False).
         """
         if not self.reads_as_well:
             return frozenset()
@@ -192,7 +194,7 @@ _SIGN = np.array([1.0, -1.0, -1.0, 1.0])
 
 
 def _gain_p(gains: FloatArray, cluster: IntArray, shift: float) -> float:
-    """Return the one-sided p of a mean gain above zero, by a t-test over clusters.
+    """Return the one-sided p-value of a t-test over clusters for a mean gain above zero.
 
     `shift` is the variance due to shifts of whole runs.
     """
@@ -210,11 +212,13 @@ def _gain_p(gains: FloatArray, cluster: IntArray, shift: float) -> float:
 def _larger(
     values: tuple[FloatArray, ...], cluster: IntArray, variances: tuple[float, ...]
 ) -> tuple[float, float, float]:
-    """Return the difference of gains (accuracy 0-1), the reference's gain, and the largest p-value
-    over the scales.
+    """Compare the tested model's gain with the reference's gain (accuracy 0-1).
 
-    `values` are arrays (n,): noisy and clean of the tested model, then of the reference.
-    `variances` are the variances of the shifts of their runs, in the same order.
+    Return the difference of the gains, the reference's gain, and the largest p-value over the
+    scales.
+
+    `values` holds four arrays (n,): the noisy and clean values of the tested model, then those of
+    the reference. `variances` holds the variances of run shifts, in the same order.
     """
     x = np.stack(values)
     complete = ~np.isnan(x).any(axis=0)
@@ -244,7 +248,7 @@ def _larger(
 
 @dataclass(frozen=True)
 class Reading:
-    """Hold the comparisons of the noisy arm with each control, under one reading of the replies.
+    """Hold the comparisons of the noisy arm with each control, for one treatment of replies.
 
     A comparison is None if its control was not run, or if no question is left to compare.
     """
@@ -258,7 +262,7 @@ class Reading:
         return tuple(c for c in (self.clean, self.direct, self.ensemble) if c is not None)
 
     def adjusted(self, routers: tuple[int, ...], *, ensemble: bool = True) -> FloatArray:
-        """Return the p-value at each r for the claim that the noisy arm beats every control.
+        """Return adjusted p-values, one for each r. Alternative: the noisy arm beats every control.
 
         Parameters
         ----------
@@ -275,11 +279,12 @@ class Reading:
 
         Notes
         -----
-        The p-value at one r is the largest over the controls (an intersection-union test; Berger
-        1982, Technometrics 24). Holm's correction over r follows. In the reverse order, each
-        control would have its own error rate alpha. These rates would add up if different controls
-        are decisive at different r. At an r at which a control was not run, this control is left
-        out.
+        First, the p-value at each r is the largest p-value over the controls (an intersection-union
+        test; Berger 1982, Technometrics 24). At an r at which a control was not run, this control
+        is left out. Then Holm's correction over r is applied.
+
+        The order matters. If Holm's correction came first, each control would have an error rate of
+        alpha, and these error rates would add up if different controls are decisive at different r.
         """
         if self.clean is None:
             return np.full(len(routers), np.nan)
@@ -292,16 +297,17 @@ class Reading:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Hold the statistics from which `decide` makes a verdict, apart from the gates. Accuracies are
-    0-1.
+    """Hold the statistics from which, with the gates, `decide` makes a verdict.
+
+    Accuracies are 0-1.
 
     Attributes
     ----------
     plain : Reading
-        The comparisons of the replies as they were read, without imputation.
+        The comparisons without imputation: unparsed answers are left out.
     without_leak : Reading or None
-        The comparisons without the questions for which, at the same r, a noisy message states the
-        answer. None if no message states the answer.
+        The comparisons without leaks: a question is left out at each r at which a noisy message
+        states the answer. None if no message states the answer.
     adverse : Reading or None
         The comparisons of `without_leak` (or of `plain` if `without_leak` is None) with every
         missing reply imputed against an excess. None if all replies were read.
@@ -309,9 +315,8 @@ class Evidence:
         The comparisons of `plain` with every missing reply imputed in favour of a gain. None if all
         replies were read.
     unaided : Reading or None
-        The comparisons of `favourable` without the questions for which a message of a control
-        states an answer, since such questions cannot show a gain. None if no message states an
-        answer.
+        The comparisons of `favourable`, without the questions for which a control message states an
+        answer, since these questions cannot show a gain. None if no message states an answer.
     ensemble_gain : Comparison or None
         The comparison of the ensemble control with the clean baseline.
     shifts : RunShifts
@@ -331,11 +336,12 @@ class Evidence:
 
     Notes
     -----
-    A missing reply is replaced by a probability of being right, whose odds are predicted from the
-    other answers to its question. For `adverse`, the odds are divided by root gamma in the noisy
-    arm and multiplied by root gamma in every control. So the two sides of a pair differ by the
-    factor gamma, which is Rosenbaum's parameter. With an infinite gamma, missing noisy replies
-    count as wrong, and missing replies of the controls count as right.
+    A missing reply is replaced by the probability that it was right. The odds of this probability
+    are predicted from the other answers to the question. For `adverse`, the odds are divided by
+    sqrt(gamma) in the noisy arm, and multiplied by sqrt(gamma) in every control. So the odds ratio
+    between the two sides of a pair changes by the factor gamma (Rosenbaum's parameter). With an
+    infinite gamma, missing noisy replies count as wrong, and missing replies of the controls count
+    as right.
     """
 
     plain: Reading
@@ -415,11 +421,12 @@ def measure(
     n_permutations : int, optional
         Permutations of every test; n_resamples if None.
     without_leak, unaided : array (R, n) of bool, optional
-        True for each (router count, question) that the reading of this name keeps; see `Evidence`.
+        True for each (router count, question) that is used for the field of this name in
+        `Evidence`.
     shifts : RunShifts, optional
         Variances of whole runs; zero if None.
     reference : CellOutcomes, optional
-        Outcomes of another model from the same router messages.
+        Outcomes of another model that answered from the same router messages.
     gamma : float
         Odds ratio of the imputation, see `Evidence`.
 
@@ -456,10 +463,11 @@ def measure(
     ensemble = tuple(r for r in shared if r > 1)
     noisy, base = runs_of(cell, Arm.NOISY_REWRITE, routers), runs_of(cell, Arm.FORWARD_FULL, (1,))
     clean_values = average(base)[0]
-    # The ensemble control is compared with the clean baseline. Both sides are controls, so both
-    # have the run variance of controls.
+    # The ensemble control is compared with the clean baseline. Both are controls, so the run
+    # variance of controls is used for both.
     controls = replace(shifts, noisy=shifts.controls)
-    # Every comparison draws from rng, so the result depends on the order of the comparisons.
+    # Every comparison draws from rng, so a different order of the comparisons would change the
+    # result.
     readings = {
         "without_leak": reading(without_leak, None, None) if leaks else None,
         "adverse": reading(without_leak, worse, better) if unread else None,
@@ -509,8 +517,11 @@ def _against(
 
 
 def _imputed(cell: CellOutcomes, missing: BoolArray, gamma: float) -> tuple[FloatArray, FloatArray]:
-    """Return two arrays of all answers as values 0-1. Missing replies are imputed towards wrong in
-    the first array, and towards right in the second."""
+    """Return all answers as values 0-1, with missing replies imputed in two ways.
+
+    Missing replies are imputed towards wrong in the first array, and towards right in the second
+    array.
+    """
     read = to_values(cell.state)
     predicted = predict_right(read)
     worse = imputed(read, missing, predicted, gamma, False)
@@ -558,7 +569,9 @@ def _worst_case(cell: CellOutcomes, routers: tuple[int, ...]) -> float:
 
 
 def _at(c: Comparison, values: FloatArray, routers: tuple[int, ...]) -> FloatArray:
-    """Return the values of a comparison at these router counts; NaN at a router count without this
-    comparison."""
+    """Return the values of a comparison at the given router counts.
+
+    The value is NaN at a router count at which the comparison was not made.
+    """
     known = dict(zip(c.routers, values, strict=True))
     return np.array([known.get(r, np.nan) for r in routers])

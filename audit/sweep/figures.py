@@ -31,8 +31,10 @@ class Score:
 
 @dataclass(frozen=True)
 class ModelScores:
-    """Hold the accuracies of one cell: those of the clean and the noisy arm, and those of the two
-    controls if they were run."""
+    """Hold the accuracies of one cell under the clean arm, the noisy arm and two controls.
+
+    If a control was not run, its field is empty or None.
+    """
 
     label: str
     clean: Score | None
@@ -44,8 +46,7 @@ class ModelScores:
 
 @canvas.styled()
 def violation_pattern(points: Sequence[RouterSummary]) -> Figure:
-    """Draw figure 2: at each r, the number of models that beat their clean baseline, and their mean
-    excess.
+    """Draw figure 2: how many models beat their clean baseline at each r, and by how much.
 
     Parameters
     ----------
@@ -77,8 +78,7 @@ def violation_pattern(points: Sequence[RouterSummary]) -> Figure:
 
 @canvas.styled()
 def small_multiples(models: Sequence[ModelScores]) -> Figure:
-    """Draw figure 3: each model's noisy accuracies, its clean baseline (a line) and its two
-    controls.
+    """Draw figure 3: each model's noisy accuracies, clean baseline (a line) and two controls.
 
     Parameters
     ----------
@@ -128,8 +128,9 @@ def small_multiples(models: Sequence[ModelScores]) -> Figure:
 
 @canvas.styled()
 def transitions(points: Sequence[RouterSummary]) -> Figure:
-    """Draw figure 4: the number of questions at each r whose answer noise changed to right
-    (improve) and to wrong (degrade).
+    """Draw figure 4: how many answers change under noise at each r.
+
+    Answers change from wrong to right (improve) and from right to wrong (degrade).
 
     Parameters
     ----------
@@ -172,10 +173,10 @@ def transitions(points: Sequence[RouterSummary]) -> Figure:
 
 @canvas.styled()
 def breadth(bars: Sequence[tuple[str, int, int]]) -> Figure:
-    """Draw figure 5: for each model, the share of noisy settings with an accuracy above the clean
-    baseline.
+    """Draw figure 5: the violation breadth of each model.
 
-    The paper calls this share the violation breadth.
+    This is the paper's term for the share of noisy settings with an accuracy above the clean
+    baseline.
 
     Parameters
     ----------

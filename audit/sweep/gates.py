@@ -1,8 +1,8 @@
 """Check whether a measurement can support a verdict.
 
-Each gate is a function of the outcomes or texts of one cell. A failed gate states the measured
-number, its threshold, the questions concerned and advice. It withholds the verdict, unless it is
-`enough_data` or `answer_leak` (see `decide`).
+A gate is a check of the outcomes or texts of one cell. If the check fails, the gate states the
+measured number, its threshold, the questions concerned and advice. The verdict is then withheld,
+except for the gates `enough_data` and `answer_leak` (see `decide`).
 """
 
 from __future__ import annotations
@@ -45,27 +45,29 @@ def pairing(cell: CellOutcomes, texts: TextMeasures | None, limits: SweepThresho
         The measures of the texts, with the ids of questions whose text, options or gold answer
         differ between rows.
     limits : SweepThresholds
-        The thresholds: the required number of standard errors, and of questions.
+        The thresholds: the required number of standard errors, and the required number of
+        questions.
 
     Returns
     -------
     Gate
-        The gate. Its number is z = correlation * sqrt(n - 1) of the comparison whose z is furthest
-        below its limit.
+        The gate. Its number is z = correlation * sqrt(n - 1), for the comparison with the z that is
+        furthest below the required z.
 
     Notes
     -----
-    The stored text, options and gold must be equal in all rows. If the runs of an arm agree well on
-    which questions are answered right, the arms must also agree with each other. So the accuracy of
-    each arm on a question is correlated with that of all other arms. Single settings are tested
-    too, if there are at least ten times `pairing_questions_min` questions, and at least three
-    settings in the other arms. This test detects a single r with shuffled questions. Settings whose
-    accuracy is not above chance cannot show an agreement and are left out.
+    The stored text, options and gold must be equal in all rows of a question.
 
-    The agreement within each of two sides predicts the correlation between the sides. The predicted
-    correlation is the square root of the product of their reliabilities (Spearman 1904, American
-    Journal of Psychology 15). A comparison is judged only if the predicted correlation is clearly
-    above zero.
+    If the runs of an arm agree well on which questions are answered right, different arms must
+    agree too. So the gate computes, over questions, the correlation between the accuracy in each
+    arm and the accuracy in all other arms. To detect a single r with shuffled questions, the gate
+    also tests single settings. The test of single settings requires at least ten times
+    `pairing_questions_min` questions, and at least three settings in the other arms. Settings whose
+    accuracy is not above chance cannot show an agreement, and are left out.
+
+    The correlation that is expected between two sides is the square root of the product of their
+    reliabilities (Spearman 1904, American Journal of Psychology 15). A comparison is judged only if
+    the expected correlation is clearly above zero.
     """
     rule = Rule("pairing", limits.pairing_z_min, "ours; conf/verdict: pairing_z_min")
     if texts is not None and texts.mixed_ids:
@@ -98,8 +100,10 @@ def pairing(cell: CellOutcomes, texts: TextMeasures | None, limits: SweepThresho
 def _agreements(
     cell: CellOutcomes, limits: SweepThresholds
 ) -> list[tuple[str, bool, shared.Agreement]]:
-    """Return, for each compared side, its name, whether it is noisy, and its agreement with the
-    other arms."""
+    """Compare each side with the other arms.
+
+    Return each side's name, whether the side is noisy, and its agreement with the other arms.
+    """
     within = _Within(cell, limits)
     agreements = []
     for arm, settings in within.arms().items():
@@ -119,11 +123,11 @@ def _agreements(
 
 
 class _Within:
-    """Measure how well the informative settings of a cell agree on which questions are answered
-    right.
+    """Measure how well settings of a cell agree on which questions are answered right.
 
-    Nested draws of one arm and replicate agree because they share messages. So these settings
-    together count as one setting.
+    Only informative settings are used (`_is_informative`). With nested draws, the settings of one
+    arm and replicate agree because they share messages. So these settings together count as one
+    setting.
     """
 
     def __init__(self, cell: CellOutcomes, limits: SweepThresholds) -> None:
@@ -140,7 +144,7 @@ class _Within:
                 self.pairs[(s, t)] = _correlation(self.usable[s], self.usable[t])
 
     def arms(self) -> dict[str, list[Setting]]:
-        """Map the name of each arm to its informative settings."""
+        """Map the name of each arm to its informative settings (see `_is_informative`)."""
         arms: dict[str, list[Setting]] = {}
         for setting in self.usable:
             name = _ARM_WORDS[setting.arm]
@@ -162,7 +166,8 @@ class _Within:
         Returns
         -------
         Agreement or None
-            The agreement. None if these settings cannot show whether the questions are the same.
+            The agreement. None if the two sides cannot show whether a question id refers to the
+            same question.
         """
         if not others:
             return None
@@ -174,9 +179,9 @@ class _Within:
         x, y = x[answered], y[answered]
         least, fall = self.limits.pairing_questions_min, self.limits.fall_noted
         if x.size < least or abs(x.mean() - y.mean()) >= fall:
-            # If noise lowers the accuracy by so much, it may also remove the agreement.
+            # If noise lowers the accuracy this much, noise may also remove the agreement.
             return None
-        # If the reliability of a side is unknown, it is set to the reliability of the other side.
+        # If the reliability of one side is unknown, it is assumed to equal that of the second side.
         of_side = _stepped_up(rest if np.isnan(reliable) else reliable, self.count(side))
         of_others = _stepped_up(reliable if np.isnan(rest) else rest, self.count(others))
         return shared.agreement(
@@ -219,8 +224,10 @@ def _is_informative(values: FloatArray, cell: CellOutcomes, limits: SweepThresho
 
 
 def _correlation(x: FloatArray, y: FloatArray) -> float:
-    """Return the correlation of two sides over the questions with both answers. It is NaN if a side
-    does not vary."""
+    """Return the correlation of two sides over the questions with an answer on each side.
+
+    The correlation is NaN if the values of a side do not vary.
+    """
     answered = ~np.isnan(x - y)
     x, y = x[answered], y[answered]
     varies = x.size > 1 and x.std() > 0 and y.std() > 0
@@ -243,22 +250,28 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, limits: Sweep
     cell : CellOutcomes
         The outcomes.
     texts : TextMeasures or None
-        The measures of the texts, with the number of clean messages that drop an option or the
-        stem.
+        The measures of the texts, which contain the number of clean messages that drop an option or
+        the stem.
     limits : SweepThresholds
-        The thresholds: the largest allowed loss, and the largest allowed share of such messages.
+        The thresholds: the largest allowed loss of accuracy, and the largest allowed share of
+        messages that drop an option or the stem.
 
     Returns
     -------
     Gate
-        The gate fails if the accuracy of the clean arm is lower than that of `direct` by more than
-        `clean_loss_max`, and if this loss is significant at alpha. The gate also fails if more than
-        `lossy_share_max` of the clean messages drop an option or the stem. Its number is that of
-        the first failed check, or else that of the first check.
+        The gate. It fails in either of two cases:
+
+        - The accuracy of the clean arm is lower than that of `direct` by more than
+          `clean_loss_max`, and this loss is significant at alpha.
+        - The share of clean messages that drop an option or the stem exceeds `lossy_share_max`.
+
+        The gate's number is that of the first failed check, or that of the first check if no check
+        fails.
     """
     name = "clean_fidelity"
     source = "ours, after song2026 section 4.2; conf/verdict: clean_loss_max, lossy_share_max"
-    checks: list[tuple[float, float, bool]] = []  # number, limit and whether the check fails
+    # Measured number, limit, and whether the check fails.
+    checks: list[tuple[float, float, bool]] = []
     numbers: dict[str, float] = {}
     parts: list[str] = []
     if replicates_of(cell, Arm.FORWARD_FULL, 1) and replicates_of(cell, Arm.DIRECT, 0):
@@ -268,8 +281,8 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, limits: Sweep
         difference = average(direct) - average(clean)
         if np.any(~np.isnan(difference)):
             loss = float(np.nanmean(difference))
-            # A gate must depend on the data only. The permutation test is random, so its seed is
-            # fixed.
+            # The result of a gate must depend only on the data. The permutation test draws random
+            # numbers, so its seed is fixed.
             p = paired_test(direct, clean, cell.cluster, rng=np.random.default_rng(0))
             numbers |= {"loss": loss, "loss_p": p, "loss_max": limits.clean_loss_max}
             too_large = loss > limits.clean_loss_max and p <= limits.alpha
@@ -309,20 +322,21 @@ def clean_fidelity(cell: CellOutcomes, texts: TextMeasures | None, limits: Sweep
 
 
 def manipulation_reached_worker(texts: TextMeasures | None, limits: SweepThresholds) -> Gate:
-    """Check that the noisy presentations of a question differ from its clean presentation.
+    """Check that the text that reached the worker in the noisy arm differs from the clean text.
 
     Parameters
     ----------
     texts : TextMeasures or None
-        The measures of the texts, with the number of noisy presentations whose request or
-        normalised text is that of the clean baseline.
+        The measures of the texts. They contain the number of noisy presentations whose request or
+        normalised text is equal to that of the clean baseline.
     limits : SweepThresholds
-        The thresholds, with the largest allowed share of such presentations.
+        The thresholds, which contain the largest allowed share of noisy presentations that are
+        equal to the clean presentation.
 
     Returns
     -------
     Gate
-        Its number is this share.
+        The gate. Its number is the share of noisy presentations that are equal to the clean one.
     """
     source = "li2026, gate G1 (silent no-op rate below 20 %), on request_sha256 and text; conf/verdict: noop_share_max"
     rule = Rule("manipulation_reached_worker", limits.noop_share_max, source, always_items=True)
@@ -357,17 +371,18 @@ def answer_leak(texts: TextMeasures | None, limits: SweepThresholds, options: bo
     Parameters
     ----------
     texts : TextMeasures or None
-        The measures of the texts, with the number of these messages.
+        The measures of the texts, which contain the number of noisy messages that state the answer.
     limits : SweepThresholds
-        The thresholds, with the largest allowed share of these messages.
+        The thresholds, which contain the largest allowed share of noisy messages that state the
+        answer.
     options : bool
         Whether the questions have options.
 
     Returns
     -------
     Gate
-        The gate. Its number is the share of these messages. A failure does not withhold the verdict
-        (see `decide`).
+        The gate. Its number is the share of noisy messages that state the answer. A failure does
+        not withhold the verdict (see `decide`).
     """
     source = (
         "ours; routers are told not to answer (song2026, section 4.3); conf/verdict: leak_share_max"
@@ -403,11 +418,11 @@ def answer_leak(texts: TextMeasures | None, limits: SweepThresholds, options: bo
     )
 
 
-_PARSE_ALPHA = 0.05  # error rate of the gate over all arms and settings of a cell together
+_PARSE_ALPHA = 0.05  # family-wise error rate of the gate over all arms and settings of a cell
 
 
 def above_chance(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
-    """Check that the accuracies of the clean baseline and of `direct` are above that of guessing.
+    """Check that the accuracies of the clean baseline and of `direct` are above chance.
 
     Parameters
     ----------
@@ -433,7 +448,7 @@ def above_chance(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
             values = settings_values(cell, settings)
             answered = ~np.isnan(values)
             if answered.any():
-                # A slice is used because it does not copy the array; the self-test calls this
+                # A slice does not copy the array. This saves time, since the self-test calls this
                 # function 500 times.
                 kept = slice(None) if answered.all() else answered
                 check = chance_check(float(values[kept].mean()), cell.n_options[kept], limit)
@@ -465,16 +480,16 @@ def parseability(cell: CellOutcomes, limits: SweepThresholds) -> Gate:
     Returns
     -------
     Gate
-        The gate fails only if a share is significantly below the limit. Its number is the upper
-        95 % limit of the lowest share (exact binomial, one-sided, corrected for the number of arms
-        and settings).
+        The gate. It fails only if a share of parsed answers is significantly below the limit. Its
+        number is the upper 95 % confidence limit of the lowest share (exact binomial, one-sided,
+        corrected for the number of arms and settings).
 
     Notes
     -----
-    The rows of an arm on one question are not independent, so the limit of an arm is computed from
-    the number of questions, not of rows. Settings are checked too, since the average of an arm
-    could hide a single r with many unparsed answers. Truncated and failed rows are counted
-    separately.
+    The rows of an arm on one question are not independent. So the confidence limit of an arm is
+    computed from the number of questions, not from the number of rows. Settings are checked too,
+    since the average of an arm could hide a single r with many unparsed answers. Truncated and
+    failed rows are counted separately.
     """
     limit = limits.answered_share_min
     numbers: dict[str, float | None] = {}
@@ -594,8 +609,9 @@ def _complete_clean(cell: CellOutcomes) -> tuple[FloatArray, IntArray]:
 
 
 def exact_values(cell: CellOutcomes) -> Gate:
-    """Check for values that are rare in real data: an accuracy of exactly 0 or 1, or noise that
-    changes no answer.
+    """Check for values that are rare in real data, which suggest an error of the measurement.
+
+    Such a value is an accuracy of exactly 0 or 1, or a noisy setting without any changed answer.
 
     Parameters
     ----------
@@ -605,12 +621,13 @@ def exact_values(cell: CellOutcomes) -> Gate:
     Returns
     -------
     Gate
-        The gate. Its number is the number of such values.
+        The gate. Its number is the count of the rare values.
 
     Notes
     -----
-    If some answers changed, a gain of exactly 0 is common in a small sample: with 20 changed
-    answers, its probability is 18 %. `zero_gains` counts such gains; they do not fail the gate.
+    A gain of exactly 0 does not fail the gate if some answers changed, because such a gain is
+    common in a small sample: with 20 changed answers, its probability is 18 %. `zero_gains` counts
+    such gains.
     """
     noisy = cell.settings_of(Arm.NOISY_REWRITE) if CLEAN in cell.settings else ()
     zero_gains = zero_width = 0
@@ -646,8 +663,8 @@ def enough_data(
     Parameters
     ----------
     largest_compatible : float or None
-        The largest gain that is compatible with the data; None if the clean and the noisy arm
-        cannot be compared.
+        The upper confidence limit of the gain; None if the clean and the noisy arm cannot be
+        compared.
     limits : SweepThresholds
         The smallest effect that matters.
     questions : int
@@ -660,8 +677,8 @@ def enough_data(
     Returns
     -------
     Gate
-        The gate. A failure does not withhold the verdict. If the gate fails and there is no
-        finding, the verdict is `underpowered`.
+        The gate. A failure does not withhold a verdict that reports an effect. If no effect is
+        found and the gate fails, the verdict is `underpowered`.
     """
     limit = limits.effect_of_interest
     source = "one-sided 95 % upper limit of the gain, the largest over r; conf/verdict: effect_of_interest"
@@ -692,7 +709,7 @@ def all_gates(
     noise_floor_adjusted: float | None = None,
     tests: int = 1,
 ) -> tuple[Gate, ...]:
-    """Return all gates, in the order in which the report lists the gates.
+    """Run all gates on one cell, and return them in the order of the report.
 
     Parameters
     ----------
@@ -703,7 +720,7 @@ def all_gates(
     limits : SweepThresholds
         The thresholds.
     largest_compatible : float or None
-        Largest gain that is compatible with the data.
+        Upper confidence limit of the gain.
     noise_floor_adjusted : float, optional
         The p-value of `noise_floor_p`, corrected over the panel.
     tests : int

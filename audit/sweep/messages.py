@@ -1,9 +1,9 @@
 """Measure what the routers did to each question, and which texts reached the worker.
 
-A run has millions of long rows, so the module makes one pass over the rows. Once all rows of a
-question have been read, it keeps only the question's counts. It analyses each distinct message
-once. Texts are compared after normalisation: Unicode NFKC, case folded, punctuation and white space
-replaced by one space.
+A run has millions of long rows. To save time and memory, the module reads the rows once, and
+analyses each distinct message once. After the last row of a question, only the question's counts
+are kept. Texts are compared after normalisation: Unicode NFKC, case folded, punctuation and white
+space replaced by one space.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _STATED_AFTER = re.compile(
     r"(?P<statement>[^\n.;!?\s*\"'”)](?:[^\n.;!?]{0,198}?[^\n.;!?\s*\"'”)])??)[\s*\"'”)]++(?<=\s)(?:is|was)\s+(?:the\s+)?(?:correct|right|best)(?:\s+(?:answer|option|choice)|\s*[.!]|\s*$)",
     re.IGNORECASE | re.MULTILINE,
 )
-# "A" and "I" are words too ("the answer is A number"). They count as letters of options only if
-# they are followed by nothing, a punctuation mark or a reason.
+# "A" and "I" are words too ("the answer is A number"). So "A" and "I" count as letters of options
+# only at the end, or before a punctuation mark or a reason.
 _LETTER_FIRST = re.compile(
     r"(?:(?:option|choice|letter)\s+)?[(\[\"'*$]*(?:\\boxed\{)?"
     r"([B-HJ](?!\w|['’]\w)|[AI](?=[)\].,:;*\"}]|['’](?!\w)|\s+(?:because|since|as|-)|$))"
-    # "A, B or C" does not name a single option.
+    # An enumeration such as "A, B or C" does not state a single option.
     r"(?![)\]\"'*]*\s*(?:[,/|]|or\b|and\b)\s*(?:(?:or|and)\s+)?[(\[\"'*]*[A-HJ](?![\w'’]))"
 )
 _LETTER_LAST = re.compile(r"(?:^|\s)[(\[\"'*]*([A-J])[)\].,:;*\"']*$")
@@ -83,13 +83,13 @@ def fold(text: str) -> str:
     return " ".join(words) or unicodedata.normalize("NFKC", text).casefold().strip()
 
 
-# The cache is for options and messages, which occur repeatedly. Prompts occur once, so they use
-# `fold`.
+# Options and messages occur repeatedly, so their folded texts are cached. Prompts occur once and
+# are folded by `fold`.
 normalise = lru_cache(maxsize=4096)(fold)
 
 
 def holds(message: str, part: str) -> bool:
-    """Return whether a message transmits a part of the question.
+    """Return whether a message contains a part of the question (the stem or an option).
 
     Parameters
     ----------
@@ -101,8 +101,8 @@ def holds(message: str, part: str) -> bool:
     Returns
     -------
     bool
-        True if the message contains the part word for word, or at least a share KEPT_SHARE of the
-        part's words. A repeated word counts as often as it occurs.
+        True if the message contains the part word for word, or if it contains at least the share
+        KEPT_SHARE of the part's words. A repeated word counts as often as it occurs.
     """
     text, wanted = normalise(message), normalise(part)
     if not wanted:
@@ -196,10 +196,10 @@ def gives_answer(message: str, question: str, options: Sequence[str], gold: int)
 def _stated_option(
     statement: str, message: str, options: Sequence[str], *, first: bool
 ) -> int | None:
-    """Return the index of the option at the start of a statement or, if `first` is False, at its
-    end.
+    """Return the index of the option that a statement names at its start.
 
-    The result is None for statements such as "not B" or "one of these".
+    If `first` is False, the option at the end of the statement is returned. The result is None for
+    statements such as "not B" or "one of these".
     """
     near = statement[:24] if first else statement[-40:]
     if re.search(r"\b(?:not|n't|whether|if|which|unknown|one of)\b", near, re.IGNORECASE):
@@ -231,7 +231,7 @@ def _stated_option(
 
 
 def _of_several(rest: Sequence[str], options: Sequence[str]) -> bool:
-    """Return whether another option follows a stated option, as in "Rome, Paris or Oslo".
+    """Return whether other options follow a stated option, as in "Rome, Paris or Oslo".
 
     Such a list does not state that any of its options is right.
     """
@@ -294,8 +294,7 @@ class TextRow(NamedTuple):
 
     @property
     def seen(self) -> tuple[str, ...]:
-        """Return the messages that the worker read. If there is a summary, the worker read only the
-        summary."""
+        """Return the texts that the worker read: the summary if there is one, else the messages."""
         return (
             self.router_messages[-1:]
             if self.aggregator == Aggregator.SUMMARY
@@ -314,7 +313,7 @@ class TextRow(NamedTuple):
 
 @dataclass(frozen=True)
 class ByRouters:
-    """Hold the effect of r routers on the words of the questions.
+    """Hold how much of the questions' wording r routers keep, restore and add.
 
     The shares are averages over noisy presentations, 0-1.
 
@@ -327,12 +326,13 @@ class ByRouters:
     one_kept : float
         The share of the question's words that one message contains.
     kept : float
-        The share of the question's words that the text which the worker read contains. With the
-        aggregator `vote`, this text is one message.
+        The share of the question's words that are in the text that the worker read. With the
+        aggregator `vote`, this text is a single message.
     restored : float
-        The share of words that several messages restore: `kept` minus `one_kept`.
+        `kept` minus `one_kept`: the share of the question's words that are missing from a single
+        message but that the worker read in other messages.
     added : float
-        The share of the words of the text that the worker read which are not in the question.
+        Of the words that the worker read, the share that is not in the question.
     cues : float
         The share of the question's pairs of neighbouring words that are also in a message (kappa of
         song2026, eq. 14).
@@ -357,36 +357,37 @@ class TextMeasures:
     Attributes
     ----------
     clean_messages, clean_lossy : int
-        The number of messages of forward_full at r=1 (clean messages), and the number of lossy ones
-        among them, which drop the stem or an option.
+        The number of clean messages (forward_full at r=1), and the number of lossy clean messages.
+        A message is lossy if it drops the stem or an option.
     clean_without_stem, clean_without_option : int
         The number of clean messages that drop the stem, and the number that drop an option.
     lossy_ids : tuple of str
-        The ids of the questions of the lossy clean messages.
+        The ids of the questions with a lossy clean message.
     noisy_presentations, lost : int
-        The number of presentations of noisy_rewrite, and the number of these in which a message is
-        missing from the prompt that was sent.
+        The number of noisy presentations (noisy_rewrite), and the number of noisy presentations in
+        which a message is missing from the prompt that was sent.
     noops, same_requests : int
-        The number of noisy presentations that reached the worker as the clean text. The number of
-        these whose request is also the same as that of the clean baseline (`request_sha256`).
+        The number of noisy presentations whose text is equal to the clean text. Of these
+        presentations, the number whose request is also equal to that of the clean baseline
+        (`request_sha256`).
     noop_ids : tuple of str
         The ids of the questions of the presentations that `noops` counts.
     deleted, deleted_per_message : float or None
-        The share of the question's distinct words that no message kept, and the share that a single
-        message did not keep. The two shares are averages over noisy presentations.
+        The share of the question's distinct words that are in no message, and the share that is
+        missing from a single message. Both shares are averages over noisy presentations.
     added : float or None
         The share of the messages' distinct words that are not in the question, averaged over noisy
         presentations.
     messages, leaking : int
-        The number of all messages of the cell, and the number of these that state the gold option
-        as the answer.
+        The number of all messages of the cell, and the number of messages that state the gold
+        option as the answer (leaks).
     messages_noisy, leaking_noisy : int
-        The same two counts for the noisy arm.
+        The number of messages and the number of leaks in the noisy arm.
     stated_wrong : int
         The number of messages of the cell that state a wrong option as the answer.
     options_to_keep, gold_only_kept : int
-        The number of noisy messages about questions with options, and the number of these that kept
-        the gold option and no other option.
+        The number of noisy messages about questions with options, and the number of noisy messages
+        that contain the gold option and no other option.
     leak_ids : tuple of str
         The ids of the questions with a message that states the gold option as the answer.
     mixed_ids : tuple of str
@@ -444,12 +445,12 @@ class _Tally:
     leaks: set[tuple[int, str]] = field(default_factory=set)
     aided: set[tuple[int, str]] = field(default_factory=set)
     mixed: set[str] = field(default_factory=set)
-    # Shares are summed as whole billionths, so that the order of the rows does not change the
-    # result.
+    # Shares are summed as whole numbers of billionths. Unlike a sum of floats, this sum does not
+    # depend on the order of the rows.
     by_routers: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    # The key is the tuple of router counts of a question. To the value, each question adds the
-    # shares of its words that reached the worker at these counts, and then its scores at these
-    # counts.
+    # Maps a tuple of router counts to the data of all questions that have exactly these counts.
+    # Each question appends, for every count, the share of its words that reached the worker. Then
+    # it appends, for every count, its score.
     information: defaultdict[tuple[int, ...], array[float]] = field(
         default_factory=lambda: defaultdict(lambda: array("d"))
     )
@@ -464,8 +465,8 @@ class MeasuredTexts:
     measures : dict
         The measures of each cell.
     clean_sent : dict
-        The measures that the questions of the self-test would have, if the worker had received the
-        clean prompt in place of every noisy prompt.
+        The measures of the self-test: those that its questions would have if the worker had
+        received the clean prompt in place of every noisy prompt.
     """
 
     measures: dict[tuple[str, str], TextMeasures] = field(default_factory=dict)
@@ -478,13 +479,13 @@ class _Message(NamedTuple):
     text: str  # the normalised text
     words: frozenset[str]
     pairs: frozenset[tuple[str, str]]  # pairs of neighbouring words that are also in the question
-    stated: bool | None  # whether it states the gold option as the answer; None: no option
-    gold_only: bool  # whether it kept the gold option and no other
+    # True: states the gold option as the answer; False: another option; None: no option.
+    stated: bool | None
+    gold_only: bool  # whether the message contains the gold option and no other option
 
 
 class _Clean(NamedTuple):
-    """Hold the normalised prompt, the normalised messages and the request of a question's first
-    clean run."""
+    """Hold a question's first clean run: normalised prompt, normalised messages and request."""
 
     prompt: str = ""
     messages: frozenset[str] = frozenset()
@@ -494,7 +495,8 @@ class _Clean(NamedTuple):
 class _Question:
     """Hold the state of one question until its last row has been read.
 
-    Noisy rows that come before the clean row are kept in `waiting`.
+    Noisy rows are compared with the clean row. Noisy rows that are read before the clean row are
+    kept in `waiting`.
     """
 
     def __init__(self, row: TextRow) -> None:
@@ -512,7 +514,9 @@ class _Question:
         self.words, self.pairs = frozenset(words), frozenset(pairwise(words))
 
     def read(self, raw: Sequence[str]) -> list[_Message]:
-        """Analyse router messages. Each distinct message is analysed once.
+        """Analyse router messages of one question.
+
+        Each distinct message is analysed once.
 
         Parameters
         ----------
@@ -556,7 +560,8 @@ def measure_texts(
         The texts.
     settings : mapping, optional
         The number of rows of each question, by (model, benchmark). The texts of a question are
-        released after its last row. If None, they are kept until the end of the pass.
+        released from memory after the question's last row. If None, all texts stay in memory until
+        every row has been read.
     probed : mapping, optional
         The question ids of the self-test, by (model, benchmark).
 
@@ -572,8 +577,10 @@ def measure_texts(
 
 
 class _Pass:
-    """Hold the state of one pass: the counts of each cell, and the questions whose rows have not
-    all been read."""
+    """Hold the state while the rows are read.
+
+    The state has the counts of each cell, and the questions with rows that have not been read.
+    """
 
     def __init__(
         self,
@@ -648,7 +655,7 @@ class _Pass:
 
 
 def _count_leaks(row: TextRow, question: _Question, tally: _Tally) -> None:
-    """Count those messages of a row that state an option as the answer."""
+    """Count the messages of a row that state an option as the answer."""
     if not row.router_messages:
         return
     noisy = row.arm == Arm.NOISY_REWRITE
@@ -724,8 +731,8 @@ def _count_words(
 ) -> float:
     """Add the shares of words of one presentation to the counts.
 
-    Return the share of the question's words that reached the worker. A view is the set of words
-    that the worker read in one prompt.
+    Return the share of the question's words that reached the worker. Here, a view is the set of
+    words that the worker read in one prompt.
     """
     size = max(len(question), 1)
     deleted = added = arrived = 0.0
@@ -744,16 +751,21 @@ def _count_words(
 
 
 def _views(row: TextRow, messages: Sequence[_Message]) -> list[Sequence[_Message]]:
-    """Return the lists of messages that the worker read in one prompt: all messages in one list or,
-    in a vote, one list for each message."""
+    """Group the messages of a row by the prompt in which the worker read them.
+
+    The result is a single list of all messages or, in a vote, one list for each message.
+    """
     if row.aggregator == Aggregator.VOTE:
         return [(m,) for m in messages]
     return [messages] if messages else []
 
 
 def _count_information(row: TextRow, question: _Question, kept: float, tally: _Tally) -> None:
-    """Count the question's pairs of neighbouring words. Also count its score and the share of its
-    words that reached the worker (`kept`)."""
+    """Add a presentation to the sums from which cues and the slope of accuracy are computed.
+
+    These are the question's pairs of neighbouring words, its score, and the share of its words that
+    reached the worker (`kept`).
+    """
     sums, n_pairs = tally.by_routers[row.routers], max(len(question.pairs), 1)
     pair_counts = []
     for messages in _views(row, question.read(row.seen)):
@@ -789,7 +801,7 @@ def _billionths(share: float) -> int:
 
 
 def _freeze(tally: _Tally) -> TextMeasures:
-    """Return the measures of a cell whose rows have all been read."""
+    """Convert the counts of a cell to its measures, after all rows have been read."""
     noisy = tally.counts["noisy_presentations"]
     counts: dict[str, int] = dict(tally.counts)
 
@@ -820,7 +832,7 @@ def _freeze(tally: _Tally) -> TextMeasures:
 def _by_routers(tally: _Tally) -> tuple[ByRouters, ...]:
     rows = []
     for routers, sums in sorted(tally.by_routers.items()):
-        # The gates report a setting without any message as a fault.
+        # A setting without any message is skipped here; the gates report it as a fault.
         if not sums["with_messages"]:
             continue
         n = sums["presentations"]

@@ -91,7 +91,7 @@ def page(run: RunVerdict, behind: Behind) -> Page:
     run : RunVerdict
         The judged panel.
     behind : Behind
-        The cells, rows and run directories of that verdict.
+        The cells, rows and run directories from which the verdict was computed.
 
     Returns
     -------
@@ -150,8 +150,8 @@ def page(run: RunVerdict, behind: Behind) -> Page:
 def _names(run: RunVerdict, cells: Sequence[CellOutcomes]) -> Names:
     """Return the display name of each cell.
 
-    The display name is the model's name, with the benchmark if the panel has several benchmarks. It
-    also states if rows of the cell are missing.
+    The display name contains the model's name and, if the panel has several benchmarks, the
+    benchmark. If rows of the cell are missing, the display name also states that rows are missing.
     """
     several = len({c.benchmark for c in cells}) > 1
     names = {}
@@ -165,7 +165,7 @@ def _names(run: RunVerdict, cells: Sequence[CellOutcomes]) -> Names:
 
 
 def _of_questions(behind: Behind, ranked: Sequence[SweepResult], names: Names) -> dict[str, Any]:
-    """Return the values that the template needs for the list of answers."""
+    """Return the values with which the template shows the list of answers."""
     total_rows = 0
     for c in behind.cells:
         total_rows += int(np.count_nonzero(c.state != State.ABSENT))
@@ -178,7 +178,7 @@ def _of_questions(behind: Behind, ranked: Sequence[SweepResult], names: Names) -
     settings = chain.from_iterable(cell.settings for cell in behind.cells)
     pooled = POOLED if any(setting.replicate > 0 for setting in settings) else ""
     aggregators = sorted({aggregator_of(d) for d in behind.dirs})
-    # A filter selects the answers of a model in the list.
+    # The list of answers can be filtered by model.
     filters = {}
     for k, model in enumerate(drill.head["models"]):
         filters[model] = {"model": k}
@@ -203,7 +203,7 @@ def _of_questions(behind: Behind, ranked: Sequence[SweepResult], names: Names) -
 def _gate_items(cells: Sequence[SweepResult]) -> list[dict[str, Any]]:
     """Return the gates by which the page can filter questions, with the questions of each gate.
 
-    These are the gates that failed, and all other gates that name questions.
+    The result contains the gates that failed, and all other gates that name questions.
     """
     rows = []
     for cell in cells:
@@ -245,9 +245,9 @@ def _subtitle(
 
 
 def _figures(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> dict[str, Figure]:
-    """Map the name of each figure to the figure. A figure without data is left out.
+    """Draw the figures of the page, by name.
 
-    Replicates are averaged, as in the verdict.
+    A figure without data is left out. Replicates are averaged, as in the verdict.
     """
     out = _reach(cells, run, names)
     gains = []
@@ -278,7 +278,7 @@ def _figures(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> di
 
 
 def _reach(cells: Sequence[CellOutcomes], run: RunVerdict, names: Names) -> dict[str, Figure]:
-    """Draw the gains that the run excludes, and the number of questions that its design needs."""
+    """Draw which gains the run excludes, and how many questions its design would need."""
     thresholds = SweepThresholds.from_mapping(run.thresholds)
     known = []
     for c in run.results:
@@ -371,7 +371,8 @@ def setting_accuracies(cell: CellOutcomes) -> list[SettingAccuracy]:
 class Dose:
     """Hold the accuracy of a cell at each share of deleted words.
 
-    `slope` is the slope at a share of 0. The slope is None if there are too few questions.
+    `slope` is the change of accuracy per share of deleted words, at a share of 0. It is None if
+    there are too few questions.
     """
 
     rows: tuple[SettingAccuracy, ...]
@@ -460,8 +461,8 @@ write = partial(columns, plain=_plain)
 def _of_cells(run: RunVerdict, part: str, *names: str) -> str:
     """Return a csv table whose rows begin with the model and benchmark of a cell.
 
-    `part` names a field of the cell with several entries, each of which becomes a row. If `part` is
-    empty, every cell becomes a row.
+    If `part` is empty, the table has one row for each cell. Otherwise `part` names a field of the
+    cell that has several entries, and the table has one row for each entry.
     """
     pairs = []
     for cell in run.marked:
@@ -477,7 +478,7 @@ def _of_cells(run: RunVerdict, part: str, *names: str) -> str:
 def _tables(
     run: RunVerdict, accuracies: Sequence[SettingAccuracy], doses: Sequence[Dose]
 ) -> dict[str, str]:
-    """Map each file name to a csv table of the report."""
+    """Return the csv tables of the report, by file name."""
     tables = {
         "table1_models.csv": write(
             run.paper["model_summary"],

@@ -1,16 +1,16 @@
 """Compute the paper's numbers exactly (song2026: eq. 9, section 4.4, appendix Tables 1-3).
 
 The module also estimates the paper's sensitivity (eq. 5) and tests its hypotheses H1-H3 (section
-3.4). The paper judges the hypotheses by its figures. This module gives each hypothesis a null
-hypothesis, a p-value and an effect.
+3.4). The paper assesses the hypotheses by inspecting its figures. Here, each hypothesis has a null
+hypothesis, a p-value and an effect size.
 
     gain = noisy accuracy - clean accuracy        positive excess = max(gain, 0)
     improve = wrong -> correct                    degrade = correct -> wrong
     violation = gain > 0                          gain = (improve - degrade) / n
 
-Gains are computed from counts, never from printed accuracies, so that "gain > 0" is exact. As
-published, `mean_positive_excess` is the mean over the *violating* settings (models) only.
-`mean_gain` is the mean over all settings (models).
+Gains are computed from counts, never from printed accuracies, so that "gain > 0" is exact. As in
+the paper, `mean_positive_excess` is the mean over violating settings (in Table 3: models) only.
+`mean_gain` is the mean over all settings (in Table 3: models).
 """
 
 from collections import Counter
@@ -32,7 +32,8 @@ from audit.statistics.resampling import N_RESAMPLES, Interval, Resamples, bootst
 from audit.statistics.values import average
 from audit.sweep.record import Sweep
 
-# Averaged replicates are fractions, so a smaller net change (in items) is a rounding error.
+# The counts of averaged replicates are fractions. A net change (in items) below this value is a
+# rounding error.
 _TINY_COUNT = 1e-9
 
 
@@ -43,8 +44,8 @@ class SettingRow:
     Attributes
     ----------
     n, left_out : int
-        The number of items that are answered in both arms, and the number of all other items. All
-        other fields are computed over the n items.
+        The number of items that are answered in both arms, and the number of all other items. The
+        fields below are computed over the n items.
     clean_accuracy, noisy_accuracy, gain, positive_excess : float
         Accuracies and differences of accuracies.
     violation : bool
@@ -88,8 +89,9 @@ class ModelSummary:
 
 @dataclass(frozen=True)
 class RouterSummary:
-    """Hold one row of Table 3: the results at one router count, over all cells (`models` is their
-    number).
+    """Hold one row of Table 3: the results at one router count, over all cells.
+
+    `models` is the number of cells.
     """
 
     routers: int
@@ -209,8 +211,8 @@ def model_summary(rows: Sequence[SettingRow]) -> list[ModelSummary]:
     Returns
     -------
     list of ModelSummary
-        One row for each cell. As printed in the paper, the largest violation count comes first;
-        equal counts keep their order in Table 2.
+        One row for each cell, sorted by violation count as in the paper: the largest count comes
+        first. Cells with equal counts have the order of Table 2.
     """
     cells = dict.fromkeys((row.model, row.benchmark) for row in rows)
     out = []
@@ -274,7 +276,7 @@ def router_summary(rows: Sequence[SettingRow]) -> list[RouterSummary]:
 def breadths(
     rows: Sequence[SettingRow], names: Mapping[tuple[str, str], str]
 ) -> list[tuple[str, int, int]]:
-    """Return the violation counts of Table 1 as Figure 5 shows them.
+    """Return each cell's number of violations, as Figure 5 of the paper shows these numbers.
 
     Parameters
     ----------
@@ -312,8 +314,8 @@ ALPHA = 0.05
 class HypothesisResult:
     """Hold the result of the test of a hypothesis.
 
-    The docstring of each test function defines `effect`. The code of the reason is defined in
-    `audit.sweep.texts`.
+    The docstring of each test function states what `effect` is. The sentence for the code of the
+    reason is in `audit.sweep.texts`.
     """
 
     pvalue: float
@@ -386,7 +388,10 @@ def sensitivity_slope(sweep: Sweep, *, rng: Generator, n_resamples: int = N_RESA
     ).noisy
 
     def of(accuracy: FloatArray) -> FloatArray:
-        """Return slopes of the differences from the first r, so that equal accuracies give 0."""
+        """Return the slopes, computed from differences from the first r.
+
+        With these differences, equal accuracies give a slope of exactly 0.
+        """
         return (accuracy - accuracy[..., :1]) @ weights
 
     slope = Resamples(
@@ -401,17 +406,19 @@ def sensitivity_slope(sweep: Sweep, *, rng: Generator, n_resamples: int = N_RESA
 def h1_any_excess(
     pvalues: Mapping[str, float], excess: Sequence[str], alpha: float = ALPHA
 ) -> HypothesisResult:
-    """Test H1: after correction, some model exceeds its clean baseline and every control at some r.
+    """Test H1: at least one model exceeds its clean baseline and every control at some r.
+
+    The p-values are corrected for the number of models.
 
     Parameters
     ----------
     pvalues : mapping
-        Maps each model to the p-value of its verdict, which is the smallest `Reading.adjusted` over
-        all r.
+        Maps each model to the p-value of its verdict: the smallest of the p-values
+        `Reading.adjusted` over r.
     excess : sequence of str
-        The models with the verdict `excess`. The verdict has further conditions than this test.
+        The models with the verdict `excess`. This verdict has more conditions than a small p-value.
     alpha : float
-        The level that decides the wording.
+        Significance level, on which the result's sentence depends.
 
     Returns
     -------
@@ -436,20 +443,20 @@ def h1_any_excess(
 
 
 def h2_heterogeneity(sweeps: Sequence[Sweep], alpha: float = ALPHA) -> HypothesisResult:
-    """Test H2: the mean gains of the models differ by more than sampling explains.
+    """Test H2: the models' mean gains differ by more than sampling explains.
 
     Parameters
     ----------
     sweeps : sequence of Sweep
         One sweep for each of K models.
     alpha : float
-        The level that decides the wording.
+        Significance level, on which the result's sentence depends.
 
     Returns
     -------
     HypothesisResult
-        The effect is the standard deviation of the mean gain between models. Sampling error is
-        subtracted by the method of moments. Accuracies are 0-1.
+        The effect is the standard deviation of the true mean gains between models (accuracy 0-1).
+        It is a moment estimate: the sampling variance is subtracted.
 
     Raises
     ------
@@ -459,8 +466,9 @@ def h2_heterogeneity(sweeps: Sequence[Sweep], alpha: float = ALPHA) -> Hypothesi
     Notes
     -----
     The gains of different models on the same items are correlated. So the test is Hotelling's T^2
-    on the K - 1 differences of the per-item mean gains. It has an F distribution with K - 1 and
-    G - K + 1 degrees of freedom, for G items (clusters) that all models answered.
+    test of the K - 1 differences between the models' per-item mean gains. Let G be the number of
+    items (clusters) that all models answered. The scaled statistic then has an F distribution with
+    K - 1 and G - K + 1 degrees of freedom.
     """
     if len(sweeps) < 2:
         raise DataError(
@@ -525,14 +533,14 @@ def h3_direction(
     n_permutations : int
         Number of random sign flips.
     alpha : float
-        The level that decides the wording.
+        Significance level, on which the result's sentence depends.
 
     Returns
     -------
     HypothesisResult
-        The p-value is the larger of the p-values of the two directions (an intersection-union
-        test). The effect is the change per added router of improvements minus degradations, in
-        items over all models.
+        The p-value is the larger of two p-values: that for rising improvements and that for falling
+        degradations (an intersection-union test). The effect is the slope of (improvements -
+        degradations) on r, in items per added router, summed over models.
 
     Raises
     ------
@@ -541,14 +549,17 @@ def h3_direction(
 
     Notes
     -----
-    The trend of an item is s = sum((r - mean r) * y) over its noisy outcomes y. If the clean answer
-    was wrong, a positive trend means more improvements. If the clean answer was right, a positive
-    trend means fewer degradations.
+    The trend of an item with noisy outcomes y at the router counts r is
 
-    Without a true trend, the reverse order of an item's settings is equally likely, and it changes
-    the sign of s. This holds for equally spaced r without gaps; for other r, the test assumes that
-    s is symmetric. A change of sign keeps the correlation of nested draws. The trends of all models
-    on an item change their sign together.
+      s = sum((r - mean r) * y).
+
+    If the clean answer was wrong, a positive trend means more improvements. If the clean answer was
+    right, a positive trend means fewer degradations.
+
+    The test flips the signs of s at random. This is valid if the r are equally spaced without gaps:
+    without a true trend, an item's outcomes are equally likely in reverse order, and the reversal
+    changes the sign of s. For other r, the test assumes that s is symmetric around 0. A sign flip
+    keeps the correlation of nested draws. The trends of all models on an item are flipped together.
     """
     if not sweeps:
         raise DataError("The number of sweeps is 0. Expected at least one for H3.")
@@ -574,14 +585,15 @@ def h3_direction(
 
 
 def _item_trends(sweep: Sweep) -> FloatArray:
-    """Return the trend s (n,) of each item, the sum of (r - mean r) * value over its answered r.
+    """Return the trend s (n,) of each item: sum((r - mean r) * value) over its answered r.
 
     The trend is 0 for an item with fewer than two answers.
     """
-    slope_weights(sweep.routers)  # This raises DataError for a single router count.
+    slope_weights(sweep.routers)  # This call raises DataError if there is only one router count.
     r = np.asarray(sweep.routers, dtype=float)[:, None]
     trend: FloatArray = np.zeros(sweep.n)
-    # Each step makes an array of all outcomes of a block of items, so blocks limit the memory.
+    # The items are processed in blocks, because each step needs an array of all outcomes of the
+    # items in memory.
     for start in range(0, sweep.n, ITEMS):
         noisy = sweep.noisy[:, start : start + ITEMS]
         answered = ~np.isnan(noisy)
@@ -592,11 +604,11 @@ def _item_trends(sweep: Sweep) -> FloatArray:
 
 
 def _by_item(values: Sequence[FloatArray], sweeps: Sequence[Sweep]) -> tuple[FloatArray, IntArray]:
-    """Arrange the per-item values of several cells in one table over the union of their items.
+    """Arrange the per-item values of K cells in one table over the union of their N items.
 
-    Returns values (K, N) and clusters (N,). Items with the same benchmark and id count as one item.
-    If a cell lacks an item, its value is NaN. Two items are in one cluster if they share a cluster
-    in any cell.
+    Return values (K, N) and clusters (N,). Items with the same benchmark and id are the same item.
+    If a cell does not contain an item, the cell's value of the item is NaN. Two items are in one
+    cluster if they are in one cluster in any cell.
     """
     item_keys = set()
     for s in sweeps:

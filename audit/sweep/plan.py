@@ -32,17 +32,19 @@ class Plan:
     Attributes
     ----------
     groups : int
-        The number of groups of questions, which resampling keeps whole. If the questions have no
-        groups, this is the number of questions.
+        The number of groups of related questions. Resampling keeps each group whole. If the
+        questions have no groups, this is the number of questions.
     router_counts : int
-        The number of router counts. Each router count of a cell is one test.
+        How many different router counts the noisy arm has. Each router count of a cell gives one
+        test.
     panel : int
         The number of cells whose p-values are corrected together.
     minimum_detectable_gain : float
-        A difference of accuracies, 0-1; NaN if no gain is detected with the required power.
+        The smallest gain (difference of accuracies, 0-1) that is detected with the required power;
+        NaN if the design detects no gain with this power.
     questions_needed : int or None
-        The number of questions that is needed to detect the smallest effect that matters. None if
-        no number is enough.
+        How many questions are needed to detect the smallest effect that matters. None if no number
+        of questions is enough.
     """
 
     groups: int
@@ -60,7 +62,7 @@ def make_plan(
     groups: int | None = None,
     panel: int = 1,
 ) -> Plan:
-    """Compute what a sweep can detect.
+    """Compute the smallest gain that a sweep can detect, and how many questions it needs.
 
     Parameters
     ----------
@@ -69,7 +71,7 @@ def make_plan(
     design : Design
         The settings of the sweep.
     thresholds : SweepThresholds
-        The level, the power and the smallest effect that matters.
+        The level and power of the tests, and the smallest effect that matters.
     groups : int, optional
         The number of groups of questions; None if every question is a group.
     panel : int
@@ -88,7 +90,7 @@ def make_plan(
 
 
 def planned(config: SweepConfig) -> Planned:
-    """Plan a sweep.
+    """Resolve a sweep without starting it.
 
     Parameters
     ----------
@@ -162,18 +164,18 @@ def describe(
     calls : CallCounts
         The planned calls.
     plan : Plan
-        What the sweep can detect.
+        The smallest gain that the sweep can detect, and the number of questions that it needs.
     design : Design
         The settings of the sweep.
     thresholds : SweepThresholds
-        The level, the power and the smallest effect that matters.
+        The level and power of the tests, and the smallest effect that matters.
     available : int
         The number of questions of the benchmark.
 
     Returns
     -------
     list of str
-        The lines. A warning is the last line.
+        The lines of the plan. If there is a warning, it is the last line.
     """
     nested = {"router_calls": " (draws=nested would reuse router messages across r)"}
     remarks = nested if design.kind == Draws.INDEPENDENT else {}
@@ -214,7 +216,7 @@ def _detectable(
 ) -> list[str]:
     """Return the lines about the detectable gain.
 
-    `once` names the options that would repeat the arms that the plan runs only once.
+    `once` is a text with options. These options repeat each arm that the plan runs only once.
     """
     mde, grouped = plan.minimum_detectable_gain, plan.groups < questions
     few = _count(plan.groups, "group") if grouped else f"n={questions}"
@@ -246,9 +248,7 @@ def _detectable(
 
 
 def _warning(plan: Plan, thresholds: SweepThresholds, once: str, available: int) -> str:
-    """Return the warning that the sweep cannot detect the smallest effect that matters, with
-    advice.
-    """
+    """Return a warning and advice if the sweep cannot detect the smallest effect that matters."""
     shortage, advice = "", []
     if once:
         advice.append(f"repeat the arms that are run once ({once.removeprefix(' with ')})")

@@ -1,4 +1,6 @@
-"""Pair the clean baseline and the noisy settings of one cell by item, and measure run variance."""
+"""Pair the answers of the clean and the noisy arm by item, and estimate the variance between
+runs.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +40,11 @@ class Sweep:
     question_ids : tuple of str
         The n items.
     clean : array (n,)
-        The values of the clean baseline (0-1), NaN without an answer.
+        The score of each item in the clean baseline (0-1); NaN if the item has no answer.
     noisy : array (R, n)
-        The values of the noisy arm at each router count.
+        The score of each item in the noisy arm at each router count (0-1).
     cluster : array (n,)
-        The index of each item's cluster, which resampling keeps whole.
+        The index of each item's cluster. Resampling keeps each cluster whole.
     """
 
     model: str
@@ -61,7 +63,7 @@ class Sweep:
     def answered(self) -> Sweep:
         """Return the sweep without the router counts at which no item is answered in both arms.
 
-        These router counts have no gain, and no row in the tables.
+        At such a router count no gain can be computed, so the tables have no row for it.
         """
         has_pairs = np.any(~np.isnan(self.noisy - self.clean), axis=1)
         compared = []
@@ -80,13 +82,13 @@ def sweep_of(cell: CellOutcomes, *, first_only: bool = False) -> Sweep:
     cell : CellOutcomes
         The outcomes.
     first_only : bool
-        Whether to use the first replicate of each arm only, as in song2026 (section 4.2). By
-        default replicates are averaged.
+        Whether to use only the first replicate of each arm, as in song2026 (section 4.2). By
+        default the scores are averaged over replicates.
 
     Returns
     -------
     Sweep
-        The two arms with the same items.
+        The outcomes of the clean and the noisy arm, for the same items.
 
     Raises
     ------
@@ -149,13 +151,14 @@ def run_shifts(cells: Sequence[CellOutcomes], plausible_sd: float) -> RunShifts:
     cells : sequence of CellOutcomes
         The panel.
     plausible_sd : float
-        The largest plausible standard deviation of these shifts. It is used for the noisy arm, or
-        for the other arms, if they were not repeated.
+        The largest plausible standard deviation of such shifts. It replaces the estimate for the
+        noisy arm if this arm was run once, and the estimate for the other arms if they were run
+        once.
 
     Returns
     -------
     RunShifts
-        The variances of the noisy arm and of all other arms.
+        The variance of the shifts, for the noisy arm and for all other arms together.
     """
     return RunShifts(
         noisy=pooled_run_variance(map(noisy_contrasts, cells), plausible_sd),
@@ -172,12 +175,13 @@ def cell_shifts(cell: CellOutcomes, panel: RunShifts) -> RunShifts:
     cell : CellOutcomes
         The cell.
     panel : RunShifts
-        Estimates over the panel.
+        The variances that were estimated from all cells of the panel.
 
     Returns
     -------
     RunShifts
-        The variances of the panel, or larger variances if the runs of the cell differ by more.
+        The variances for this cell. They are those of the panel, or larger if the runs of this cell
+        differ more.
     """
     sd = panel.plausible_sd
     return RunShifts(
@@ -188,7 +192,7 @@ def cell_shifts(cell: CellOutcomes, panel: RunShifts) -> RunShifts:
 
 
 def noisy_contrasts(cell: CellOutcomes) -> RunContrasts:
-    """Return the contrasts that estimate the run variance of the noisy arm.
+    """Return the contrasts that estimate the variance between whole runs of the noisy arm.
 
     Parameters
     ----------
@@ -198,14 +202,14 @@ def noisy_contrasts(cell: CellOutcomes) -> RunContrasts:
     Returns
     -------
     RunContrasts
-        Differences between replicates. If the noisy arm was run once, the contrasts are the
-        residuals of its accuracies around a line over r. The line has a separate level at the
-        smallest r.
+        Differences between replicates. If the noisy arm was run once, its accuracies at the router
+        counts r are fitted by a line over r, with a separate level at the smallest r. The contrasts
+        are then the residuals.
 
     Notes
     -----
     With a single replicate, an effect at only one of the larger r makes the estimate larger. A
-    shift that all r of this replicate share cannot be estimated: see `RunShifts.tested`.
+    shift that is the same at all r of the replicate cannot be estimated: see `RunShifts.tested`.
     """
     settings = cell.settings_of(Arm.NOISY_REWRITE)
     groups = []
@@ -222,7 +226,7 @@ def noisy_contrasts(cell: CellOutcomes) -> RunContrasts:
 
 
 def run_contrasts(cell: CellOutcomes) -> RunContrasts:
-    """Return the contrasts that estimate the run variance of the controls.
+    """Return the contrasts that estimate the variance between whole runs of the controls.
 
     Parameters
     ----------
@@ -233,13 +237,13 @@ def run_contrasts(cell: CellOutcomes) -> RunContrasts:
     -------
     RunContrasts
         Differences between runs of one setting, and residuals of the ensemble control around its
-        trend. A run with exactly the answers of another run is not counted again.
+        trend over r. Two runs with exactly the same answers count as one run.
 
     Notes
     -----
-    The ensemble control changes smoothly with r, if at all. So its residuals around a straight line
-    over r are run variance too. With fewer than TREND_MIN router counts, the mean replaces the
-    line. A curved trend makes the estimate larger.
+    The accuracy of the ensemble control changes smoothly with r, if at all. So its residuals around
+    a straight line over r also measure the variance between runs. With fewer than TREND_MIN router
+    counts, the mean replaces the line. A curved trend makes the estimate larger.
     """
     ensemble = []
     for s in cell.settings:
@@ -258,7 +262,9 @@ def run_contrasts(cell: CellOutcomes) -> RunContrasts:
 
 
 def _alike(settings: Iterable[Setting]) -> list[tuple[list[Setting], FloatArray]]:
-    """Group settings that differ only in their replicate. The trend of a group is a constant."""
+    """Group the settings that differ only in their replicate, with the design matrix of a
+    constant.
+    """
     groups = []
     for _, group in groupby(sorted(settings), key=lambda s: (s.arm, s.level)):
         replicates = list(group)
@@ -283,13 +289,14 @@ class NoiseFloor:
     Attributes
     ----------
     available : bool
-        False if no two replicates share an answered question.
+        Whether some question is answered in two or more replicates.
     replicates, comparisons : int
-        The number of clean replicates, and of ordered pairs of them.
+        The number of clean replicates, and the number of ordered pairs of replicates that were
+        compared.
     rejection_rate : float or None
-        The share of the one-sided tests that reject.
+        The share of the one-sided tests that reject, 0-1.
     mean_absolute_gain : float or None
-        The mean absolute difference of accuracy over the pairs.
+        The mean absolute difference of accuracy between two replicates, over all pairs (0-1).
     sentence : str
         The result in words.
     """
@@ -316,18 +323,18 @@ def noise_floor(
     alpha : float
         Level of each test.
     n_permutations : int
-        Permutations of each test.
+        Number of permutations in each test.
 
     Returns
     -------
     NoiseFloor
-        The rate of rejections. Every rejection is a false positive, since the replicates differ
-        only in their seeds.
+        The results, with the rejection rate. Every rejection is a false positive, because the
+        replicates differ only in their seeds.
 
     Notes
     -----
-    Each replicate is in several pairs, so the pairs are not independent and the rate is less
-    precise than their number suggests.
+    Each replicate is in several pairs, so the pairs are not independent. Therefore the rejection
+    rate is less precise than the number of pairs suggests.
     """
     settings = replicates_of(cell, Arm.FORWARD_FULL, 1)
     c = len(settings)

@@ -1,8 +1,8 @@
-"""Let another model answer from the router messages of an earlier run (`messages_from=RUN_DIR`).
+"""Run a model as worker on the router messages of an earlier run (`messages_from=RUN_DIR`).
 
 No router is called. The messages are copied beside the shards of the new run (`messages.arrow`), so
-the new run does not need the earlier run again. The new run can serve as the hint reference of the
-earlier run (`same_messages`).
+the earlier run may be deleted afterwards. The new run can be the hint reference of the earlier run
+(`same_messages`): it shows how much another model gains from the same messages.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,18 +42,18 @@ def resolve_sweep(
     config : SweepConfig
         The options.
     only : mapping, optional
-        Question ids to keep, by benchmark.
+        Maps each benchmark to the ids of the questions to keep. By default all questions are kept.
 
     Returns
     -------
     ResolvedRun
-        The run. If it uses stored messages, they were checked against the sampled questions.
+        The resolved run. If it uses stored messages, every sampled question has its messages.
 
     Raises
     ------
     ConfigError
-        If the earlier run has another aggregator, if the aggregator is a summary, or if messages
-        for these questions are missing.
+        If the two runs have different aggregators, if the aggregator is `summary`, or if messages
+        for the sampled questions are missing.
     """
     resolved = resolve_run(SWEEP, _sized(config), only=only)
     aggregator = Aggregator(config.aggregator)
@@ -85,8 +85,8 @@ def aggregator_of(run_dir: Path) -> Aggregator:
     Returns
     -------
     Aggregator
-        The aggregator. It is the default if the run has no manifest, or if the manifest does not
-        name an aggregator.
+        The aggregator. If the run has no manifest, or the manifest names no aggregator, the default
+        aggregator is returned.
     """
     config = Manifest.load(run_dir).config if (run_dir / MANIFEST).is_file() else {}
     return Aggregator(config.get("aggregator", Aggregator.CONCATENATE))
@@ -105,8 +105,8 @@ def reachable(config: SweepConfig) -> tuple[int | None, str]:
     questions : int or None
         The number of questions; None if no number is enough.
     hint : str
-        A remark in brackets. It states the smaller number of questions that is enough with more
-        replicates, and the options that add these replicates. It is empty if every arm is repeated.
+        A remark in brackets. It states the options that add replicates, and the smaller number of
+        questions that is enough with these replicates. It is empty if every arm is repeated.
     """
     settings, sizes = design_of(config).settings, _sizes(config)
     options = repeated(settings)
@@ -115,24 +115,24 @@ def reachable(config: SweepConfig) -> tuple[int | None, str]:
 
 
 def _sizes(config: SweepConfig) -> tuple[SweepThresholds, int]:
-    """Return the thresholds, and the number of tests over all cells of the panel."""
+    """Return the thresholds, and the total number of tests in all cells of the panel."""
     cells = len(config.model) * (1 if config.control_benchmark is None else 2)
     return SweepThresholds.from_mapping(config.verdict), cells * router_counts(design_of(config))
 
 
 def _sized(config: SweepConfig) -> SweepConfig:
-    """Return the options with n=null replaced by a number.
+    """Return the options, with n=null replaced by a number of questions.
 
-    The number of questions is that of the earlier run if its messages are used. Otherwise it is the
-    number of questions that the design needs.
+    If the messages of an earlier run are used, the number is that of the earlier run. Otherwise it
+    is the number of questions that the design needs.
     """
     if config.n is not None:
         return config
     if config.messages_from is not None:
         return replace(config, n=Manifest.load(config.messages_from).config["n"])
     available = len(open_benchmark(config.benchmark, seed=config.seed).census.frame)
-    # `needed` counts the sampling error of items only. If an arm is run once, `needed_of` may find
-    # no number that is enough, and then every question would be asked.
+    # `needed` allows only for the sampling error of items. If an arm is run once, `needed_of` may
+    # find that no number is enough, and the run would then ask every question.
     return sized(config, needed(*_sizes(config)), available)
 
 
@@ -142,7 +142,8 @@ def _save(table: pa.Table, run_dir: Path) -> None:
 
 
 def _router_sets(resolved: ResolvedRun) -> list[tuple[str, int, int]]:
-    """Return (arm, r, replicate) of the router sets with messages, sorted.
+    """Return the sorted (arm, r, replicate) of each router set (one group of routers) with
+    messages.
 
     Raises ConfigError if no router set has messages.
     """
@@ -159,10 +160,10 @@ def _router_sets(resolved: ResolvedRun) -> list[tuple[str, int, int]]:
 
 
 def _messages(run_dir: Path, model_name: str | None, resolved: ResolvedRun) -> pa.Table:
-    """Return the keys and messages of every router set that the design needs.
+    """Return the key and the messages of every router set that the design needs.
 
-    Raises ConfigError if the earlier run has several models and `messages_of` is not set, or if its
-    questions or draws differ.
+    Raises ConfigError if the earlier run has several models and `messages_of` is not set, or if the
+    questions or draws of the two runs differ.
     """
     questions: dict[tuple[str, str], tuple[list[str], int | None]] = {}
     for sample in resolved.samples:
@@ -210,8 +211,9 @@ def _as_table(kept: Mapping[tuple[Any, ...], list[str]]) -> pa.Table:
 def same_messages(
     cells: Sequence[CellOutcomes], run_dirs: Sequence[Path], references: Sequence[Path]
 ) -> dict[tuple[str, str], CellOutcomes]:
-    """Find the hint reference of each cell: a cell of another run that has exactly the same
-    messages.
+    """Find the hint reference of each cell.
+
+    A hint reference is a cell of another model that answered from exactly the same messages.
 
     Parameters
     ----------
@@ -230,8 +232,7 @@ def same_messages(
     Raises
     ------
     DataError
-        If the messages of a reference run differ from those of every tested cell, or if the
-        reference run is of the tested model itself.
+        If a reference run has the messages of no tested cell, or if its model is the tested model.
     """
     matched: dict[tuple[str, str], CellOutcomes] = {}
     tested = _digests(run_dirs) if references else {}
@@ -265,7 +266,7 @@ def same_messages(
 def _digests(
     run_dirs: Sequence[Path],
 ) -> dict[tuple[str, str], dict[tuple[str, str, int, int], bytes]]:
-    """Map each model and benchmark to the digests of the router messages of its rows."""
+    """Map each pair of model and benchmark to the digests of the router messages in its rows."""
     out: dict[tuple[str, str], dict[tuple[str, str, int, int], bytes]] = {}
     for model, benchmark, question, arm, routers, replicate, messages in _rows(run_dirs):
         sent = out.setdefault((model, benchmark), {})

@@ -1,7 +1,7 @@
 """Judge one run, or several runs as one panel, from their shards.
 
-The shards are read in two passes. The first reads the outcomes. The second reads every text, and
-the rows of the list of answers on the page.
+The shards are read in two passes. The first pass reads the outcomes. The second pass reads every
+text, and the rows that the page lists.
 """
 
 from collections import Counter
@@ -43,7 +43,7 @@ _ALL_DIFFERENT = ("prompt", "request_sha256")
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """Hold the outcomes and answers of a run, which the first pass reads."""
+    """Hold the outcomes and answers of a run, as read in the first pass."""
 
     run_dir: Path
     outcomes: Outcomes
@@ -80,14 +80,14 @@ def read_texts(
     Parameters
     ----------
     reads : sequence of LoadedRun
-        The first pass over each run.
+        The runs, as loaded in the first pass.
     questions : collection of (benchmark, question id) or None
-        The questions in the list of answers; None for all.
+        The questions whose answers the page lists; None for all questions.
 
     Returns
     -------
     tuple of MeasuredTexts and DrillRows
-        The measures of all texts, and the rows of the list of answers.
+        Statistics of all texts, and the rows that the page lists.
     """
     probed: dict[tuple[str, str], frozenset[str]] = {}
     settings: dict[tuple[str, str], int] = {}
@@ -136,7 +136,7 @@ MAX_QUESTIONS_ON_PAGE = 20_000  # a question takes about 100 bytes without its t
 
 @dataclass(frozen=True)
 class Behind:
-    """Hold the data behind a verdict, which the page shows.
+    """Hold the data from which the page shows the details of a verdict.
 
     Attributes
     ----------
@@ -145,11 +145,11 @@ class Behind:
     cells : list of CellOutcomes
         The outcomes of the panel.
     listed : DrillRows
-        The rows of the list of answers.
+        The rows (answers) that the page lists.
     seed : int
-        The seed that selects the texts if not all fit.
+        The seed of the random selection of texts, if the page cannot hold all texts.
     max_text_bytes : int
-        The limit of the texts on the page.
+        The largest total size of the texts on the page, in bytes.
     """
 
     dirs: Sequence[Path]
@@ -178,7 +178,7 @@ def judge(
     seed : int
         Seed of the resamples and of the selection of texts.
     n_resamples : int
-        Resamples of every statistic.
+        Number of resamples for every statistic.
     thresholds : SweepThresholds, optional
         The thresholds; None for the defaults.
     control_benchmark : str, optional
@@ -186,19 +186,19 @@ def judge(
     references : sequence of Path
         Runs of other models that answered from the same messages.
     reads : sequence of LoadedRun, optional
-        The first pass over each run, if it was made.
+        The runs, as loaded in the first pass. By default they are loaded here.
 
     Returns
     -------
     tuple of RunVerdict and Behind
-        The verdict and the data behind it.
+        The verdict, and the data for the details on the page.
 
     Raises
     ------
     ShardError
         If a run has no shards.
     DataError
-        If the runs cannot be one panel.
+        If the runs cannot be combined into one panel.
     """
     reads = reads or [read_run(run_dir) for run_dir in dirs]
     rows = check_panel(reads)
@@ -245,18 +245,18 @@ def analysis_options(run_dirs: Sequence[Path], given: Mapping[str, Any]) -> dict
     run_dirs : sequence of Path
         The runs.
     given : mapping
-        The options that the user gave. The value of an option that was not given is None.
+        The options from the command line. An option that the user did not set is None.
 
     Returns
     -------
     dict
-        The seed, thresholds, control benchmark and references. A value that neither the user nor a
-        manifest gives is left out.
+        The seed, thresholds, control benchmark and references. A value that is set neither by the
+        user nor in a manifest is left out.
 
     Raises
     ------
     ConfigError
-        If the manifests differ in an option that the user did not give.
+        If the manifests have different values of an option that the user did not set.
     """
     options: dict[str, Any] = {}
     for name, value in given.items():
@@ -294,22 +294,22 @@ def _disagreeing(name: str, values: Sequence[tuple[Path, Any]]) -> str:
 
 
 def check_panel(reads: Sequence[LoadedRun]) -> list[CellRows]:
-    """Check that runs can be one panel.
+    """Check that runs can be combined into one panel.
 
     Parameters
     ----------
     reads : sequence of LoadedRun
-        The first pass over each run.
+        The runs, as loaded in the first pass.
 
     Returns
     -------
     list of CellRows
-        The numbers of stored and of expected rows, over all runs.
+        For each cell of the runs, the number of stored rows and the number of expected rows.
 
     Raises
     ------
     DataError
-        If the same model and benchmark are in two runs, or in two revisions.
+        If two runs contain the same model and benchmark, in the same or in different revisions.
     """
     runs_of_cell: dict[tuple[str, str], list[tuple[str, Path]]] = {}
     rows: list[CellRows] = []
@@ -346,7 +346,7 @@ def drawn_questions(
     max_rows: int = MAX_ROWS_ON_PAGE,
     max_questions: int = MAX_QUESTIONS_ON_PAGE,
 ) -> set[tuple[str, str]] | None:
-    """Select the questions in the list of answers.
+    """Select the questions whose answers the page lists.
 
     Parameters
     ----------
@@ -355,12 +355,12 @@ def drawn_questions(
     seed : int
         Seed of the random selection.
     max_rows, max_questions : int
-        The limits of the page.
+        The largest numbers of rows and of questions on the page.
 
     Returns
     -------
     set of (benchmark, question id) or None
-        As many questions as fit on the page; None if all questions fit.
+        A random selection of as many questions as fit on the page; None if all questions fit.
     """
     rows: Counter[tuple[str, str]] = Counter()
     for c in cells:

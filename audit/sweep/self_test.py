@@ -1,7 +1,8 @@
 """Inject faults into a copy of the run's outcomes. One gate must catch each fault.
 
-A gate that failed before the fault, or that does not apply, cannot show that it catches the fault.
-The result then states the reason, and the fault does not count as caught.
+If a gate failed before the injection, or does not apply to these data, the test cannot show that
+the gate catches the fault. Then the result states the reason, and the fault does not count as
+caught.
 """
 
 from dataclasses import replace
@@ -41,9 +42,10 @@ def self_test(
     rng : Generator
         Source of randomness.
     texts : TextMeasures, optional
-        Measures of its texts.
+        Statistics of the texts of this cell.
     clean_sent : TextMeasures, optional
-        The measures of `MeasuredTexts.clean_sent`; None skips the text fault.
+        The statistics of the texts in `MeasuredTexts.clean_sent`. With None, the text fault is not
+        injected.
 
     Returns
     -------
@@ -97,16 +99,17 @@ def self_test(
 def _baseline_guessed(
     cell: CellOutcomes, limits: SweepThresholds, before: Gate, rng: Generator
 ) -> SelfTest:
-    """Replace the clean baseline by the answers of many guessers, and count the guessers that the
-    gate passes.
+    """Replace the clean baseline by simulated guessers, and count how many guessers pass the gate.
 
-    A guesser answers a question with k options right with probability 1/k, in every run. A gate
-    with a threshold of two standard errors passes some guessers by luck: 2.3 % of them with very
-    many questions, and up to 4.8 % with 30 to 99 questions (exact binomial, two to ten options, one
-    clean run). So GUESSERS guessers are drawn, and the fault counts as caught if the gate passes at
-    most GUESSERS_PASSED_MAX of them. If the gate passes 4.8 % of all guessers, the fault is called
-    missed in less than one of 100,000 cells. A gate with a threshold of one standard error passes
-    16 % of all guessers. Then the fault is nearly always called missed.
+    A guesser answers a question with k options right with probability 1/k, in every run. GUESSERS
+    guessers are drawn. The fault counts as caught if at most the share GUESSERS_PASSED_MAX of the
+    guessers pass the gate.
+
+    Some guessers pass a threshold of two standard errors by luck: 2.3 % with very many questions,
+    and up to 4.8 % with 30 to 99 questions (exact binomial, two to ten options, one clean run). If
+    4.8 % of all guessers pass, the fault is wrongly called missed in less than one of 100,000
+    cells. With a threshold of one standard error, 16 % of all guessers pass, and the fault is
+    nearly always called missed.
     """
     fault = "clean baseline replaced by guesses"
     if before.status != Status.PASS:
@@ -146,7 +149,7 @@ def _baseline_guessed(
 def _result(
     cell: CellOutcomes, fault: str, before: Gate, after: Gate | None, note: str = ""
 ) -> SelfTest:
-    """Return the result of a fault from the gate before and after it."""
+    """Return the result of one fault, given the gate before and after the injection."""
     caught: bool | None = None
     if before.status == Status.FAIL:
         status, detail = "already_failing", f"The gate failed before the fault: {before.detail}"

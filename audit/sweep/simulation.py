@@ -1,10 +1,13 @@
 """Simulate models whose true gain is known, for the calibration.
 
-The module defines the designs and worlds, and draws outcomes from them without I/O. Question i is
-answered right with probability theta_i, which has a Beta distribution (`statistics.item_response`).
-A world (`judging.world`) defines which other effects act on the answers. In a null world, the noisy
-arm does not truly beat every control, so the verdict `excess` is wrong. In a world with a gain, a
-clearance is wrong.
+The module defines the designs and worlds, and draws outcomes from them without I/O.
+
+- Question i is answered right with probability theta_i, which has a Beta distribution
+  (`statistics.item_response`).
+- A world (`judging.world`) defines which other effects act on the answers.
+- In a null world, the noisy arm does not truly exceed every control. So the verdict `excess` is
+  wrong.
+- In a world with a gain, a verdict that clears the model is wrong.
 """
 
 from collections.abc import Sequence
@@ -34,18 +37,18 @@ class Design:
     n : int
         The number of questions.
     routers : int
-        The number of router counts, which are 1 to `routers`.
+        The largest router count. The noisy arm is run with each count from 1 to this number.
     draws : str
         "independent" or "nested".
     clean_replicates, noisy_replicates : int
-        The runs of the clean baseline and of the noisy arm.
+        How often the clean baseline and the noisy arm are run.
     clean_accuracy : float
         The accuracy of the clean baseline, 0-1.
     discordance : float
         The share of questions whose answer changes between two runs, 0-1.
     correlation : float
-        The correlation of noisy answers between router counts on the latent normal scale. It
-        applies to nested draws only.
+        The correlation between the noisy answers at two router counts, on the latent normal scale.
+        It is used for nested draws only.
     panel : int
         The number of models that are judged together.
     direct, ensemble : bool
@@ -204,8 +207,8 @@ class Simulated:
     cell : CellOutcomes
         The outcomes of the model.
     without_leak : array (R, n) of bool or None
-        Whether the noisy messages of a question never state its answer, in the form that `measure`
-        takes.
+        Whether the noisy messages of a question never state its answer, as an argument for
+        `measure`.
     reference : CellOutcomes or None
         The outcomes of the hint reference.
     """
@@ -230,7 +233,7 @@ def design_of(cell: CellOutcomes, clean_accuracy: float, discordance: float, pan
     Returns
     -------
     Design
-        The design, with the number of replicates that the cell has.
+        The design that has the settings and the number of replicates of the cell.
     """
     routers = levels_of(cell, Arm.NOISY_REWRITE)
     return Design(
@@ -279,7 +282,7 @@ def simulate(design: Design, world: World, rng: Generator) -> Simulated:
     design : Design
         The simulated sweep.
     world : World
-        The effects that act.
+        The effects that act on the answers.
     rng : Generator
         Source of randomness.
 
@@ -341,8 +344,8 @@ class Luck:
         Returns
         -------
         array (n,)
-            The values. The settings of one arm and replicate share a random part, except the clean
-            baseline.
+            The values. All settings of one arm and replicate, except the clean baseline, share a
+            random part.
         """
         separate = self.rng.standard_normal(self.n)
         if not self.correlation or (s.arm != Arm.NOISY_REWRITE and s.level <= 1):
@@ -451,8 +454,8 @@ def cell_of(
 
 
 def _shocked(chance: FloatArray, s: Setting, world: World, rng: Generator) -> FloatArray:
-    """Return the probabilities of right answers in one run, after a random shift of the whole
-    run.
+    """Return the probabilities of right answers in one run, with a random shift of the whole run
+    added.
     """
     noisy = s.arm == Arm.NOISY_REWRITE and world.noisy_shock is not None
     shock = world.noisy_shock if noisy else world.shock

@@ -52,8 +52,8 @@ def needed(limits: SweepThresholds, tests: int) -> int:
 
 @lru_cache
 def needed_of(limits: SweepThresholds, tests: int, runs: tuple[int, int]) -> int | None:
-    """Return the number of questions that is needed to detect the effect, given the numbers of
-    runs.
+    """Return the number of questions that is needed to detect the effect, if arms are run a given
+    number of times.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def needed_of(limits: SweepThresholds, tests: int, runs: tuple[int, int]) -> int
 
 
 def router_counts(design: Design) -> int:
-    """Count the tests of a cell, which are the router counts of the noisy arm.
+    """Count the tests of a cell: one test for each router count of the noisy arm.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def runs_of(settings: Sequence[Setting]) -> tuple[int, int]:
     Returns
     -------
     tuple of int
-        The number of clean runs and the number of noisy runs, each at least 1.
+        How often the clean baseline and the noisy arm are run, each at least 1.
     """
     clean = set()
     noisy = set()

@@ -30,7 +30,7 @@ def stored(place: str, item: Item, part: Part) -> list[Generation]:
     Returns
     -------
     list of Generation
-        The messages; fewer than the router count if some of them failed.
+        The messages. If some router calls failed, there are fewer messages than routers.
     """
     index, messages = _opened(place)
     row = index[item.benchmark, item.id, str(part.arm), max(part.levels), part.replicate]

@@ -119,9 +119,12 @@ def _h3(alpha: float, p_improve: float, p_degrade: float, up: float, down: float
 def _headline(with_doubt: str, otherwise: str = "") -> Callable[..., str]:
     """Return a function that writes a headline from one of two templates.
 
-    `with_doubt` is the template if the reason is one of the doubts. The text of this doubt replaces
-    {doubt}. `otherwise` is the template for all other reasons. {size} describes the largest
-    compatible gain.
+    - `with_doubt` is used if the reason for the verdict is one of the doubts (explanations that are
+    not
+      excluded). The text of the doubt replaces {doubt}.
+    - `otherwise` is used for all other reasons.
+
+    In both templates, {size} describes the largest gain that is compatible with the data.
     """
 
     def headline(about: str, limit: float, **numbers: Any) -> str:
@@ -305,12 +308,13 @@ def tipping(gamma: float | None) -> str | None:
     Parameters
     ----------
     gamma : float or None
-        The odds ratio; infinite if the verdict remains the same even in the worst case.
+        The largest odds ratio at which the verdict remains the same. It is infinite if the verdict
+        remains the same even in the worst case.
 
     Returns
     -------
     str or None
-        "worst case" or a number; None if no odds ratio is stated.
+        The number as text, or "worst case" if the ratio is infinite; None if `gamma` is None.
     """
     if gamma is None:
         return None

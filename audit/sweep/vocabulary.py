@@ -54,10 +54,11 @@ class Decision(Decided[Verdict]):
     Attributes
     ----------
     routers : tuple of int
-        The router counts at which the noisy arm beats the clean arm, or seems to beat it.
+        The router counts at which the noisy arm exceeds the clean arm significantly, or seems to
+        exceed it.
     gate : str
         The name of a gate that passed but still withholds the verdict, because the gain depends on
-        what this gate checks. Empty if no gate does so.
+        the property that this gate checks. Empty if there is no such gate.
     """
 
     routers: tuple[int, ...] = ()
@@ -68,7 +69,8 @@ class Decision(Decided[Verdict]):
 class Effect:
     """Hold the largest gain over r, and the mean gain over r.
 
-    A gain is noisy minus clean accuracy. The interval of the largest gain holds for all r at once.
+    A gain is the noisy accuracy minus the clean accuracy. The interval of the largest gain is
+    simultaneous over all router counts r.
     """
 
     routers: int
@@ -82,8 +84,9 @@ class Effect:
 
 @dataclass(frozen=True)
 class Contrast:
-    """Hold a comparison of two conditions: the accuracy of the first minus the accuracy of the
-    second.
+    """Hold a comparison of two conditions.
+
+    The effect is the accuracy of the first condition minus the accuracy of the second condition.
 
     Attributes
     ----------
@@ -94,9 +97,9 @@ class Contrast:
     n : int
         The number of questions, which are the same in both conditions.
     improve, degrade : float or None
-        The number of questions that are right only under the first condition, and the number that
-        are right only under the second condition. They are fractions if replicates were averaged,
-        and null for a mean over r.
+        How many questions are right only under the first condition, and how many only under the
+        second condition. The numbers can be fractions if replicates were averaged. They are null
+        for a mean over r.
     p : float
         The one-sided p-value for a larger accuracy under the first condition.
     p_adjusted : float or None
@@ -161,19 +164,21 @@ class SweepResult(CellResult):
     Attributes
     ----------
     p_value : float or None
-        The p-value of "the noisy arm beats every control at some r" (`Reading.adjusted`).
+        The p-value of the test that the noisy arm exceeds every control at some r
+        (`Reading.adjusted`).
     p_adjusted : float or None
         This p-value after Holm's correction over the panel.
     largest_compatible_gain : float or None
-        The one-sided 95 % upper limit of the gain, the largest over r.
+        The largest of the one-sided 95 % upper limits of the gain at each r.
     run_sd, run_sd_df : float, int
-        The standard deviation of shifts of whole runs, for which every interval allows. It is
-        estimated from run_sd_df comparisons of repeated controls. If run_sd_df is 0, it is assumed.
+        The standard deviation of shifts of whole runs, and its degrees of freedom. Every interval
+        allows for such shifts. The standard deviation is estimated from run_sd_df comparisons of
+        repeated controls. If run_sd_df is 0, it is assumed.
     noisy_run_sd, noisy_run_sd_df : float, int
-        These two numbers for the noisy arm, as the tests assume them.
+        The standard deviation and its degrees of freedom for the noisy arm, as the tests use them.
     unparsed_tipping : str or None
-        The largest odds ratio between unparsed answers and their prediction at which the verdict
-        remains the same, or "worst case" if the verdict never changes. Null if all answers were
+        The largest odds ratio (between unparsed answers and their prediction) at which the verdict
+        remains the same. "worst case" if the verdict never changes; null if all answers were
         parsed.
     worst_case_gain : float or None
         The largest gain over r if every unparsed noisy answer is right and every other unparsed
@@ -369,9 +374,9 @@ def severity(verdict: Verdict, gain: float, name: str) -> tuple[int, float, str]
     Parameters
     ----------
     verdict : Verdict
-        The verdict; the worst comes first.
+        The verdict. The worst verdict comes first.
     gain : float
-        The gain; within a verdict, the largest comes first.
+        The gain. Within a verdict, the largest gain comes first.
     name : str
         The model's name, which breaks ties.
 
@@ -402,7 +407,8 @@ class SweepCell(Cell):
 
 
 def measured(cell: SweepCell) -> Measured:
-    """Return the figure of a cell: the largest gain under noise, with its simultaneous interval.
+    """Return the main number of a cell: the largest gain under noise, with its simultaneous
+    interval.
 
     Parameters
     ----------
@@ -422,7 +428,8 @@ def measured(cell: SweepCell) -> Measured:
 
 
 def tracked(cell: SweepCell) -> tuple[Indicator, ...]:
-    """Return the metrics that the registry tracks: the score, and the mean gain as the excess.
+    """Return the metrics that the registry compares between runs: the score, and the mean gain as
+    the excess.
 
     Parameters
     ----------

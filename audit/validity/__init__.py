@@ -1,4 +1,5 @@
-"""Test construct validity: whether answers change with the content of a question, and only with it.
+"""Test construct validity: answers should change with the content of a question, and not with its
+form.
 
 edits      edits of an item, and what each edit should do to the answer
 record     the answers of one model on one benchmark in one context

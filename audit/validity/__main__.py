@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Check the arguments, compose the configuration with Hydra, and run the validity audit.
+    """Run the validity audit that the command-line arguments describe.
 
-    Each benchmark of `benchmark=[a,b]`, and each value of an option such as `seed=[1,2]`, gives a
-    separate run.
+    The arguments are checked, and Hydra composes the configuration. `benchmark=[a,b]` starts a
+    separate run for each benchmark, and a list such as `seed=[1,2]` a separate run for each value.
     """
     try:
         panel = _runs(sys.argv[1:])
@@ -58,13 +58,15 @@ def main() -> None:
 
 
 def _run_panel(panel: Sequence[Sequence[str]]) -> int:
-    """Run all runs of a panel on the same engines, report them together, and return the exit code."""
+    """Execute all runs of a panel on the same engines, write one report on them, and return the
+    exit code.
+    """
     from audit.runtime.keep import keep_engines
 
     done: list[tuple[ValidityConfig, Path]] = []
 
     def act(config: ValidityConfig) -> int:
-        """Run one configuration, and note its directory."""
+        """Execute one run, and store its run directory in a list."""
         return validity(config, lambda config, run_dir: done.append((config, run_dir)))
 
     codes = []
@@ -88,10 +90,11 @@ def _run_panel(panel: Sequence[Sequence[str]]) -> int:
 
 
 def _judge_together(done: Sequence[tuple[ValidityConfig, Path]], code: int) -> int:
-    """Report several benchmarks together, or how stable the status of one benchmark is between its
-    runs.
+    """Report the runs of a panel, and return the exit code.
 
-    Return the exit code. If a status is not stable, this is the exit code of "no decision".
+    Several benchmarks get one joint report. Several runs of one benchmark get a report on whether
+    its status is the same in all runs. If a status differs between runs, the exit code is that of
+    "no decision".
     """
     from audit.judging.decision import read_verdict
     from audit.validity.cells import load_validity
@@ -130,10 +133,10 @@ def _report_together(run_dirs: Sequence[Path], folder: Path) -> int:
 
 
 def _panel_folder(run_dirs: Sequence[Path]) -> Path:
-    """Return the folder of a panel.
+    """Return the folder for the joint report of a panel.
 
-    With run_dir=X the runs are X/<benchmark> and the folder is X. Otherwise the folder lies beside
-    the runs.
+    With run_dir=X, each run has the directory X/<benchmark>, and the joint report is in X. Without
+    run_dir, the folder of the report is beside the run directories.
     """
     names = [run_dir.name for run_dir in run_dirs]
     parents = {run_dir.parent for run_dir in run_dirs}
@@ -152,11 +155,12 @@ _OF_XSTEST = ("judge", "judge_votes", "labels")
 
 
 def _runs(arguments: Sequence[str]) -> list[list[str]]:
-    """Return the arguments of each run, with run_dir=X as X/<name of the run>.
+    """Return the arguments of each run. run_dir=X becomes X/<name of the run>.
 
-    `benchmark=[a,b]` gives a run for each benchmark. Options such as `seed=[1,2]` and
-    `system=[none,helpful]` are crossed. Raises ConfigError if several benchmarks are combined with
-    a crossed option, or if the length of a list is wrong.
+    `benchmark=[a,b]` gives a run for each benchmark. Lists of other options, such as `seed=[1,2]`
+    and `system=[none,helpful]`, are crossed: each combination of values is a run. Raises
+    ConfigError if several benchmarks are combined with crossed options, or if a list has the wrong
+    length.
     """
     given = {}
     for argument in arguments:
@@ -182,7 +186,7 @@ def _runs(arguments: Sequence[str]) -> list[list[str]]:
 def _check_lists(
     names: Sequence[str], each: Mapping[str, Sequence[str]], facets: Mapping[str, Sequence[str]]
 ) -> None:
-    """Raise ConfigError if options with several values do not fit each other."""
+    """Raise ConfigError if options with several values cannot be combined."""
     if names and facets:
         raise ConfigError(
             f"{', '.join(facets)} and benchmark have several values. "
@@ -235,8 +239,10 @@ def validity(
     config: ValidityConfig,
     done: Callable[[ValidityConfig, Path], None] = lambda config, run_dir: None,
 ) -> int:
-    """Run one validity audit, or do what an option asks instead: score a file, show the edits, or
-    plan.
+    """Run one validity audit, unless an option requests something else.
+
+    The options request to score a file (score=), to show the edits (edits=show), or to print the
+    plan (plan=true).
 
     Parameters
     ----------
@@ -270,7 +276,7 @@ def validity(
         return FAILED if run.resolved.failed else OK
 
     def ended(run_dir: Path, resolved: ResolvedRun) -> dict[str, Any]:
-        """Ask the judge, if the run has a judge, and print the results of a finished run."""
+        """Print the results of a finished run. If the run has a judge, the judge votes first."""
         from audit.runtime.summary import print_cells
         from audit.shards.read import load_cells
         from audit.validity.edits.file import FILE, read_edits, write_token_distances
@@ -289,7 +295,7 @@ def validity(
 
 
 def _prepared(config: ValidityConfig) -> Prepared:
-    """Resolve the run, and return it with its analysis options and the notes to print."""
+    """Resolve the run. Return the run, its analysis options, and the notes to print."""
     from audit.validity.plan import resolve_validity
 
     run = resolve_validity(config)

@@ -1,4 +1,4 @@
-"""Judge the cells of a validity audit, and quote the error rates of the nearest calibrated design."""
+"""Decide the status of each cell, and quote the error rates of the nearest calibrated design."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _Case = Case[Cell, Evidence, list[float | None]]
 
 
 def over_panel(evidence: Sequence[Evidence]) -> list[list[float | None]]:
-    """Return the p-values of each cell after Holm's correction over all cells and both directions.
+    """Correct the p-values of all cells by Holm's procedure, over all cells and both directions.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def _result(case: _Case) -> ValidityResult:
 
 
 def paper_cell(cell: Cell, e: Evidence, gates: Sequence[Gate]) -> PaperCell | None:
-    """Return the numbers of a cell that the algorithm of the paper uses.
+    """Return the numbers of a cell that the status algorithm of the paper (li2026) uses.
 
     Parameters
     ----------
@@ -93,8 +93,8 @@ def paper_cell(cell: Cell, e: Evidence, gates: Sequence[Gate]) -> PaperCell | No
     Returns
     -------
     PaperCell or None
-        None if the cell has no score or no ratio. The ratio is computed under the key of each edit,
-        and the baseline is guessing.
+        The numbers; None if the cell has no score or no ratio CSR. For the ratio, answers are
+        scored by the key of each edit. The baseline is the score of guessing.
     """
     ratio = e.csr.get("own key")
     if ratio is None or not e.score.n:
@@ -141,7 +141,8 @@ class RunVerdict(JudgedRun[Cell, ValidityResult]):
     Attributes
     ----------
     edits : dict
-        The entry "replaced" maps each edit to how often it changed nothing and was replaced.
+        Facts about the edits. The entry "replaced" maps the name of each edit to how often the edit
+        changed nothing and another edit replaced it.
     chronology : Chronology or None
         The faults and repairs of the runs, as the paper lists them.
     """
@@ -158,8 +159,8 @@ class RunVerdict(JudgedRun[Cell, ValidityResult]):
         Returns
         -------
         dict
-            The edits, what each gate reads, and the ids of the chronology, which the paper requires
-            in full (Box 1).
+            The facts about the edits, the data that each gate reads, and the ids of all entries of
+            the chronology (Box 1 of the paper requires all entries).
         """
         chronology: dict[str, list[str]] = {}
         if self.chronology:
@@ -199,12 +200,12 @@ def nearest(
     table : mapping or None
         The table of `audit calibrate`.
     clusters : int
-        Number of independent items, which is compared on a log scale.
+        Number of independent items. Designs are compared by its logarithm.
     change : float
         Share of answers that change under surface edits.
     thresholds : mapping or None
-        The thresholds of the run. The sentence names the thresholds that differ from the thresholds
-        of the table.
+        The thresholds of the run. The quoted sentence names each threshold that differs from its
+        value in the table.
 
     Returns
     -------
@@ -224,7 +225,7 @@ def nearest(
 
 
 def rates_sentence(entry: Mapping[str, Any], table: Mapping[str, Any]) -> str:
-    """Return the error rates of one calibrated design as text.
+    """Return a sentence with the error rates of one calibrated design.
 
     Parameters
     ----------

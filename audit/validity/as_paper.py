@@ -1,8 +1,12 @@
 """Build Tables 1 to 7 of li2026 from any panel, for the page and as csv.
 
-The paper's algorithm gives the statuses. Two tables of the paper describe the paper's pipeline. For
-a run, Table 7 compares the rendered text with the tokens that were read, and Table 2 lists the
-injected faults and the chronology. This module does no I/O.
+The statuses are those of the paper's algorithm. Two tables of the paper describe the paper's own
+pipeline, so they are adapted to a run:
+
+- Table 7 compares the rendered text with the tokens that the scorer read.
+- Table 2 lists the injected faults and the chronology.
+
+This module does no I/O.
 """
 
 from collections import Counter
@@ -187,9 +191,9 @@ def _classes(results: Sequence[ValidityResult], chronology: Chronology | None) -
 
 
 def _belongs(failure_class: str, id_: str) -> bool:
-    """Return whether a failure class is the given class or one of its sub-cases.
+    """Return whether a failure class is a given class or one of its sub-cases (F1a is one of F1).
 
-    F1a belongs to F1, but F10 does not. The sub-cases of F3 have separate rows.
+    F10 is no sub-case of F1. The sub-cases of F3 count as separate classes, since each has a row.
     """
     if failure_class == id_:
         return True
@@ -286,8 +290,9 @@ def _cells(results: Sequence[ValidityResult]) -> PaperTable:
 
 
 def placebo_ratio(e: Evidence) -> tuple[float, float] | None:
-    """Return the CSR of the placebo, and the CSR of the cell divided by it, as in Appendix F of
-    li2026.
+    """Return the CSR of the placebo, and the CSR of the cell divided by the CSR of the placebo.
+
+    Appendix F of li2026 defines both numbers.
 
     Parameters
     ----------
@@ -320,8 +325,8 @@ def cell_validity_csv(verdict: RunVerdict) -> str:
     Returns
     -------
     str
-        One line for each cell. The six raw gate columns hold 1 or 0, or nothing if a single run
-        cannot decide them.
+        A csv text with one line for each cell. Each of the six gate columns holds 1 (passed), 0
+        (failed), or nothing if a single run cannot decide the gate.
     """
     body = []
     for cell, r in zip(verdict.cells, verdict.results, strict=True):
@@ -369,7 +374,7 @@ def _no_ops(rows: ItemRows) -> PaperTable:
 
 
 def no_op_rates(rows: ItemRows) -> dict[str, tuple[int, ...]]:
-    """Count the format edits that reach the scorer unchanged, by benchmark.
+    """Count, for each benchmark, the format edits that change nothing.
 
     Parameters
     ----------
@@ -379,10 +384,13 @@ def no_op_rates(rows: ItemRows) -> dict[str, tuple[int, ...]]:
     Returns
     -------
     dict of str to tuple of int
-        Maps each benchmark to three numbers of format edits: all edits that were sent, those whose
-        rendered text (prompt and options) equals that of the original, and those whose tokens have
-        the same hash as those of the original. The difference of the last two numbers is the
-        paper's main evidence for F1.
+        Maps each benchmark to three counts of format edits: the edits that were sent, the edits
+        whose rendered text (prompt and options) equals that of the original, and the edits whose
+        tokens equal those of the original (same hash).
+
+    Notes
+    -----
+    The difference between the last two counts is the paper's main evidence for fault F1.
     """
     counts: dict[str, list[int]] = {}
     for (_, benchmark, _, _), item_values in rows.by_item("arm", "asked", "rendered", "consumed"):
@@ -411,7 +419,7 @@ def bucket_of(r: ValidityResult) -> str:
     Returns
     -------
     str
-        The bucket of the paper's status.
+        The bucket (group of statuses) to which the paper assigns the status of the cell.
     """
     return APPENDIX_G[r.paper.status][1] if r.paper else "none: nothing to compare"
 
@@ -427,7 +435,7 @@ def raw_verdict(r: ValidityResult) -> str:
     Returns
     -------
     str
-        The raw verdict. For an exploratory cell, it follows from the interval of CSR.
+        The raw verdict. If the cell is exploratory, the interval of CSR determines the raw verdict.
     """
     if r.paper is None:
         return "–"
@@ -450,7 +458,7 @@ def merged(chronologies: Iterable[Chronology | None]) -> Chronology | None:
     Returns
     -------
     Chronology or None
-        None if no run has a chronology.
+        The joint chronology; None if no run has a chronology.
     """
     present = list(filter(None, chronologies))
     if not present:

@@ -1,8 +1,8 @@
 """Build the requests of a validity audit, and read the replies.
 
-The reference scorer of a benchmark determines what is asked for each edit, and how a reply is read.
-The canonical response of a row is the published position of the chosen option,
-`option_order[answer]`.
+The reference scorer of a benchmark defines the request for each edit, and how an answer is read
+from a reply. An answer is compared by its canonical response: the position of the chosen option in
+the published order, `option_order[answer]`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,23 +44,25 @@ READINGS = {
 
 
 def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list[Presentation]:
-    """Return an item at each level of a part: level 0 is the original, and level j is the j-th edit
-    of the family.
+    """Return one request for each level of an item.
+
+    Level 0 is the original, and level j is the j-th edit of the family.
 
     Parameters
     ----------
     work : Work
-        The run context. `work.state` is the path of the edits, which every process reads once.
+        The run context. `work.state` is the path of the file of edits. Every process reads this
+        file once.
     item : Item
         The item.
     part : Part
-        The arm and its levels.
+        The arm (a family of edits, or `original`) and the levels to present.
 
     Returns
     -------
     list of Presentation
-        One presentation for each level. If the item has no edit at a level, the presentation has an
-        error.
+        One presentation for each level. If the item has no edit at a level, the presentation holds
+        an error instead of a request.
     """
     file = _opened(str(work.state))
     scorer = find_scorer(file.about["scorer"])
@@ -70,7 +72,7 @@ def present(work: Work, item: Item, part: Part, _: Sequence[Generation]) -> list
 def read(
     work: Work, question: Item, setting: Setting, _: Presentation, reply: Generation
 ) -> tuple[Score, Mapping[str, Any]]:
-    """Return the answer that the scorer reads in a reply.
+    """Read the answer in a reply with the reference scorer.
 
     Parameters
     ----------
@@ -81,7 +83,7 @@ def read(
     setting : Setting
         Arm and level.
     _ : Presentation
-        The request, which the edits determine.
+        The request. It is not used, because the edits define the request.
     reply : Generation
         The reply.
 
@@ -91,7 +93,7 @@ def read(
         The score. Its `answer` is the position of the chosen option as shown. An unparsed reply has
         no answer, and never counts as wrong.
     columns : mapping
-        The columns of the row that only this audit has.
+        The row's columns that only the validity audit writes.
     """
     file = _opened(str(work.state))
     scorer = find_scorer(file.about["scorer"])
@@ -111,7 +113,7 @@ def read(
 
 
 def fits(response: int, key: int) -> bool:
-    """Return whether a response fits a key.
+    """Return whether a response is right under a key.
 
     Parameters
     ----------
@@ -172,8 +174,9 @@ def _present(
 
 
 def _edited(file: EditFile, id_: str, arm: str, level: int) -> tuple[Item, Edit | None] | None:
-    """Return the edited item with its edit (None for the original), or None if there is no such
-    edit.
+    """Return the edited item and its edit, or None if the item has no such edit.
+
+    For the original, the edit is None.
     """
     if level == 0:
         return file.items[id_], None

@@ -2,19 +2,21 @@
 
     audit calibrate audit=validity --out audit/data/calibration_validity.json --force
 
-The simulated models should be called neither selective nor non-selective: edits of the content
-change answers as often as edits of the layout do. In a second simulation for invariance cells,
-edits of the content change answers more often by exactly the margin.
+In the simulated models, edits of the content change answers exactly as often as edits of the layout
+do. So calling such a model selective or non-selective is an error. A second simulation is for
+invariance cells: edits of the content change answers more often by exactly the margin.
 
-The worlds combine four properties to which a test of means is sensitive. Each item has either one
-or three edits of the content. Answers change either equally often for all items, or at very
-different rates. Edits of the wording change answers either as often as edits of the layout, or
-never. Clusters have either one item or four items.
+There are sixteen worlds, which combine four properties to which a test of means is sensitive:
 
-The table holds the rates of the worst world. MODELS models of each world are used to find the worst
-world. The largest of sixteen observed rates is biased upwards, so AGAIN times as many new models
-measure the rate. If another world is in fact the worst, the rate may be up to one point too low
-(docs/findings/validity_calibration.md).
+- each item has one or three edits of the content;
+- answers change equally often for all items, or at very different rates;
+- edits of the wording change answers as often as edits of the layout, or never;
+- clusters have one item or four items.
+
+The table holds the rates of the worst world. First, MODELS models of each world show which world is
+the worst. The largest of sixteen observed rates is biased upwards, so the rate of this world is
+measured again, with AGAIN times as many new models. If another world is in fact the worst, the rate
+may be up to one point too low (docs/findings/validity_calibration.md).
 """
 
 from argparse import Namespace
@@ -66,7 +68,7 @@ class ValidityDesign:
     clusters : int
         Number of independent items.
     change : float
-        Mean share of edits that change an answer, equal in all families.
+        Mean share of edits that change an answer. It is the same for all families.
     """
 
     clusters: int
@@ -78,7 +80,7 @@ SHIPPED = tuple(starmap(ValidityDesign, product((24, 36, 60, 200), (0.03, 0.1, 0
 
 @dataclass(frozen=True)
 class ChangePattern:
-    """Describe a simulated world: how changes of answers are distributed over items and edits.
+    """Describe a simulated world: how often edits change answers, by item and kind of edit.
 
     Attributes
     ----------
@@ -90,7 +92,7 @@ class ChangePattern:
         True if edits of the wording change answers as often as edits of the layout do. False if
         they never change an answer.
     per_cluster : int
-        Number of items in a cluster, which change equally often.
+        Number of items in a cluster. The answers of a cluster's items change equally often.
     """
 
     attribute_edits: int
@@ -119,12 +121,13 @@ def simulate(
     rng : numpy.random.Generator
         Source of the draws.
     more : float
-        Difference by which the share is larger for edits of the content.
+        How much larger the share is for edits of the content than for other edits.
 
     Returns
     -------
     tuple of (n,) array
-        Shares (0-1) for edits of the content, the layout and the wording.
+        For each of the n items, the share (0-1) of edits that change the answer: one array for
+        edits of the content, one for the layout, and one for the wording.
     """
     spread = SPREAD if world.differ else 1e9
     p = np.repeat(rng.beta(spread * change, spread * (1 - change), clusters), world.per_cluster)
@@ -137,7 +140,7 @@ def simulate(
 def worst(
     design: ValidityDesign, worlds: Sequence[ChangePattern], rng: np.random.Generator, models: int
 ) -> list[float]:
-    """Return the rates of the worst world, in the order of NAMES.
+    """Return the error rates in the world where they are highest, in the order of NAMES.
 
     Parameters
     ----------
@@ -153,11 +156,12 @@ def worst(
     Returns
     -------
     list of float
-        Seven shares. The first four are the shares of models that are called selective and
-        non-selective, first by D and then by the interval of a reported ratio. The next is the
-        share of invariance cells that are called non-selective although D equals the margin. The
-        last two are the shares of models that are called selective and non-selective by the plain
-        interval of the ratio.
+        Seven shares of models (0-1):
+
+        - called selective by D, and called non-selective by D;
+        - called selective, and called non-selective, by the interval of a reported ratio CSR;
+        - invariance cells that are called non-selective although D equals the margin;
+        - called selective, and called non-selective, by the plain interval of the ratio CSR.
     """
     searched = [rates_in(world, design.clusters, design.change, models, rng) for world in worlds]
     table = np.array([itemgetter(*NAMES)(rates) for rates in searched])
@@ -229,8 +233,8 @@ def procedures(
     Returns
     -------
     tuple of Procedure
-        One section. One draw of a design is a whole search for the worst world, so each draw gives
-        all rates.
+        A tuple with one section. One draw of a design is a whole search for the worst world, and
+        gives all rates.
     """
     models = options.simulations or MODELS
 

@@ -1,6 +1,6 @@
 """Read the shards of a run into a sorted table of numbers, and into cells.
 
-A cell holds the answers of one model on one benchmark in one context.
+A cell holds the answers of one model to one benchmark in one context.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class ItemRows:
     table : pyarrow.Table
         The rows.
     whole : callable
-        Function that reads all columns of given items. The rows of each item have the same order as
-        in `table`.
+        Function that reads all columns, including texts, of the items that it is given. The rows of
+        each item have the same order as in `table`.
     """
 
     table: pa.Table
@@ -191,8 +191,9 @@ def _sorted(table: pa.Table) -> pa.Table:
 
 
 def _ranks(column: pa.ChunkedArray, order: Sequence[str] | None = None) -> NDArray[np.int64]:
-    """Return (rows,) the position of each row's text in `order`. By default, `order` is the sorted
-    texts.
+    """Return an array (rows,): the position of each row's text in `order`.
+
+    By default, `order` is the sorted list of the different texts.
     """
     whole = column.combine_chunks()
     texts = whole.dictionary.to_pylist()
@@ -201,7 +202,7 @@ def _ranks(column: pa.ChunkedArray, order: Sequence[str] | None = None) -> NDArr
 
 
 def _small(row: Row) -> Row:
-    """Return a row with its response and digests, as `_TYPES` lists them."""
+    """Return a row reduced to the columns that `_TYPES` lists, with its response and digests."""
     id_, request = row["question_id"], row["request_sha256"]
     return {
         **row,
@@ -231,7 +232,8 @@ def response_of(row: Row) -> int | None:
 
 
 def _batches(run_dir: Path, keys: Collection[Key] | None = None) -> Iterator[list[Row]]:
-    """Yield batches of rows. If the run has a judge, the rows have the answers of the judge.
+    """Yield batches of rows. If the run has a judge, the judge's votes replace the answers in the
+    rows.
 
     `keys` selects items; None selects all items.
     """
@@ -244,7 +246,7 @@ def _batches(run_dir: Path, keys: Collection[Key] | None = None) -> Iterator[lis
 
 
 def _whole(run_dirs: Sequence[Path], keys: Collection[Key]) -> dict[Key, list[Row]]:
-    """Map each of some items to its rows, with all columns."""
+    """Map each selected item to its rows, with all columns."""
     by_key: dict[Key, list[Row]] = {}
     for run_dir in run_dirs:
         for row in chain.from_iterable(_batches(run_dir, keys)):
@@ -422,7 +424,10 @@ def _cell(table: pa.Table, wanted: int, scorer: Mapping[str, Any], edits: EditFi
 
 
 def _values(column: pa.ChunkedArray) -> NDArray[Any]:
-    """Return (rows,) the texts or numbers of a column, with "" and `_NOTHING` in place of null."""
+    """Return the texts or numbers of a column as an array (rows,).
+
+    A missing text becomes "", and a missing number becomes `_NOTHING`.
+    """
     whole = column.combine_chunks()
     if not pa.types.is_dictionary(whole.type):
         return np.asarray(whole.fill_null(_NOTHING[str(whole.type)]))
@@ -441,14 +446,17 @@ def _only(rows: Rows, where: BoolArray) -> dict[str, NDArray[Any]]:
 
 
 def _by_item(once: Rows, values: NDArray[Any], n: int) -> FloatArray:
-    """Return the value of each item's first original row, (n,); NaN if the row is missing."""
+    """Return an array (n,) with the value in each item's first row of the original.
+
+    The value is NaN if the row is missing.
+    """
     by_item = np.full(n, np.nan)
     by_item[once["place"]] = values
     return by_item
 
 
 def _sent_otherwise(original: Rows, once: Rows, n: int) -> IntArray:
-    """Return the positions of items whose original was sent again as another request.
+    """Return the positions of items whose original was sent as different requests in two replays.
 
     Two requests are compared only if each of them has a hash.
     """
@@ -459,14 +467,17 @@ def _sent_otherwise(original: Rows, once: Rows, n: int) -> IntArray:
 
 
 def _block(rows: Rows, level: str, n: int, originals: NDArray[np.uint64]) -> Block:
-    """Return the answers as (L, n) arrays, with a row for each level or replicate.
+    """Return the answers as (L, n) arrays, with a line for each level or replicate and a column for
+    each item.
 
     `originals` holds the hashes of the requests for the originals.
     """
     levels, line = np.unique(rows[level], return_inverse=True)
 
     def by_level(values: NDArray[Any], nothing: Any) -> NDArray[Any]:
-        """Return (L, n) values, with `nothing` if an item has no such row."""
+        """Return an array (L, n) of values. The value is `nothing` if an item has no row at a
+        level.
+        """
         kind = np.int64 if nothing == -1 else values.dtype
         table = np.full((max(len(levels), 1), n), nothing, dtype=kind)
         table[line, rows["place"]] = values
@@ -484,9 +495,10 @@ def _block(rows: Rows, level: str, n: int, originals: NDArray[np.uint64]) -> Blo
 
 
 def _shortcuts(items: Sequence[Item], benchmark: str) -> dict[str, NDArray[Any]]:
-    """Return the score on each original of rules that do not read the question.
+    """Return how rules that do not read the question score on each original.
 
-    BBQ's rule "always unknown" is left out, since it is right by design in one of the contexts.
+    The rule "always unknown" is left out for BBQ, because in one of BBQ's contexts this answer is
+    always right.
     """
     key = np.array([item.key for item in items])
     if benchmark in _LABELS:

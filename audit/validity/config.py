@@ -1,5 +1,6 @@
-"""Define the options of a validity audit and check them before an engine is loaded (schema of
-conf/validity.yaml).
+"""Define the options of a validity audit, and check them before an engine is loaded.
+
+This is the schema of conf/validity.yaml.
 """
 
 from dataclasses import dataclass, field, replace
@@ -90,7 +91,7 @@ def from_hydra(cfg: DictConfig) -> ValidityConfig:
 
 
 def validate(config: ValidityConfig) -> None:
-    """Check everything that needs neither a model nor a benchmark.
+    """Check the options as far as this is possible without a model or a benchmark.
 
     Parameters
     ----------
@@ -132,8 +133,8 @@ def validate(config: ValidityConfig) -> None:
 
 
 def _check_judge(config: ValidityConfig) -> None:
-    """Raise AuditError if judge, scorer and labels do not fit each other, or if the file of labels
-    is invalid.
+    """Raise AuditError if judge, scorer and labels cannot be combined, or if the file of labels is
+    invalid.
     """
     judged = scorer_of(config).name == JUDGED
     given = config.judge is not None or config.labels is not None
@@ -168,7 +169,11 @@ def _check_judge(config: ValidityConfig) -> None:
 
 
 def _check_prompt(config: ValidityConfig) -> None:
-    """Raise ConfigError if a template does not contain the prompt once, or does not fit the run."""
+    """Raise ConfigError if a template or system prompt cannot be used.
+
+    A template must contain the placeholder of the prompt exactly once, and the run must be able
+    to send it.
+    """
     check_known("template", config.template, config.templates)
     check_known("system prompt", config.system, config.systems)
     template, system = config.templates[config.template], config.systems[config.system]
@@ -233,9 +238,9 @@ def scorer_of(config: ValidityConfig) -> ReferenceScorer:
 
 
 def _nominal(config: ValidityConfig) -> str | None:
-    """Return the way to read replies that is written into the configuration of the engines.
+    """Return the reading of replies that the configuration of the engines states.
 
-    The scorer may read replies differently. The rows state how each reply was read.
+    The scorer may read replies in another way. Each row states how its reply was read.
     """
     if any(model.engine == "openai" for model in config.model.values()):
         return Reading.LETTER if scorer_of(config).needs == Needs.TEXT else Reading.LETTER_LOGPROB

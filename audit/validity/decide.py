@@ -1,7 +1,7 @@
 """Decide one cell from its evidence and gates: its grade, its status and reasons.
 
-`audit.judging.ladder` defines the grades. If checks failed, they determine the status, in the order
-of `_WITHHELD` (li2026).
+`audit.judging.ladder` defines the grades. If checks failed, the failed check that comes first in
+`_WITHHELD` (the order of li2026) determines the status.
 """
 
 import math
@@ -58,8 +58,8 @@ def decide(
     thresholds : ValidityThresholds
         The thresholds.
     above_p, below_p : float or None
-        The one-sided p-values of D, after Holm's correction over the cells of the panel and both
-        directions.
+        The one-sided p-values of the tests that D is above (below) its bound. Holm's procedure
+        corrected both over the cells of the panel and both directions.
 
     Returns
     -------
@@ -68,8 +68,8 @@ def decide(
 
     Notes
     -----
-    The score of an invalid scorer says nothing about the model, so the scorer is checked before the
-    baseline (G2).
+    The scorer is checked before the baseline (G2), because the score of an invalid scorer does not
+    measure the model.
     """
     for status, names in _WITHHELD:
         failing = []
@@ -94,7 +94,7 @@ def decide(
 def _by_difference(
     d: Selectivity, e: Evidence, t: Limits, above_p: float | None, below_p: float | None
 ) -> Decision:
-    """Return the decision that the difference D supports, if all checks passed."""
+    """Return the decision that the difference D supports. All checks have passed."""
     directional = e.archetype != Archetype.INVARIANCE
     follow = e.families[Family.ATTRIBUTE].followed
     effect = because(
@@ -122,8 +122,8 @@ def _by_difference(
 
 
 def _not_reached(e: Evidence, t: Limits) -> tuple[Reason, Reason]:
-    """Return the reason why answers that move with the content do not count as following it, and
-    the advice.
+    """Return the reason why answers move with the content but do not count as following it, and the
+    advice.
     """
     family = e.families[Family.ATTRIBUTE]
     follow, least = family.followed, t.follow_min
@@ -142,7 +142,7 @@ def _not_shown(
     above_p: float | None,
     below_p: float | None,
 ) -> tuple[Reason, Reason]:
-    """Return why no direction is shown, and the advice."""
+    """Return the reason why neither direction of D is shown, and the advice."""
     placebo, tested = e.placebo, e.families[Family.ATTRIBUTE].followed.n
     if not directional and d.above_p <= t.alpha and placebo is not None and not placebo.low > 0:
         as_many = because(
@@ -161,9 +161,9 @@ def _not_shown(
 
 
 def items_for_limit(rate: Mean, least: float) -> int | None:
-    """Return how many items are needed until the lower limit of a rate reaches a value.
+    """Return how many items are needed for the lower confidence limit of a rate to reach a value.
 
-    The rate is assumed not to change with more items.
+    The estimated rate is assumed to stay the same with more items.
 
     Parameters
     ----------
@@ -182,24 +182,25 @@ def items_for_limit(rate: Mean, least: float) -> int | None:
 
 
 def items_for_test(n: int, raw: float | None, corrected: float | None, alpha: float) -> int | None:
-    """Return how many items are needed until a one-sided p-value falls to alpha.
+    """Return how many items are needed for a one-sided test to reject at level alpha.
 
-    The effect is assumed not to change with more items.
+    The estimated effect is assumed to stay the same with more items.
 
     Parameters
     ----------
     n : int
         The present number of items.
     raw, corrected : float or None
-        The p-value of the present items, before and after correction for multiple tests. The ratio
-        of the two p-values is assumed not to change.
+        The p-value with the present items, before and after correction for multiple tests. The
+        ratio of the corrected to the raw p-value is assumed to stay the same.
     alpha : float
         Level of the test.
 
     Returns
     -------
     int or None
-        The approximate number of items; None if the effect is zero or has the other sign.
+        The approximate number of items; None if the effect is zero or has the wrong sign for the
+        test.
     """
     if raw is None or corrected is None or not 0 < raw < 0.49:
         return None
@@ -208,7 +209,7 @@ def items_for_test(n: int, raw: float | None, corrected: float | None, alpha: fl
 
 
 def headline(cell: Cell, decision: Decision, e: Evidence, gates: Sequence[Gate]) -> Reason:
-    """Return the headline of a cell as a code with numbers.
+    """Return the code of a cell's headline, with the numbers that the headline quotes.
 
     Parameters
     ----------
@@ -243,7 +244,7 @@ def headline(cell: Cell, decision: Decision, e: Evidence, gates: Sequence[Gate])
 
 
 def cannot_exclude(cell: Cell, e: Evidence) -> tuple[Reason, ...]:
-    """Return the explanations that no status of this audit excludes.
+    """Return the explanations of the result that this audit did not exclude.
 
     Parameters
     ----------
@@ -255,8 +256,8 @@ def cannot_exclude(cell: Cell, e: Evidence) -> tuple[Reason, ...]:
     Returns
     -------
     tuple of Reason
-        The explanations that always remain, and the explanations that a missing control could have
-        excluded.
+        The explanations that no validity audit excludes, and the explanations that a missing
+        control would have excluded.
     """
     reasons = [because("construct_unknown"), because("other_edits")]
     if any(str(name).startswith("frame") for name in cell.families[Family.SEMANTIC].name.ravel()):

@@ -27,7 +27,7 @@ def make_design(edits_per_family: int, spare_edits: int, replays: int) -> Design
     Returns
     -------
     Design
-        Each setting is a separate part, so that it can be run again alone.
+        Each setting is a separate part, so that each setting can be repeated alone.
 
     Raises
     ------
@@ -51,33 +51,37 @@ class ValidityThresholds(Limits):
     Attributes
     ----------
     alpha : float
-        Error rate of both directions together, over the panel.
+        Probability of any false positive, in either direction and in any cell of the panel.
     noop_share_max : float
-        Largest share of edits whose request equals that of the original (G1).
+        Largest allowed share of edits whose request equals that of the original (G1).
     parse_share_min : float
-        Least share of parsed answers (G1).
+        Smallest allowed share of parsed answers (G1).
     parse_drop_alpha : float
-        Level of the test that an edit does not change the share of parsed answers.
+        Level of the test whose null hypothesis is that an edit does not change the share of parsed
+        answers.
     applicable_share_min : float
-        Least share of the wanted edits that a family must have.
+        Smallest allowed share of the planned edits of a family that could be made.
     baseline_standard_errors : float
         Number of standard errors by which the score must exceed the score of every rule that does
         not read the question (G2).
     denominator_min : float
-        Least lower limit of the change under surface edits, for the ratio to be reported (G3).
+        The ratio is reported if the lower confidence limit of the change under surface edits is at
+        least this large (G3).
     margin : float
-        Largest share of answers (beyond the share under surface edits) that edits of the content
-        may change in an invariance cell.
+        For invariance cells: the largest allowed difference between the share of answers that edits
+        of the content change and the share that surface edits change.
     follow_min : float
-        Least rate of followed contracts for a selective cell.
+        A cell is selective only if the lower confidence limit of the rate of followed contracts is
+        at least this value.
     wrong_to_right_max : float
-        Largest share of wrong answers that edits of the content may make right (F5).
+        Largest allowed share of wrong answers that edits of the content make right (F5).
     position_alpha : float
-        Level of the test that the key is at every position equally often (F3b).
+        Level of the test whose null hypothesis is that the key is at every position equally often
+        (F3b).
     label_mass_min : float
-        Least total probability of the answer labels (F3c).
+        Smallest allowed total probability of the answer labels (F3c).
     replay_change_max : float
-        Largest share of answers that may change between replays (noise floor).
+        Largest allowed share of answers that change between replays (noise floor).
     """
 
     noop_share_max: float = 0.2

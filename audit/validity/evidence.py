@@ -1,5 +1,6 @@
-"""Compute all statistics of one cell (one model on one benchmark in one context). This module makes
-no decisions.
+"""Compute all statistics of one cell (one model on one benchmark in one context).
+
+This module makes no decisions.
 """
 
 from collections.abc import Mapping
@@ -52,24 +53,26 @@ class EditEvidence:
     score : float
         Mean score under the edit.
     score_change : float
-        Absolute difference |s_edit - s_original| of the mean scores, if answers are scored by the
-        key of each edit.
+        Absolute difference between the mean scores under the edit and on the originals, if answers
+        are scored by the key of each edit.
     original_key : float
-        The same difference, if answers are scored by the key of the original.
+        The absolute difference of the mean scores, if all answers are scored by the key of the
+        original.
     response_change : Mean
         Rate at which the canonical response changes.
     followed : Mean
         Rate at which answers follow the contract of the edit.
     followed_held : Mean
-        The same rate, if an unparsed answer counts as an answer that does not follow the contract.
+        The rate at which answers follow the contract, if an unparsed answer counts as not following
+        it.
     transitions : Transitions
         Numbers of right and wrong answers before and after the edit.
     asked, read : int
-        Number of edits that were sent, and number of edits with a parsed answer both to the
-        original and to the edit.
+        Number of edits that were sent, and number of edits for which the answer to the edit and the
+        answer to the original are parsed.
     same : int
-        Number of edits whose request equals that of the original (F1). These edits count in no
-        other field.
+        Number of edits whose request equals that of the original (F1). The other fields leave these
+        edits out.
     """
 
     name: str
@@ -130,25 +133,26 @@ class Evidence:
     shortcuts : mapping
         Scores of rules that do not read the question.
     families, edits, groups : mapping
-        Three mappings to the evidence: from each family, from each edit, and from each group of
-        items.
+        The evidence of each family of edits, of each edit, and of each group of items, by name.
     primary : Selectivity or None
-        D, the share of answers that attribute edits move minus the share that surface edits move. A
-        directional edit counts if the answer moved to its key, an invariant edit if the answer
-        moved.
+        The difference D: the share of answers that attribute edits move minus the share that
+        surface edits move. Under a directional edit, an answer counts as moved only if it moved to
+        the new key. Under an invariant edit, every changed answer counts.
     selective_p : float or None
-        One-sided p-value for D above 0 and, if no answer should change, also for changes beyond the
-        placebo.
+        One-sided p-value of the test that D is above 0. If no answer should change, attribute edits
+        must also change more answers than the placebo does.
     non_selective_p : float or None
-        One-sided p-value for `responses` below 0, or below the margin if no answer should change.
+        One-sided p-value of the test that `responses` is below 0. If no answer should change, the
+        bound is the margin instead of 0.
     responses : Selectivity or None
-        D over all changes of the response, to any option.
+        The difference D, if every change of the response counts, to whatever option.
     csr : mapping of str to Ratio
-        Maps each convention of the key to the paper's ratio CSR.
+        The paper's ratio CSR under each way to score answers: by the key of the edit, by the key of
+        the original, and by changes of the response.
     replay : Mean or None
-        Rate of changes between replays of the original.
+        Share of answers that change between replays of the original.
     placebo : Mean or None
-        Changes under attribute edits minus changes under the placebo.
+        Share of answers that change under attribute edits minus the share under the placebo.
     placebo_match : PlaceboMatch or None
         How far the placebo and the attribute edits change the text.
     generalisability : GStudy or None
@@ -162,9 +166,9 @@ class Evidence:
 
     Notes
     -----
-    Both p-values assume the values of unparsed answers that are the worst case for the conclusion.
-    The exception is a directional cell, where `followed_held` decides whether answers follow the
-    edits.
+    For both p-values, unparsed answers are imputed with the values that are the worst case for the
+    conclusion. The exception is a directional cell, where `followed_held` decides whether answers
+    follow the edits.
     """
 
     archetype: Archetype | None
@@ -189,7 +193,8 @@ class Evidence:
 
     @property
     def baseline(self) -> tuple[str, float]:
-        """Return the best rule that does not read the question, which is guessing or a shortcut.
+        """Return the rule with the highest score among the rules that do not read the question
+        (guessing and shortcuts).
 
         Returns
         -------
@@ -219,7 +224,7 @@ def measure(
     Returns
     -------
     Evidence
-        The statistics. A statistic that cannot be computed is None, and never 0.
+        The statistics. A statistic that cannot be computed is None (and not 0).
     """
     used, moved, families = {}, {}, {}
     edits, of_groups = {}, {}
@@ -267,10 +272,12 @@ def measure(
 def _pvalues(
     cell: Cell, used: Mapping[Family, Block], primary: Selectivity | None, margin: float | None
 ) -> tuple[float | None, float | None]:
-    """Return `selective_p` and `non_selective_p`. `margin` is None if an edit is directional.
+    """Return the p-values `selective_p` and `non_selective_p` of `Evidence`.
 
-    The p-values assume the worst case: all unparsed answers moved under edits of the content and
-    stayed under the other edits, or the reverse.
+    `margin` is None if an edit is directional.
+
+    Unparsed answers are imputed with the worst case for each conclusion. Either they all moved
+    under edits of the content and stayed under other edits, or the reverse.
     """
     changed = {family: changes(cell, block) for family, block in used.items()}
 
@@ -325,10 +332,10 @@ def changes(cell: Cell, block: Block) -> FloatArray:
 
 
 def _obeyed(cell: Cell, block: Block) -> FloatArray:
-    """Return an (L, n) mask of the attribute edits that had an effect.
+    """Return a mask (L, n) of the attribute edits that moved the response.
 
-    A directional edit has an effect if it moves the response to its new key. An invariant edit has
-    an effect if it moves the response at all.
+    A directional edit counts if it moves the response to its new key. An invariant edit counts if
+    it moves the response to any option.
     """
     plain = changes(cell, block)
     return np.where(block.directional, plain * fits(block.response, block.key), plain)
@@ -379,8 +386,9 @@ def edit_evidence(cell: Cell, block: Block, name: str) -> EditEvidence:
 
 
 def _by_part(cell: Cell, block: Block, places: Mapping[str, BoolArray]) -> tuple[EditEvidence, ...]:
-    """Return the evidence of each part of a family, with the spare edits. `places` has a mask (L,
-    n) or (n,) for each part.
+    """Return the evidence of each part of a family, including its spare edits.
+
+    `places` has a mask (L, n) or (n,) for each part.
     """
     parts = []
     for name, here in places.items():
@@ -431,8 +439,8 @@ def _ratios(
     rng: np.random.Generator,
     n_resamples: int,
 ) -> dict[str, Ratio]:
-    """Return CSR under the key of the edit, under the key of the original, and over changed
-    responses.
+    """Return the three versions of CSR: scored by the key of the edit, scored by the key of the
+    original, and computed from changes of the response.
     """
 
     def scored(block: Block, key: IntArray) -> FloatArray:

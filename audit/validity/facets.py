@@ -1,7 +1,8 @@
-"""Compare runs under several seeds, scorers, templates and system prompts (facets; li2026, App. F).
+"""Compare runs that differ in seed, scorer, template or system prompt.
 
-The module computes how much the numbers differ between runs. A status is stable if all runs have
-the same status. The module does no I/O.
+These four options are the facets of li2026, Appendix F. The module computes how much the statistics
+of a cell differ between runs. A status is stable if all runs have the same status. The module does
+no I/O.
 """
 
 from collections import Counter, defaultdict
@@ -26,7 +27,7 @@ _Z = NormalDist().inv_cdf(0.975)
 
 @dataclass(frozen=True)
 class Stability:
-    """Report how one cell differs between the runs.
+    """Report how much the results of one cell differ between runs.
 
     Attributes
     ----------
@@ -40,7 +41,7 @@ class Stability:
     difference : float or None
         Mean of D over the runs (-1 to 1).
     between : float or None
-        Standard deviation of D between runs, without the part that is due to sampling.
+        Standard deviation of D between runs, without the part that is due to the sampling of items.
     within : float or None
         Mean standard error of D in one run.
     """
@@ -55,7 +56,7 @@ class Stability:
 
     @property
     def status(self) -> str:
-        """Return the status of every run, or UNSTABLE if the runs differ."""
+        """Return the status that all runs have, or UNSTABLE if the statuses of the runs differ."""
         return self.statuses[0] if len(set(self.statuses)) == 1 else UNSTABLE
 
 
@@ -118,7 +119,8 @@ def facets_csv(stabilities: Sequence[Stability]) -> str:
     Returns
     -------
     str
-        One line for each cell. Appendix G of li2026 defines the column gate_seed_cv_lt_03.
+        A csv text with one line for each cell. Appendix G of li2026 defines the column
+        gate_seed_cv_lt_03.
     """
     rows = []
     for s in stabilities:
@@ -142,7 +144,8 @@ def facets_csv(stabilities: Sequence[Stability]) -> str:
 
 @dataclass(frozen=True)
 class Variance:
-    """Report the variance of one cell's scores, split into items, facets and their interaction.
+    """Report the variance of one cell's scores, split into the parts due to items, to facets, and
+    to their interaction.
 
     Attributes
     ----------
@@ -161,7 +164,7 @@ class Variance:
     @property
     def between(self) -> float:
         """Return the standard deviation of the score between runs, without the part that is due to
-        items.
+        the choice of items.
 
         Returns
         -------
@@ -202,8 +205,8 @@ def variance(runs: Sequence[Sequence[Cell]], facets: Mapping[str, Sequence[Any]]
     runs : sequence of sequence of Cell
         The cells of each run.
     facets : mapping of str to sequence
-        The value of each facet in each run. Each facet has two or more values, and every
-        combination of values is a run.
+        Maps each facet to its value in each run. Each facet has two or more values, and there is a
+        run for every combination of values.
 
     Returns
     -------
@@ -221,7 +224,9 @@ def variance(runs: Sequence[Sequence[Cell]], facets: Mapping[str, Sequence[Any]]
 
 
 def _variance(name: str, cells: Sequence[Cell], facets: Mapping[str, Sequence[Any]]) -> Variance:
-    """Return the variance of one cell, over the items that are parsed in every run of a seed."""
+    """Return the variance of one cell, computed from the items whose answers are parsed in every
+    run of a seed.
+    """
     seeds = facets.get("seed", [0] * len(cells))
     scores = []
     read_by_seed: dict[Any, set[str]] = {}
@@ -258,7 +263,8 @@ def variance_csv(variances: Sequence[Variance]) -> str:
     Returns
     -------
     str
-        One line for each component. The last component of a cell includes the residual.
+        A csv text with one line for each component. The last component of each cell includes the
+        residual variance.
     """
     rows = []
     for v in variances:

@@ -1,5 +1,7 @@
-"""Inject each known fault (F1-F7, F10) into a copy of a run's data, and test that its check fails
-(G6).
+"""Test the checks of a run with injected faults (gate G6).
+
+Each known fault (F1-F7, F10) is injected into a copy of the run's data. The check that must catch
+this fault must then fail.
 
 Faults of the scorer are injected before the run, since the items are available then
 (`scorer_faults`).
@@ -53,7 +55,8 @@ class Fault:
 def inject_all(
     cell: Cell, gates: Sequence[Gate], thresholds: Limits, rng: np.random.Generator
 ) -> tuple[Injected, ...]:
-    """Inject every fault into a copy of the cell, and run the check of each fault.
+    """Inject every fault into a separate copy of the cell, and run the check that must catch the
+    fault.
 
     Parameters
     ----------
@@ -77,7 +80,7 @@ def inject_all(
 
 
 def regression_gate(injected: Sequence[Injected]) -> Gate:
-    """Return gate G6, which fails if a check missed its fault.
+    """Return gate G6, which fails if a check did not catch the fault that it must catch.
 
     Parameters
     ----------
@@ -87,8 +90,8 @@ def regression_gate(injected: Sequence[Injected]) -> Gate:
     Returns
     -------
     Gate
-        The gate. Its number is the number of missed faults. It names no items, since it tests
-        checks and not answers.
+        The gate. Its value is the number of missed faults. The gate lists no items, because it
+        tests checks and not answers.
     """
     missed = [result.fault for result in injected if result.state == "missed"]
     caught = sum(result.state == "caught" for result in injected)
@@ -110,8 +113,9 @@ def regression_gate(injected: Sequence[Injected]) -> Gate:
 
 
 def scorer_faults(scorer: ReferenceScorer, items: Sequence[Item]) -> tuple[Injected, ...]:
-    """Inject the faults F3a and F3b into the scorer. The scorer's self-test must fail on each
-    fault.
+    """Inject the faults F3a and F3b into copies of the scorer.
+
+    The self-test of each faulty scorer must fail.
 
     Parameters
     ----------
@@ -189,7 +193,7 @@ def _unpaired(cell: Cell) -> Injected:
 
 
 def _with(cell: Cell, family: Family, **changed: np.ndarray) -> Cell:
-    """Return a copy of the cell in which some arrays of a family are replaced."""
+    """Return a copy of the cell in which some arrays of one family are replaced."""
     return replace(
         cell, families={**cell.families, family: replace(cell.families[family], **changed)}
     )
@@ -198,7 +202,7 @@ def _with(cell: Cell, family: Family, **changed: np.ndarray) -> Cell:
 def _first_edit(block: Block) -> BoolArray | None:
     """Return the positions of the most frequent edit, (L, n); None if no edit tests anything.
 
-    A spare edit, which replaces another in a few items, is too rare for the checks.
+    A spare edit occurs in only a few items, which are too few for the checks.
     """
     names, counts = np.unique(block.name[block.tests].astype(str), return_counts=True)
     return block.name == str(names[counts.argmax()]) if names.size else None
@@ -262,7 +266,7 @@ def _frozen(cell: Cell, rng: np.random.Generator) -> Cell | None:
 
 
 def _permuted(cell: Cell, rng: np.random.Generator) -> Cell | None:
-    """Return a cell in which the answers of one family are assigned to the ids of other items.
+    """Return a cell in which the answers of one family are permuted among the items.
 
     The family is one whose answers agree with the originals clearly enough for the check.
     """
@@ -275,7 +279,7 @@ def _permuted(cell: Cell, rng: np.random.Generator) -> Cell | None:
 
 
 def _mixed(cell: Cell, rng: np.random.Generator) -> Cell | None:
-    """Return a cell in which the contract of every second attribute edit is exchanged."""
+    """Return a cell in which every second attribute edit has the opposite contract."""
     block = cell.families[Family.ATTRIBUTE]
     half = np.arange(cell.n) % 2 == 0
     return _with(
@@ -294,7 +298,9 @@ def _unspecific(cell: Cell, rng: np.random.Generator) -> Cell | None:
 
 
 def _key_moves_alone(cell: Cell, rng: np.random.Generator) -> Cell | None:
-    """Return a cell in which answers stay, and the key of each wrong answer moves to this answer."""
+    """Return a cell in which the edits move no answer, but move the key of each wrong answer to
+    this answer.
+    """
     block = cell.families[Family.ATTRIBUTE]
     key = np.where(cell.score_before == 0, cell.before, block.key)
     return _with(

@@ -1,7 +1,10 @@
-"""Draw the figures of a validity audit: D by cell, the share of answers that each kind of edit
-moves, and Figures 2 to 4 of li2026.
+"""Draw the figures of a validity audit.
 
-Figures 2 to 4 have the form of the paper, for any panel. Their colours show the paper's status.
+The figures are D of each cell, the share of answers that each kind of edit moves, and Figures 2 to
+4 of li2026.
+
+Figures 2 to 4 are drawn as in the paper, for the cells of any panel. Their colours show the status
+by the paper's algorithm.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,7 +61,7 @@ def label(r: ValidityResult) -> str:
 
 
 def shown_as(r: ValidityResult) -> VerdictWord:
-    """Return the texts of a cell's status, which depend on its archetype.
+    """Return the name, colour and marker of a cell's status, which depend on the cell's archetype.
 
     Parameters
     ----------
@@ -74,7 +77,7 @@ def shown_as(r: ValidityResult) -> VerdictWord:
 
 
 def _chart(lines: int, base: float, each: float, width: float = PHONE) -> tuple[Figure, Axes]:
-    """Return a figure whose height in inches fits a line for each cell."""
+    """Return an empty figure that is high enough for one line for each cell."""
     figure = Figure(figsize=(width, base + each * lines), layout="constrained")
     return figure, figure.add_subplot()
 
@@ -86,9 +89,9 @@ def _name(
     above: float = 0.0,
     ends: tuple[float, float] = (0.6, 0.4),
 ) -> None:
-    """Write the names of the lines, from the lowest to the highest, above or beside the lines.
+    """Label the horizontal lines of a chart with names, which are given from bottom to top.
 
-    `x` is the label of the axis. `ends` holds the margins below the lowest and above the highest
+    `x` is the label of the x axis. `ends` holds the margins below the lowest and above the highest
     line.
     """
     if above:
@@ -191,7 +194,7 @@ class Ratio(NamedTuple):
     status : str
         The status of the cell, as a bucket of the paper.
     step : int
-        The step of section 3 (li2026) that decided the status. It sets the colour.
+        The step of section 3 (li2026) that decided the status. The colour shows this step.
     estimate, low, high : float
         The ratio and its interval.
     reported : bool
@@ -208,7 +211,8 @@ class Ratio(NamedTuple):
 
 
 def ratios_of(results: Sequence[ValidityResult]) -> list[Ratio]:
-    """Return the ratio of each cell under the keys of the edits, with its interval over clusters.
+    """Return the ratio CSR of each cell, scored by the keys of the edits, with its interval over
+    clusters.
 
     Parameters
     ----------
@@ -231,7 +235,8 @@ def ratios_of(results: Sequence[ValidityResult]) -> list[Ratio]:
 
 
 def deltas_of(results: Sequence[ValidityResult]) -> dict[str, list[float]]:
-    """Return the mean absolute change of the score under edits of layout, wording and content.
+    """Return, for each cell, the mean absolute change of the score under edits of layout, wording
+    and content.
 
     Parameters
     ----------
@@ -288,9 +293,9 @@ def ratios(shown: Sequence[Ratio]) -> Figure:
 def before_and_after(results: Sequence[ValidityResult]) -> Figure:
     """Draw Figure 3 of li2026: the ratio before a repair (x) and after it (y).
 
-    The paper repairs its pipeline. In this figure, the key is repaired. x is the ratio under the
-    key of each edit, as published. y is the ratio of changed responses, which does not depend on
-    the key.
+    In the paper, the repair is to the pipeline. In this figure, the repair is to the key. x is the
+    ratio as published, with answers scored by the key of each edit. y is the ratio computed from
+    changes of the response, which does not depend on the key.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Check the measurement of a validity audit: G1 to G6 of li2026, and further gates.
 
-A check is a function of the cell and its evidence. If a gate with `withholds` fails, the cell gets
-no status. The results of the other gates are only shown. G6 is in `audit.validity.faults`, since it
-needs the other gates.
+A gate is the result of a check, which is a function of the cell and its evidence. If a gate with
+`withholds` fails, no conclusion is drawn for the cell. The results of all other gates are only
+shown. G6 is in `audit.validity.faults`, because it tests the other gates.
 """
 
 from collections import Counter
@@ -100,7 +100,7 @@ def context(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Returns
     -------
     Gate
-        The gate, which passes if every replay is the same request as the first.
+        The gate, which passes if every replay sends the same request as the first replay.
     """
     rule = Rule(
         "F10_context",
@@ -121,9 +121,9 @@ def context(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def agreement(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check G4 by the answers.
+    """Check by the answers that every edited row belongs to its original (G4).
 
-    An answer to a surface edit must agree with the answer to its original more than with the
+    The answer to a surface edit must agree with the answer to its own original more than with the
     answers to other items.
 
     Parameters
@@ -134,15 +134,15 @@ def agreement(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Returns
     -------
     Gate
-        The gate. Its number is the kappa with the original, divided by the kappa between the edits
-        of the family. This number is judged only if the edits of the family agree clearly with each
-        other.
+        The gate. Its value is the agreement (kappa) of a family's edits with the originals, divided
+        by the agreement of the edits with each other. The value is judged only if the edits of the
+        family agree clearly with each other.
 
     Notes
     -----
-    If rows were permuted within a family, they keep their ids, and only this check finds the fault.
-    If a model has memorised the originals, this number can be as small. But its answers to the
-    edits still fit the keys of their items better than chance.
+    If the answers of a family were permuted among the items, the ids still look right, and only
+    this check finds the fault. The value can also be small if a model has memorised the originals.
+    But then its answers to the edits still fit the keys of their items better than chance.
     """
     source = (
         "ours: Cohen's kappa with the item's original, against half of that between edits, or "
@@ -178,10 +178,10 @@ def agreement(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def _with_key(cell: Cell, family: Family) -> tuple[float, float]:
-    """Return the mean kappa of a family's answers with the keys of the edits, and its standard
-    error.
+    """Return the mean agreement (kappa) of a family's answers with the keys of the edits, and its
+    standard error.
 
-    The standard error is computed for answers that belong to other items.
+    The standard error is that under the null hypothesis that the answers belong to other items.
     """
     block = cell.used(family)
     read = (block.tests & (block.response != UNREAD)).all(axis=0)
@@ -221,7 +221,7 @@ def families_that_tell(cell: Cell) -> dict[Family, tuple[float, float]]:
 
 
 def kappa(a: IntArray, b: IntArray) -> float:
-    """Return the agreement of two rows of responses beyond chance (Cohen 1960).
+    """Return Cohen's kappa, the agreement of two rows of responses beyond chance (Cohen 1960).
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def kappa(a: IntArray, b: IntArray) -> float:
 def scorer_valid(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """Check the evidence for the scorer, and its self-test on these items (F3a: an inverted scale).
 
-    Unlike in the paper, this gate comes before G2.
+    In the paper this gate comes after G2; in this program it comes before G2.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ def scorer_valid(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def key_position(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check F3b: if options are shown, the key must not always be at one position.
+    """Check F3b: if options are shown, the key must be at every position about equally often.
 
     Parameters
     ----------
@@ -285,7 +285,8 @@ def key_position(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Returns
     -------
     Gate
-        The gate. Its number is the p-value of a chi-square test over positions.
+        The gate. Its value is the p-value of a chi-square test of the null hypothesis that all
+        positions are equally frequent.
     """
     source = "chi-square of the key's shown position; conf/verdict: position_alpha"
     rule = Rule("F3b_key_position", t.position_alpha, source)
@@ -312,7 +313,8 @@ def key_position(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def label_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check F3c: the scored labels must have probability, and values must not be tied or infinite.
+    """Check F3c: the scored labels must have enough total probability, and values must not be tied
+    or infinite.
 
     Parameters
     ----------
@@ -322,8 +324,8 @@ def label_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Returns
     -------
     Gate
-        The gate. Its number is the mean probability of the labels, or the share of tied and
-        infinite rows.
+        The gate. Its value is the mean total probability of the labels, or the share of rows with
+        tied or infinite values.
     """
     source = "li2026, F3c: labels that the prompt does not ask for; conf/verdict: label_mass_min"
     blocks = [cell.original, *cell.families.values()]
@@ -354,9 +356,9 @@ def label_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def exact_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check F3c for exact values, which suggest that data were not read.
+    """Check F3c: changes of exactly 0 or exactly 1 suggest that data were not read.
 
-    This gate is mostly a warning.
+    This gate is a warning, except in one case (see Returns).
 
     Parameters
     ----------
@@ -366,9 +368,9 @@ def exact_values(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Returns
     -------
     Gate
-        The gate, which fails if all responses are the same, if every surface change is exactly 0
-        while attribute edits move answers, or if a change is exactly 1. Only the first of these
-        three conditions withholds the status.
+        The gate, which fails if all responses are the same, if no surface edit changes any answer,
+        or if edits of the content change the mean score by exactly 1. Only the first of these three
+        conditions withholds the status.
     """
     exact, surface = [], []
     for family in SURFACE:
@@ -412,7 +414,7 @@ def _each_edit(
 
 
 def edits_reach_scorer(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check the first half of G1: an edit must change the hash of the request.
+    """Check the first half of G1: edits must change the request (its hash).
 
     Parameters
     ----------
@@ -422,8 +424,8 @@ def edits_reach_scorer(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Returns
     -------
     Gate
-        The gate. Its number is the share of requests that equal the original's, under the worst
-        edit.
+        The gate. Its value is the share of requests that equal the original's request, for the edit
+        with the largest share.
     """
     source = (
         "li2026, G1: less than 20 % silent no-ops, by the hash of the token ids that the scorer "
@@ -462,8 +464,8 @@ def enough_edits(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Returns
     -------
     Gate
-        The gate. Its number is the lowest share of the wanted edits in any family. For attribute
-        edits, it is the share of items that have an edit.
+        The gate. Its value is the share of the planned edits that could be made, in the family with
+        the smallest share. For attribute edits, the share is that of items with an edit.
     """
     shares = {}
     short = np.zeros(cell.n, dtype=bool)
@@ -491,7 +493,8 @@ def enough_edits(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def answers_readable(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check the second half of G1 (F2): answers must be parsed, equally often under every edit.
+    """Check the second half of G1 (F2): enough answers must be parsed, and equally many under every
+    edit.
 
     Parameters
     ----------
@@ -501,7 +504,7 @@ def answers_readable(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Returns
     -------
     Gate
-        The gate. Its number is the lowest share of parsed answers under any edit.
+        The gate. Its value is the share of parsed answers, for the edit with the smallest share.
     """
     read_before = cell.before != UNREAD
     shares, sizes = {"original": float(read_before.mean())}, {"original": read_before.size}
@@ -567,7 +570,7 @@ def archetype(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Returns
     -------
     Gate
-        The gate, which fails if edits of both contracts occur.
+        The gate, which fails if some attribute edits should move the answer and others should not.
     """
     rule = Rule("G5_archetype", 1.0, "li2026, G5; contracts as declared in audit.validity.edits")
     if e.archetype is None:
@@ -596,10 +599,8 @@ def archetype(cell: Cell, e: Evidence, t: Limits) -> Gate:
 def isolation(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """Check F6: edits of the content should move more answers than neutral words do.
 
-    This gate is only a warning.
-
-    The gate applies only if the edits move the key. The number of neutral words equals the number
-    of changed words.
+    This gate is only a warning, and applies only if the edits move the key. An item gets as many
+    neutral words as its edits change.
 
     Parameters
     ----------
@@ -609,8 +610,8 @@ def isolation(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Returns
     -------
     Gate
-        The gate. Its number is the lower limit of the difference between the shares of moved
-        answers.
+        The gate. Its value is the lower confidence limit of the difference between the two shares
+        of moved answers.
     """
     rule = Rule(
         "F6_isolation",
@@ -631,7 +632,7 @@ def isolation(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def direction(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check F5: edits must not move the keys onto answers that stay the same.
+    """Check F5: wrong answers must not become right merely because an edit moves the key to them.
 
     Parameters
     ----------
@@ -641,13 +642,13 @@ def direction(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Returns
     -------
     Gate
-        The gate, which fails if nearly every wrong answer becomes right under an edit, while the
-        answers stay.
+        The gate, which fails if nearly every wrong answer becomes right under an edit although the
+        answers do not change.
 
     Notes
     -----
-    With two options, a wrong answer that stays becomes right under every edit. The gate therefore
-    fails only if most of all answers stayed too.
+    With two options, every wrong answer that does not change becomes right if the key moves. So the
+    gate fails only if most answers, right and wrong, did not change.
     """
     source = (
         "notes, section 6: .9 or more of the wrong answers become right; conf: wrong_to_right_max"
@@ -684,7 +685,8 @@ def direction(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def above_baseline(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check G2: the score of originals must be above the best rule that does not read the question.
+    """Check G2: the score on originals must exceed the score of the best rule that does not read
+    the question.
 
     Parameters
     ----------
@@ -694,7 +696,8 @@ def above_baseline(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Returns
     -------
     Gate
-        The gate. Its number is the distance of the score from the best rule, in standard errors.
+        The gate. Its value is the score of the model minus the score of the best rule, in standard
+        errors.
     """
     rule, baseline = e.baseline
     s = e.score.estimate
@@ -727,7 +730,7 @@ def above_baseline(cell: Cell, e: Evidence, t: Limits) -> Gate:
 def denominator(cell: Cell, e: Evidence, t: Limits) -> Gate:
     """Check G3: the denominator of the ratio CSR must be above zero.
 
-    The gate withholds only the ratio, since the status is computed from a difference.
+    If the gate fails, only the ratio is withheld, because the status is computed from a difference.
 
     Parameters
     ----------
@@ -737,7 +740,7 @@ def denominator(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Returns
     -------
     Gate
-        The gate. Its number is the lower limit of the surface change.
+        The gate. Its value is the lower confidence limit of the change under surface edits.
     """
     estimates, lows = [], []
     moved = np.zeros(cell.n, dtype=bool)
@@ -761,7 +764,7 @@ def denominator(cell: Cell, e: Evidence, t: Limits) -> Gate:
 
 
 def replays(cell: Cell, e: Evidence, t: Limits) -> Gate:
-    """Check the noise floor: answers must hardly change if the original is sent again.
+    """Check the noise floor: few answers may change if the original is sent again.
 
     Parameters
     ----------
@@ -771,7 +774,7 @@ def replays(cell: Cell, e: Evidence, t: Limits) -> Gate:
     Returns
     -------
     Gate
-        The gate. Its number is the share of answers that change.
+        The gate. Its value is the share of answers that change between replays.
     """
     rule = Rule(
         "noise_floor",

@@ -38,21 +38,22 @@ class Judgements:
     votes : mapping of str to tuple of str
         Maps the `judge_key` of each reply to the votes on that reply.
     about : mapping
-        Name and revision of the judge, number of votes, hash of the prompt, and agreement with
-        labels or None.
+        Facts about the judge: its name and revision, the number of votes, the hash of the prompt,
+        and its agreement with labelled replies (None without labels).
     """
 
     votes: Mapping[str, tuple[str, ...]]
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def read(self, row: Row) -> None:
-        """Replace the answer in a row by the answer of the votes. A row without a reply is not
-        changed.
+        """Replace the answer in a row by the answer that the judge's votes give.
+
+        A row without a reply is not changed.
 
         Parameters
         ----------
         row : Row
-            A row of a shard, which is changed.
+            A row of a shard. The function changes this row.
         """
         if not row["asked"] or row["error"] is not None:
             return
@@ -63,7 +64,7 @@ class Judgements:
 
 
 def judge_run(run_dir: Path, config: ValidityConfig, judge: str) -> None:
-    """Ask the judge about every reply of a run and every labelled reply, and write the votes.
+    """Let the judge vote on every reply of a run and on every labelled reply, and store the votes.
 
     Parameters
     ----------
@@ -135,7 +136,7 @@ def judgements(
     Parameters
     ----------
     replies : sequence of (str, str)
-        Question and reply.
+        The replies to judge, as pairs of question and reply.
     labelled : sequence of Labelled
         Replies that people labelled, to measure the agreement.
     generate : Generate
@@ -227,7 +228,8 @@ def judged_scorer(scorer: Mapping[str, Any], judgements: Judgements) -> dict[str
     Returns
     -------
     dict
-        The facts. The scorer is validated only if labelled replies confirm the judge.
+        The facts about both. The scorer counts as validated only if the judge agrees with labelled
+        replies well enough.
     """
     about = judgements.about
     of_judge = ("judge", "revision", "votes", "prompt_sha256", "agreement")

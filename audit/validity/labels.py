@@ -1,5 +1,6 @@
-"""Read replies that people labelled, which validate a refusal rule or a judge for a family of
-models.
+"""Read replies that people labelled as refusals or as answers.
+
+Such labels validate a refusal rule or a judge for one family of models.
 
 A file has one row for each reply, with the columns of XSTest's published files: `prompt`,
 `completion`, and `human` or `final_label`.
@@ -36,7 +37,7 @@ class Labelled:
     prompt, completion : str
         The question and the reply.
     refused : bool
-        Whether the label is a refusal.
+        Whether the person labelled the reply as a refusal.
     """
 
     prompt: str
@@ -60,7 +61,7 @@ def read_labels(path: Path) -> tuple[Labelled, ...]:
     Raises
     ------
     DataError
-        If the file cannot be used. The message names the row.
+        If the file cannot be read, or a row is invalid. The message names the row.
     """
     # The import is here so that a configuration can be refused without loading Arrow.
     from audit.benchmarks.files import read_rows
@@ -89,7 +90,7 @@ def read_labels(path: Path) -> tuple[Labelled, ...]:
 
 
 def rule_agreement(scorer: ReferenceScorer, labelled: Sequence[Labelled]) -> Agreement:
-    """Compare a rule with the labels, on the replies that the rule can read.
+    """Measure how well a rule agrees with the labels, on the replies that the rule can read.
 
     Parameters
     ----------
@@ -121,7 +122,7 @@ def agreed(responses: Sequence[int | None], labelled: Sequence[Labelled]) -> Agr
     Parameters
     ----------
     responses : sequence of int or None
-        The response to each reply. A reply whose response is None is left out.
+        The response that was read from each reply. A reply whose response is None is left out.
     labelled : sequence of Labelled
         The labelled replies.
 
@@ -155,7 +156,8 @@ def sentence(agreement: Agreement) -> str:
     Returns
     -------
     str
-        The numbers with the three limits, and whether the scorer is valid.
+        The three measures of agreement, each with its required limit, and whether the scorer is
+        valid.
     """
     verdict = "valid" if agreement.validated else "not valid"
     return (

@@ -1,7 +1,7 @@
 """Build the page of a validity audit with its figures and tables.
 
-The page shows each item beside its edits. jinja2 escapes every text of a benchmark or a model. Some
-benchmarks contain slurs or unsafe requests; their texts are blurred until they are clicked.
+The page shows each item beside its edits. jinja2 escapes every text of a benchmark or a model. The
+texts of benchmarks with slurs or unsafe requests are blurred until the reader clicks them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -53,8 +53,8 @@ class Shown:
     said : str
         The answer that was read in the reply.
     state : {"follows", "breaks", "none", "absent", "original"}
-        Whether the answer follows the contract, or breaks it; "none" if there is no answer,
-        "absent" if nothing was sent.
+        "follows" or "breaks" if the answer follows or breaks the contract of the edit; "none" if
+        there is no answer; "absent" if no request was sent; "original" for the original.
     right : bool or None
         Whether the answer is right.
     reply : str
@@ -103,8 +103,9 @@ class PageItem:
         Returns
         -------
         list of Shown
-            The original, and one edit of each kind: the first edit with an unexpected answer, or
-            the first edit if all answers are as expected.
+            The original, one surface edit and one edit of the content. Of each kind, the first edit
+            with an unexpected answer is shown. If all answers are as expected, the first edit is
+            shown.
         """
         rows = [self.rows[0]]
         for arms in (SURFACE, (Family.ATTRIBUTE,)):
@@ -117,7 +118,9 @@ class PageItem:
 def top_items(
     rows: ItemRows, results: Sequence[ValidityResult], limit: int = MAX_ITEMS_ON_PAGE
 ) -> list[PageItem]:
-    """Return the items with the most broken contracts. Each cell has the same number of items.
+    """Return the items in which the most answers break the contract of their edit.
+
+    Each cell contributes the same number of items.
 
     Parameters
     ----------
@@ -147,7 +150,7 @@ def top_items(
 
 
 def _broken(rows: Sequence[Row]) -> int:
-    """Return the number of broken contracts of one item."""
+    """Return how many answers to one item break the contract of their edit."""
     before = rows[0]["canonical"]
     return [state_of(row, row["canonical"], before) for row in rows].count("breaks")
 
@@ -179,7 +182,7 @@ def state_of(row: Row, response: int | None, before: int | None) -> str:
 
 
 def _item(key: Key, rows: list[Row], result: ValidityResult) -> PageItem:
-    """Return one item, built from its rows."""
+    """Build the page's entry of one item from the item's rows."""
     first = rows[0]
     before = response_of(first)
     shown = tuple(_shown(row, first, before) for row in rows if row["asked"])
@@ -191,7 +194,7 @@ def _item(key: Key, rows: list[Row], result: ValidityResult) -> PageItem:
 
 
 def _shown(row: Row, first: Row, before: int | None) -> Shown:
-    """Return the texts of one row; `first` is the row of the original."""
+    """Return the texts of one row for the page. `first` is the row of the original."""
     texts = _published(first)
     if row["arm"] == ORIGINAL:
         label = "original" + (f", sent again ({row['replicate'] + 1})" if row["replicate"] else "")
@@ -226,7 +229,7 @@ def _published(row: Row) -> tuple[str, ...]:
 
 
 def _name(texts: Sequence[str], key: int) -> str:
-    """Return the text of an option by its key. A key below -1 excludes one option."""
+    """Return the text of the option that a key names. A key below -1 means any option but one."""
     if key >= 0:
         return texts[key] if key < len(texts) else str(key)
     return f"anything but: {texts[-2 - key]}"
@@ -243,7 +246,7 @@ def items_csv(rows: ItemRows) -> Iterator[str]:
     Yields
     ------
     str
-        A piece of the csv.
+        A part of the csv text.
     """
     header = (
         "model",
@@ -422,9 +425,10 @@ def render(
 
 
 def _sure(r: ValidityResult) -> str:
-    """Return the text beside a decision: the difference D, and how often such a decision is wrong.
+    """Return the text that the page shows beside a decision.
 
-    If checks withhold the decision, the text names them.
+    The text states the difference D, and how often such a decision is wrong in simulations. If
+    checks failed, so that no conclusion is drawn, the text names the failed checks.
     """
     d, stops = r.evidence.primary, failed(r.gates)
     if stops or d is None:
@@ -451,9 +455,10 @@ _WHO = ("model=r.model", "benchmark=r.benchmark", "context=r.context")
 def _tables(verdict: RunVerdict) -> dict[str, str]:
     """Map each file name to a csv table.
 
-    cells.csv is Table 6 of the paper with further numbers. edits.csv has the effects of each edit,
-    and how often its request equals the original's (Table 7). reference.csv has the metrics of the
-    authors of the benchmark.
+    - cells.csv is Table 6 of the paper with further numbers.
+    - edits.csv has the effects of each edit, and how often its request equals the request of the
+      original (Table 7 of the paper).
+    - reference.csv has the metrics that the authors of the benchmark publish.
     """
     both = zip(verdict.cells, verdict.results, strict=True)
     cells = columns(
@@ -532,7 +537,7 @@ def _tables(verdict: RunVerdict) -> dict[str, str]:
 def _of_cells(
     verdict: RunVerdict, rows: Callable[[Evidence], Iterable[Mapping[str, Any]]], *names: str
 ) -> str:
-    """Return a csv with the names of each cell and fields of its evidence."""
+    """Return a csv text with the names of each cell and some fields of its evidence."""
     lines = []
     for r in verdict.results:
         lines += [{"r": r, **row} for row in rows(r.evidence)]
@@ -540,7 +545,8 @@ def _of_cells(
 
 
 def group_dif_csv(verdict: RunVerdict) -> str:
-    """Return a csv that compares each group with all other items, at equal total score.
+    """Return a csv text that compares each group of items with all other items, at equal total
+    score.
 
     Parameters
     ----------
@@ -550,7 +556,8 @@ def group_dif_csv(verdict: RunVerdict) -> str:
     Returns
     -------
     str
-        A group with too few items in its strata has no numbers.
+        A csv text with one line for each group. The numbers are empty if the strata have too few
+        items of the group.
     """
 
     def rows(evidence: Evidence) -> Iterator[Mapping[str, Any]]:

@@ -1,7 +1,8 @@
-"""Resolve a validity audit with the edits of every sampled item, without starting it.
+"""Plan a validity audit, with the edits of every sampled item, without starting the run.
 
-The module also computes the smallest difference that the run detects, and the thresholds that give
-the error rates which the user tolerates (li2026, App. E).
+The module also computes the smallest difference that the run detects. The user can state which
+error rates are tolerable; the module then computes the thresholds with these rates (li2026, App.
+E).
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class ValidityRun:
         The edits of its items.
     facts : dict
         Facts about the scorer for the report, such as its results on scripted models with known
-        answers. The manifest stores them, since the benchmark may not be available later.
+        answers. The manifest stores these facts, because the benchmark may not be available when a
+        report is built.
     """
 
     resolved: ResolvedRun
@@ -68,8 +70,9 @@ class ValidityRun:
 
 
 def resolve_validity(config: ValidityConfig) -> ValidityRun:
-    """Resolve a configuration, with every check that is possible before an engine loads. Nothing is
-    written.
+    """Resolve a configuration, with all checks that are possible before an engine is loaded.
+
+    No file is written.
 
     Parameters
     ----------
@@ -79,8 +82,8 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
     Returns
     -------
     ValidityRun
-        The run. Its configuration holds the hash of the edits, so that the fingerprint of the run
-        covers every question that will be sent.
+        The run. Its configuration contains the hash of the edits, so that the fingerprint of the
+        run depends on every question that will be sent.
 
     Raises
     ------
@@ -130,8 +133,10 @@ def resolve_validity(config: ValidityConfig) -> ValidityRun:
 
 
 def _facts(scorer: ReferenceScorer, items: Sequence[Item], labels: str | None) -> dict[str, Any]:
-    """Return the facts about the scorer. `labels` is a file of labelled replies, which are compared
-    with the results of a rule.
+    """Return the facts about the scorer.
+
+    `labels` is a file of replies that people labelled, on which the agreement of a rule is
+    measured.
     """
     test, faults = self_test(scorer, items), scorer_faults(scorer, items)
     facts = {
@@ -151,7 +156,9 @@ def _facts(scorer: ReferenceScorer, items: Sequence[Item], labels: str | None) -
 
 
 def _accepted(name: str | None, benchmark: Benchmark) -> dict[str, tuple[Variant, ...]] | None:
-    """Return the accepted variants of a library by question; None without a library."""
+    """Return the accepted variants of a library for each question; None if no library is
+    configured.
+    """
     if name is None:
         return None
     library = find_library(name)
@@ -209,7 +216,8 @@ def planned(config: ValidityConfig) -> Planned:
 
 
 def tolerated(config: ValidityConfig, run: ValidityRun) -> Tolerated:
-    """Return the design of the smallest cell, with the error rates that the user tolerates.
+    """Return the design of the smallest cell of a run, with the error rates that the user
+    tolerates.
 
     Parameters
     ----------
@@ -221,7 +229,7 @@ def tolerated(config: ValidityConfig, run: ValidityRun) -> Tolerated:
     Returns
     -------
     Tolerated
-        Each context is a separate cell. Items of the same cluster count as one item.
+        The design. Each context is a separate cell, and the items of a cluster count as one item.
     """
 
     def independent(items: Sequence[ItemPlan]) -> int:
@@ -272,8 +280,8 @@ class Tolerated:
     cells : int
         Number of cells of the panel.
     placebo : bool
-        Whether the difference is also tested against a placebo, as when no answer should change.
-        The placebo is assumed to change as many answers as surface edits do.
+        Whether the effect of attribute edits is also tested against a placebo. This is so if no
+        answer should change. The placebo is assumed to change as many answers as surface edits do.
 
     Examples
     --------
@@ -302,14 +310,14 @@ class Tolerated:
         Returns
         -------
         float
-            The difference (0-1) that is missed only at the tolerated rate; NaN if no difference is
-            detected.
+            The smallest difference (0-1) that the audit misses at most at the tolerated rate. NaN
+            if the design detects no difference at this rate.
 
         Notes
         -----
-        Two tests must detect the difference, and each test may miss it in half of the tolerated
-        share of runs. With a placebo, the test against the placebo is by far the weakest, so only
-        that test is considered.
+        Two tests must detect the difference, so each test may miss it in half of the tolerated
+        share of runs. If there is a placebo, only the test against the placebo is considered, since
+        its power is by far the lowest.
         """
         low, high = 0.0, 1 - PLANNED_CHANGE
         level, edits = self.false_alarms / self.cells, 1 if self.placebo else self.surface
@@ -327,7 +335,8 @@ class Tolerated:
         Returns
         -------
         float
-            The margin (0-1), if attribute edits in truth move as many answers as surface edits do.
+            The margin (0-1), for a model whose answers attribute edits truly move as often as
+            surface edits do.
         """
         # By Bonferroni's correction, each of the two tests gets half of the level.
         level = self.false_alarms / self.cells / 2
@@ -335,7 +344,8 @@ class Tolerated:
         return needed * self.items / (self.items + _ADDED)
 
     def needed(self, margin: float) -> int:
-        """Return the number of independent items that detect a difference as large as the margin.
+        """Return how many independent items are needed to detect a difference as large as the
+        margin.
 
         Parameters
         ----------
@@ -345,7 +355,8 @@ class Tolerated:
         Returns
         -------
         int
-            The number of items. It is also enough to show that the difference is below the margin.
+            The number of items. With this number, the audit can also show that a difference is
+            below the margin.
         """
         many = 4
         while not replace(self, items=many).decides(margin):
@@ -355,8 +366,8 @@ class Tolerated:
         )
 
     def decides(self, margin: float) -> bool:
-        """Return whether the design can both detect and exclude a difference as large as the
-        margin.
+        """Return whether the design can both detect and exclude a difference that is as large as
+        the margin.
         """
         return self.detectable() <= margin and self.margin() <= margin
 
@@ -375,8 +386,8 @@ class Tolerated:
         Returns
         -------
         float
-            The threshold. A model that follows a rule without reading the question exceeds this
-            threshold in the tolerated share of runs.
+            The threshold. A model that only follows a rule, without reading the question, exceeds
+            this threshold in exactly the tolerated share of runs.
         """
         return _z(1 - self.false_alarms)
 
@@ -386,7 +397,7 @@ class Tolerated:
         Returns
         -------
         float
-            Distance (0-1) at which G2 fails only in the tolerated share of false negatives.
+            The distance (0-1) at which G2 fails in at most the tolerated share of runs.
         """
         return (self.baseline_standard_errors() + _z(1 - self.misses)) * math.sqrt(
             0.25 / self.items
@@ -411,7 +422,8 @@ def lines(plan: Tolerated, table: Mapping[str, Any] | None) -> list[str]:
     Returns
     -------
     list of str
-        The detectable difference, and the thresholds for the tolerated rates.
+        Lines with the smallest detectable difference, and with the thresholds for the tolerated
+        error rates.
     """
     from audit.validity.analyse import nearest
 

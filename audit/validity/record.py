@@ -1,4 +1,4 @@
-"""Define the input of the analysis of one cell: the answers of one model on one benchmark in one
+"""Define the input for the analysis of one cell: the answers of one model to one benchmark in one
 context.
 """
 
@@ -20,9 +20,9 @@ from audit.validity.edits.record import Family
 
 @dataclass(frozen=True)
 class Block:
-    """Hold answers to n items under L settings, as (L, n) arrays.
+    """Hold the answers to n items under L settings, as (L, n) arrays.
 
-    The settings are the replays of the original, or the edits of a family.
+    A setting is a replay of the original, or an edit of one family.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class Block:
     asked : bool array
         Whether the edit was sent.
     same : bool array
-        Whether the request has the same hash as the request of the original, so that the edit tests
+        Whether the request has the same hash as the request of the original. If so, the edit tests
         nothing.
     directional : bool array
         Whether the contract of the edit names a new right answer.
@@ -74,7 +74,7 @@ class Block:
         return np.where(self.asked, scores(self.response, self.key), np.nan)
 
     def take(self, count: int) -> Block:
-        """Return the first edits of each item that test something.
+        """Return, for each item, the first edits whose requests differ from the original.
 
         Parameters
         ----------
@@ -84,7 +84,7 @@ class Block:
         Returns
         -------
         Block
-            `count` rows. If an item has fewer edits that test something, its other rows count as
+            A block with `count` rows. If an item has fewer such edits, its remaining rows count as
             not sent.
         """
         order = np.argsort(~self.tests, axis=0, kind="stable")[:count]
@@ -97,13 +97,13 @@ class Block:
 
 @dataclass(frozen=True)
 class Cell:
-    """Hold the answers of one model on one benchmark in one context.
+    """Hold the answers of one model to one benchmark in one context.
 
     Attributes
     ----------
     model, benchmark, context : str
-        The names. BBQ has the contexts ambig and disambig. The context is "" if the benchmark has
-        only one.
+        The names of the model, the benchmark and the context. BBQ, for example, has the contexts
+        ambig and disambig. If a benchmark has only one context, the name is "".
     question_ids : tuple of str
         Ids of the n items.
     cluster : (n,) array
@@ -121,22 +121,23 @@ class Cell:
     scorer : mapping
         Facts about the scorer, from the manifest.
     applicable : mapping of Family to float
-        Share of the wanted edits that exist.
+        Share of the planned edits that could be made.
     shortcuts : mapping of str to (n,) array
         Scores of rules that do not read the question.
     mixed_up : tuple of str
         Items whose rows disagree on the text or the key of the item.
     other_context : tuple of str
-        Items whose original was a different request when it was sent again.
+        Items whose original was sent as different requests in two replays.
     mass : (rows,) array
-        Probability on the scored labels; empty if the scorer does not report it.
+        Total probability of the scored labels in each row; empty if the scorer does not report it.
     mass_before : (n,) array
-        The probability on the scored labels for the originals; NaN if missing.
+        Total probability of the scored labels for each original; NaN if missing.
     items : tuple of Item
         The originals.
     distances : (4, n) array
-        The distances of `edits.file.COLUMNS`; NaN if an item lacks one of the two edits, and (4, 0)
-        if nothing was measured.
+        How far the edits of each item are from the original, with one line for each of
+        `edits.file.COLUMNS`. A distance is NaN if an item lacks a placebo or an attribute edit. The
+        shape is (4, 0) if no distance was measured.
     distance_unit : {"words", "tokens"}
         Unit of the distances. Tokens are counted by the tokenizer of this model.
     """
@@ -202,10 +203,10 @@ class Cell:
 
     @property
     def before(self) -> IntArray:
-        """Return (n,) the canonical responses to the originals in the first replay."""
+        """Return the canonical responses to the originals in the first replay, as an array (n,)."""
         return self.original.response[0]
 
     @property
     def score_before(self) -> FloatArray:
-        """Return (n,) the scores of the originals in the first replay."""
+        """Return the scores of the originals in the first replay, as an array (n,)."""
         return self.original.scores[0]

@@ -1,4 +1,4 @@
-"""Build the report of validity runs from their shards and edits."""
+"""Compute the verdict on validity runs from their shards and their files of edits."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ def judge(
     Raises
     ------
     DataError
-        If two runs hold the same cell.
+        If two runs contain the same cell (model, benchmark and context).
     ConfigError
         If the runs have different thresholds or seeds.
     """

@@ -59,25 +59,25 @@ class FileScore:
     benchmark, scorer, column : str
         The names, and the column that was read.
     missing : int
-        Number of items without a row.
+        Number of items of the benchmark for which the file has no row.
     read : int
         Number of rows with a parsed answer.
     unread : mapping of str to int
         Number of unparsed rows by reason.
     score : float or None
-        Mean over the read rows (0-1); None if no row was read.
+        Mean score of the rows with a parsed answer (0-1); None if no row has one.
     low, high : float
         The score if all unparsed rows count as wrong, and the score if all unparsed rows count as
         right.
     best_shortcut : Shortcut
-        The best rule that does not read the question.
+        The rule with the highest score among the rules that do not read the question.
     validated : bool
-        Whether evidence supports the scorer. For XSTest, the evidence comes from the labels of the
-        file.
+        Whether evidence supports the scorer. For XSTest, this evidence is the agreement with the
+        labels in the file.
     self_test_faults : tuple of str
         Faults that the self-test of the scorer showed.
     metrics : mapping of str to sequence of ReferenceMetric
-        Metrics of the authors of the benchmark, by context.
+        The metrics that the authors of the benchmark publish, for each context.
     agreement : Agreement or None
         Agreement of the scorer with the labels of the file.
     """
@@ -173,7 +173,7 @@ def score_file(path: Path, benchmark: Benchmark, scorer: str | None = None) -> F
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Hold one prediction, and where in the file it was found."""
+    """Hold one prediction, with its position in the file."""
 
     place: str
     id: str
@@ -267,7 +267,7 @@ def _completion(item: Item, text: str, scorer: ReferenceScorer) -> Scored:
 def _metrics(
     scorer: ReferenceScorer, items: Sequence[Item], responses: Mapping[str, int | None]
 ) -> Iterator[tuple[str, tuple[ReferenceMetric, ...]]]:
-    """Yield the metrics of the authors of the benchmark for each context. A file has no label mass."""
+    """Yield the metrics that the authors of the benchmark publish, for each context."""
     about = {"benchmark": scorer.benchmark, "lettered": scorer.lettered}
     by_context: dict[str, list[Item]] = {}
     for item in items:
@@ -302,7 +302,7 @@ def _labels(rows: Sequence[_Row], responses: Mapping[str, int | None]) -> Agreem
 
 
 def lines(result: FileScore) -> list[str]:
-    """Return the result as sentences, without the text of any item.
+    """Return sentences that describe the result, without quoting an item.
 
     Parameters
     ----------

@@ -1,9 +1,10 @@
 """Apply the status algorithm of li2026, section 3, exactly as published.
 
-The status of this program is in `audit.validity.decide`. Conditions are tested in order, and the
-first that holds decides. The paper's list has a gap: it names no status for a cell that passes
-every gate and whose interval of CSR contains 1. Here such a cell is `indeterminate`. This module
-does no I/O.
+The program's own status comes from `audit.validity.decide`. The paper's conditions are tested in
+order, and the first condition that holds decides the status.
+
+The paper names no status for a cell that passes every gate, but whose interval of CSR contains 1.
+This module calls such a cell `indeterminate`. This module does no I/O.
 """
 
 import math
@@ -55,14 +56,16 @@ def raw_words(status: Status) -> list[str]:
     Returns
     -------
     list of str
-        One or two words.
+        One or two raw verdicts.
     """
     return re.split(r" \(|:", APPENDIX_G[status][0])[0].split(" or ")
 
 
 @dataclass(frozen=True, slots=True)
 class PaperThresholds:
-    """Define the thresholds of Table 1 and section 3, which are engineering choices (Appendix E)."""
+    """Define the thresholds of li2026, Table 1 and section 3, which its Appendix E calls
+    engineering choices.
+    """
 
     g1_noop: float = 0.20  # largest share of edits that do not change what the scorer reads
     g2_standard_errors: float = 2.0
@@ -86,8 +89,9 @@ N_ITEMS_OK, SEED_CV = 200, 0.3
 
 @dataclass(frozen=True, slots=True)
 class PaperCell:
-    """Hold the numbers of one cell that the algorithm reads. Scores and changes are 0-1, over n
-    items.
+    """Hold the numbers of one cell that the paper's algorithm uses.
+
+    Scores and changes are means over n items, 0-1.
 
     Attributes
     ----------
@@ -98,18 +102,18 @@ class PaperCell:
     n : int
         Number of items.
     baseline : float
-        Score of a trivial rule (G2).
+        Score of a rule that does not read the question (G2).
     delta_fmt, delta_sem, delta_attr : float
-        Changes of the score by family.
+        Changes of the score under format, semantic and attribute edits.
     ci_low, ci_high : float
-        Interval of CSR.
+        Limits of the interval of CSR.
     instrumented : bool
         Whether G1 can be evaluated on the text that the scorer reads.
     noop : float or None
         Share of format edits that do not change the text that the scorer reads; None if not
         measured.
     paired : bool
-        Whether items were resampled with all their edits (G4).
+        Whether resampling kept each item together with all its edits (G4).
     scorer_validated, g5, g6 : bool
         Whether the scorer is validated, and whether G5 and G6 pass.
     archetype_aligned : bool
@@ -141,12 +145,12 @@ class PaperCell:
 
     @property
     def z(self) -> float:
-        """Return the distance of the score from the baseline in standard errors.
+        """Return the score minus the baseline, in standard errors.
 
         Returns
         -------
         float
-            Infinite, with its sign, if the score is 0 or 1.
+            The distance. It is infinite (positive or negative) if the score is 0 or 1.
         """
         gap = self.score - self.baseline
         return gap / self.standard_error if self.standard_error else math.copysign(math.inf, gap)
@@ -167,7 +171,7 @@ class PaperCell:
         return self.denominator >= t.g3_denominator
 
     def csr(self, epsilon: float = PAPER.epsilon) -> float:
-        """Return the ratio CSR, whose denominator is at least epsilon."""
+        """Return the ratio CSR. A denominator below epsilon is replaced by epsilon."""
         return csr(self.delta_attr, self.delta_fmt, self.delta_sem, epsilon)
 
 
@@ -182,7 +186,7 @@ class PaperStatus:
     step : int
         The step that decided, 1 to 6; 7 if no step applies.
     flags : tuple of str
-        Conditions of later steps that hold too. The text of the paper names them.
+        Conditions of later steps that also hold. The paper's text names these conditions.
     """
 
     status: Status
@@ -191,7 +195,7 @@ class PaperStatus:
 
 
 def paper_status(cell: PaperCell, thresholds: PaperThresholds = PAPER) -> PaperStatus:
-    """Return the status that belongs to the first condition that holds.
+    """Return the status by the paper's algorithm: the first condition that holds decides.
 
     Parameters
     ----------
@@ -228,7 +232,7 @@ def paper_status(cell: PaperCell, thresholds: PaperThresholds = PAPER) -> PaperS
 def gate_columns(
     cell: PaperCell, parseable: bool | None, seed_cv: float | None
 ) -> tuple[bool | None, ...]:
-    """Return whether the gate of each of GATE_COLUMNS passes.
+    """Return, for each of GATE_COLUMNS, whether its gate passes.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ def _effect(difference: float, low: float, high: float, directional: bool) -> st
 
 
 def _ask_more(asked: int, needed: int | None) -> str:
-    """Return the advice to ask more items, or to read the items if more items would not help."""
+    """Return an advice: ask more items or, if more items would not help, read the items."""
     if needed is None:
         return (
             "Read the items whose answers were not as expected. "

@@ -1,8 +1,8 @@
 """Define the statuses and gates of the validity audit, and their texts.
 
-Page, gate and headline use the same texts. `INSTRUMENT` describes this audit to the programs that
-compare instruments. This audit neither detects nor excludes memory. What a cell can show depends on
-its archetype.
+The page, the gate and the headlines use the same texts. `INSTRUMENT` describes this audit to the
+programs that compare audits. The validity audit neither detects nor excludes memory. What a cell
+can show depends on its archetype (what edits of the content should do to answers).
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class Injected:
     check : str
         The gate that must fail.
     state : {"caught", "missed", "already_failing", "not_showable"}
-        The result. A fault is not showable if these data cannot hold it.
+        The result. "already_failing" means that the check failed before the injection.
+        "not_showable" means that these data cannot contain the fault.
     detail : str
         What the check reported.
     """
@@ -86,8 +87,8 @@ class ValidityResult(CellResult):
     evidence : Evidence
         All statistics.
     above_p, below_p : float or None
-        p-values for D above and below its bound, after Holm's correction over the panel; None if
-        not tested.
+        One-sided p-values of the tests that D is above (below) its bound, after Holm's correction
+        over the panel; None if not tested.
     """
 
     texts: ClassVar[Texts] = TEXTS
@@ -354,7 +355,7 @@ class ValidityEvidence(Section):
 
 
 class ValidityCell(Cell):
-    """Hold a cell of the validity audit's verdict.json.
+    """Hold one cell of verdict.json, the file in which a validity audit stores its verdict.
 
     Attributes
     ----------
@@ -366,7 +367,9 @@ class ValidityCell(Cell):
 
     @property
     def archetype(self) -> str | None:
-        """Return what attribute edits should do to the answers; None without statistics."""
+        """Return what attribute edits should do to the answers; None if the cell has no
+        statistics.
+        """
         return self.evidence.archetype if self.evidence else None
 
 
@@ -408,7 +411,7 @@ def measured(cell: ValidityCell) -> Measured:
 
 
 def tracked(cell: ValidityCell) -> tuple[Indicator, ...]:
-    """Return the metrics that the registry follows from run to run.
+    """Return the metrics of a cell that the registry compares between runs.
 
     Parameters
     ----------
@@ -418,7 +421,8 @@ def tracked(cell: ValidityCell) -> tuple[Indicator, ...]:
     Returns
     -------
     tuple of Indicator
-        The score, and D as `selectivity`. Empty without statistics.
+        The score, and the difference D under the name `selectivity`. The tuple is empty if the cell
+        has no statistics.
     """
     if cell.evidence is None:
         return ()

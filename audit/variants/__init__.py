@@ -4,8 +4,9 @@
              --gates (novelty, distance, rules, NLI, judge)--> Variant with the value of every gate
              --library--> variants.arrow
 
-After a run, the reference panel can reject further variants. A person can read a random sample,
-which bounds the share of defective variants.
+After a run, the answers of the reference models can show that further variants are broken. A person
+can read a random sample of the variants, which gives an upper limit of the share of broken
+variants.
 
     record       Candidate, Variant, Header, Library     config    policies and windows of distance
     strategies   functions that make candidates          rules     changes that must be checked

@@ -1,7 +1,7 @@
 """Read and write the file of a library.
 
-The file is Arrow IPC with a row for each candidate. The header is in the metadata of the schema. A
-file is verified when it is read.
+The file is in Arrow IPC format and has a row for each candidate. The metadata of its schema hold
+the header. Reading a file also verifies its hash.
 """
 
 import json
@@ -68,7 +68,8 @@ def to_table(library: Library) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        The rows, with the column `accepted`. The metadata holds the header and the library's hash.
+        One row for each candidate. The column `accepted` states whether the candidate is a variant.
+        The metadata hold the header and the hash of the library.
     """
     columns = {}
     for name in SCHEMA.names:
@@ -143,7 +144,7 @@ def read_library(path: Path) -> Library:
     Raises
     ------
     LibraryError
-        If the file is damaged, or the hash of its content differs from the stated hash.
+        If the file is damaged, or the hash of its content differs from the hash in its metadata.
     """
     with _opened(path) as reader:
         about = _about(path, reader.schema)
@@ -208,19 +209,20 @@ SUFFIXES = (".jsonl", ".parquet")
 
 
 def export_library(library: Library, path: Path) -> int:
-    """Write the accepted variants with their findings to a jsonl or Parquet file.
+    """Write the accepted variants, with the value of each gate, to a jsonl or Parquet file.
 
     Parameters
     ----------
     library : Library
         The library.
     path : Path
-        The file. A Parquet file has the header in its metadata. Each jsonl row names the library.
+        The file to write. A Parquet file holds the library's header in its metadata. In a jsonl
+        file, each row names the library.
 
     Returns
     -------
     int
-        Number of variants.
+        Number of variants that were written.
 
     Raises
     ------
@@ -252,14 +254,14 @@ _HASH = re.compile(rf"[0-9a-f]{{{MIN_PREFIX_CHARS},64}}")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Describe a library on disk by the header of its file. The rows are not read.
+    """Describe a library on disk, from the header of its file and without its rows.
 
     Attributes
     ----------
     path : Path
         The file.
     name, sha256, benchmark : str
-        Name, hash and benchmark.
+        Name and hash of the library, and the benchmark that it rewords.
     counts : dict of str to int
         Number of candidates by state.
     """
@@ -316,7 +318,8 @@ def find_library(reference: str, folder: Path = DEFAULT_FOLDER) -> Library:
     Parameters
     ----------
     reference : str
-        The path of the file or its folder, the hash or its first 6 digits or more, or the name.
+        The path of the library's file or folder, its name, its hash, or the first 6 or more digits
+        of its hash.
     folder : Path
         The folder of the libraries.
 
@@ -328,7 +331,7 @@ def find_library(reference: str, folder: Path = DEFAULT_FOLDER) -> Library:
     Raises
     ------
     LibraryError
-        If not exactly one library matches, or its file is damaged.
+        If no library or several libraries match, or the file is damaged.
     """
     path = Path(reference).expanduser()
     if path.is_file() or (path / FILE).is_file():

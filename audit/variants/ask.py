@@ -1,8 +1,7 @@
-"""Ask the models of a build through the pipeline of the audits.
+"""Send the requests of a build to its models, through the same pipeline as an audit's requests.
 
-Each batch of requests has its own run directory, which is named by the hash of the requests and the
-model. So the same build finds its replies again. Stored requests are not repeated, and an
-interrupted build resumes.
+Each batch of requests has a run directory, whose name is the hash of the requests and the model. So
+a repeated or interrupted build finds its stored replies and sends only the missing requests.
 """
 
 import hashlib
@@ -51,9 +50,7 @@ class AskConfig(RunConfig):
 
 
 def design(config: AskConfig) -> Design:
-    """Return a design with one call for each request. The arm of the design is the role of the
-    model.
-    """
+    """Return a design with one call for each request and one arm, named after the model's role."""
     return Design((Part(config.role, (0,)),))
 
 
@@ -73,7 +70,7 @@ ASK = Audit(
 
 @dataclass(frozen=True)
 class RequestBatch:
-    """Hold requests in the form of a benchmark.
+    """Hold requests as a benchmark, so that the pipeline of the audits can run them.
 
     Attributes
     ----------
@@ -102,7 +99,7 @@ class RequestBatch:
         return take_census(self)
 
     def iter_located(self) -> Iterator[tuple[str, Item]]:
-        """Yield each request as an item, with its key as the place."""
+        """Yield each request as an item, with its key in place of a position in a file."""
         for request in self.requests:
             yield (
                 request.key,
@@ -146,9 +143,9 @@ def models_of(config: VariantsConfig) -> Models:
 
 
 def check_endpoints(config: VariantsConfig) -> None:
-    """Send a request to every endpoint of a build.
+    """Send one request to every endpoint of a build.
 
-    So a judge that does not answer is noticed before the calls of the writer cost money.
+    This shows that a judge does not answer before the calls of the writer cost money.
 
     Parameters
     ----------

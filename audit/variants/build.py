@@ -1,4 +1,6 @@
-"""Make candidates for each question, and judge them by gates. This module does no I/O.
+"""Make candidates for each question, and judge them by gates (acceptance checks).
+
+This module does no I/O.
 
 The embedder, the NLI classifier and the models are parameters. A judge sees the item, its key and
 the rewording. It votes k times on whether the keyed answer is still the right answer.
@@ -67,7 +69,7 @@ def judge_prompt(templates: Mapping[str, str], variant: Variant) -> str:
 
 
 def read_vote(reply: Generation) -> str:
-    """Return a judge's vote: kept, broken, unsure, unreadable or failed.
+    """Return the vote that a judge's reply states: kept, broken, unsure, unreadable or failed.
 
     Parameters
     ----------
@@ -87,7 +89,7 @@ def read_vote(reply: Generation) -> str:
 
 
 def tally(votes: Sequence[str]) -> Judgement:
-    """Return the judgement of a majority of votes.
+    """Return the judgement that the majority of a judge's votes gives.
 
     Parameters
     ----------
@@ -111,28 +113,28 @@ def tally(votes: Sequence[str]) -> Judgement:
 
 
 def check_judge(name: str, votes: Sequence[Sequence[str]]) -> None:
-    """Raise LibraryError if a judge accepts exchanged questions.
+    """Raise LibraryError if a judge accepts control pairs, whose meanings differ.
 
     Parameters
     ----------
     name : str
         The name of the judge.
     votes : sequence of sequence of str
-        The votes on each control. A control presents the words of another question as a rewording.
+        The votes on each control pair. A control pair presents the text of another question as a
+        rewording of the question.
 
     Raises
     ------
     LibraryError
-        If the judge keeps too many controls. Such a judge would also keep rewordings with another
-        meaning.
+        If the judge accepts too many control pairs. Such a judge would also accept rewordings that
+        change the meaning.
     """
     kept = list(map(tally, votes)).count(Judgement.KEPT)
     if kept > CONTROLS_KEPT_MAX * len(votes):
         raise LibraryError(
-            f"Judge {name} kept {kept} of {len(votes)} controls, in which the words of another "
-            f"question replace those of the question. Expected at most {CONTROLS_KEPT_MAX:.0%}, "
-            "because a judge must notice another meaning. "
-            "Example: judge=<stronger model>."
+            f"Judge {name} kept {kept} of {len(votes)} control pairs as having the same meaning, "
+            "although each pairs a question with the text of another question. Expected at most "
+            f"{CONTROLS_KEPT_MAX:.0%} kept pairs. Use a stronger judge. Example: judge=MODEL."
         )
 
 
@@ -188,16 +190,17 @@ Propose = Callable[[Needed, int], list[Candidate]]
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """Hold the gates by which a build judges candidates.
+    """Hold the gates (acceptance checks) that every candidate of a build must pass.
 
     Attributes
     ----------
     policy : Policy
         The thresholds.
     embedder : Embedder
-        The embedder, which measures distances.
+        The model that measures the distance between a candidate and its original.
     nli, judge : Entailment or None, Judge or None
-        The classifier and the judge. None if the gate is not configured.
+        The entailment classifier, and the model that votes. Each is None if its gate is not
+        configured.
     seed : int
         The seed of shuffled options.
     """
@@ -210,8 +213,8 @@ class Gates:
 
 
 def once(candidates: Sequence[Candidate]) -> Propose:
-    """Return a strategy that proposes existing candidates at the first attempt, and nothing
-    later.
+    """Return a strategy that proposes existing candidates at the first attempt, and no candidates
+    at later attempts.
     """
 
     def propose(needed: Needed, attempt: int) -> list[Candidate]:
@@ -228,7 +231,7 @@ def build_variants(
     num_variants: int,
     max_attempts: int,
 ) -> list[Variant]:
-    """Make candidates and judge them, until each question has enough accepted variants.
+    """Make and check candidates until each question has enough accepted variants.
 
     Parameters
     ----------
@@ -237,7 +240,7 @@ def build_variants(
     propose : Propose
         The strategy that makes candidates. It may propose more than needed; all are judged.
     gates : Gates
-        The gates.
+        The acceptance checks and their limits.
     num_variants : int
         Number of accepted variants that each question should have.
     max_attempts : int
@@ -246,12 +249,13 @@ def build_variants(
     Returns
     -------
     list of Variant
-        All candidates with their findings, in the order in which they were proposed.
+        All candidates with their measured values and states, in the order of the proposals.
 
     Notes
     -----
-    Each attempt requests the candidates that a question still needs, under unused numbers. The
-    build ends after max_attempts, or earlier if no candidate is needed or proposed.
+    In each attempt, the strategy is asked for as many candidates as a question still needs. The new
+    candidates get unused numbers. The build ends after max_attempts attempts, or earlier if no
+    candidate is needed or proposed.
     """
     by_id = {question.id: question for question in questions}
     variants: list[Variant] = []
@@ -278,23 +282,23 @@ def judge_candidates(
     gates: Gates,
     earlier: Iterable[Variant] = (),
 ) -> list[Variant]:
-    """Measure every candidate with the gates, and decide its state.
+    """Run the acceptance checks on every candidate, and mark it as accepted or rejected.
 
     Parameters
     ----------
     questions : mapping of str to Item
         The questions by id.
     candidates : sequence of Candidate
-        The candidates.
+        The rewordings to check.
     gates : Gates
-        The gates.
+        The acceptance checks and their limits.
     earlier : iterable of Variant
-        Variants that the candidates must not repeat.
+        Variants of earlier attempts. A candidate with the same words is a duplicate.
 
     Returns
     -------
     list of Variant
-        The candidates with their findings, in order.
+        The candidates with the value of each check and their states, in the given order.
     """
     policy = gates.policy
     nli, judge = gates.nli is not None, gates.judge is not None
@@ -370,9 +374,9 @@ def _with_distances(variants: list[Variant], embedder: Embedder) -> list[Variant
 
 
 def _with_entailment(variants: list[Variant], nli: Entailment) -> list[Variant]:
-    """Return the variants with their entailment probabilities in both directions.
+    """Return the variants with two entailment probabilities each, one for each direction.
 
-    Empty texts are not measured.
+    The entailment of an empty text is not measured.
     """
     places, forward_pairs, backward_pairs = [], [], []
     for i, variant in enumerate(variants):
@@ -411,10 +415,11 @@ def _with_votes(
 
 
 def _exchanged(questions: Sequence[Item], gates: Gates) -> list[Variant]:
-    """Return the controls: each question with its key, but reworded by the words of the next
-    question.
+    """Return the control pairs: each question with its key, and the text of the next question as
+    its rewording.
 
-    A sound judge rejects these controls. A single question has no control.
+    A sound judge rejects every control pair. If there is only one question, there is no control
+    pair.
     """
     if len(questions) < 2:
         return []

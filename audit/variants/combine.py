@@ -1,8 +1,8 @@
 """Compare and merge two libraries of one benchmark, and judge a library by a finished run.
 
-A variant is suspect if every reference model answers the variant wrong and its original right. It
-is unlikely that all these models have memorised the original. More likely, the variant has another
-meaning.
+A variant is suspect if every reference model answers the variant wrong and its original right.
+Probably the variant has another meaning, since it is unlikely that all these models have memorised
+the original.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,16 +36,17 @@ _SAME = (
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Hold the differences of two libraries.
+    """Hold the differences between two libraries.
 
     Attributes
     ----------
     only_first, only_second : tuple of Variant
-        Accepted variants whose words the other library lacks.
+        The accepted variants of the first (second) library whose words do not occur in the second
+        (first) library.
     changed : tuple of (Variant, Variant)
-        Candidates with equal words and different states.
+        Pairs of candidates, one from each library, with equal words and different states.
     header : dict
-        Maps each field that differs to its two values.
+        Maps each header field that differs to its values in the first and the second library.
     """
 
     only_first: tuple[Variant, ...]
@@ -55,7 +56,9 @@ class Difference:
 
 
 def diff(first: Library, second: Library) -> Difference:
-    """Compare two libraries by question and words. The numbers of the candidates do not matter.
+    """Compare the candidates of two libraries by question and words.
+
+    The numbers of the candidates are not compared.
 
     Parameters
     ----------
@@ -83,8 +86,9 @@ def diff(first: Library, second: Library) -> Difference:
 
 
 def _accepted_without(variants: _ByWords, others: _ByWords) -> tuple[Variant, ...]:
-    """Return the accepted variants whose question and words are not among those of the other
-    library.
+    """Return the accepted variants of a library that the other library lacks.
+
+    Two variants are the same if their questions and words are the same.
     """
     return tuple(v for key, v in variants.items() if v.accepted and key not in others)
 
@@ -104,8 +108,8 @@ def merge(first: Library, second: Library, name: str) -> Library:
     Returns
     -------
     Library
-        The merged library. It has no review, because a review is valid only for the library that
-        was read.
+        The merged library. A review of either library is dropped, because a review is valid only
+        for the library whose variants the person read.
 
     Raises
     ------
@@ -192,7 +196,7 @@ _COLUMNS = (
 
 
 def judge_by_run(library: Library, run_dir: Path) -> Library:
-    """Return the library with the findings of a run's reference models.
+    """Mark the variants of a library that the reference models of a run show to be suspect.
 
     Parameters
     ----------
@@ -216,8 +220,8 @@ def judge_by_run(library: Library, run_dir: Path) -> Library:
     Notes
     -----
     A variant is tested if at least MIN_MODELS models have parsed answers to the variant and to its
-    original. It is suspect if all of these models answer the original right each time, and none
-    answers the variant right.
+    original. The variant is suspect if all of these models answer the original right each time, and
+    none of these models answers the variant right.
     """
     models = _references(library, run_dir)
     right = _right(library, run_dir, models)
@@ -242,9 +246,10 @@ def judge_by_run(library: Library, run_dir: Path) -> Library:
 def _right(
     library: Library, run_dir: Path, models: Sequence[str]
 ) -> dict[tuple[str, str], bool | None]:
-    """Map each model, and each id of a variant or question, to whether all answers are right.
+    """Map each pair of a model and an id (of a variant or question) to whether all answers are
+    right.
 
-    The value is None instead of True or False if an answer is unparsed.
+    The value is None if any of the answers is unparsed.
     """
     right: dict[tuple[str, str], bool | None] = {}
     for batch in iter_columns(run_dir, find_audit("perturb").schema, _COLUMNS):
@@ -261,7 +266,7 @@ def _right(
 
 
 def _references(library: Library, run_dir: Path) -> tuple[str, ...]:
-    """Return the reference models of the run, which are the models without a verdict."""
+    """Return the reference models of the run. A run gives no verdict on its reference models."""
     manifest = Manifest.load(run_dir)
     if manifest.audit != "perturb" or manifest.status != "finished":
         audit = manifest.audit or "unknown"

@@ -47,10 +47,11 @@ class Policy:
     low, high : float
         Smallest and largest accepted cosine distance.
     changes : str
-        "stem" (the context is unchanged), or "stem_and_context".
+        The parts of a question that may change: "stem" (only the stem), or "stem_and_context".
     context : str
-        How the text is cut. "none": the whole text is stem. "last_line" or "last_sentence": the
-        text before the last line or sentence is context.
+        How the text is cut into context (unchanged) and stem (reworded). With "none", the whole
+        text is stem. With "last_line" or "last_sentence", the text before the last line or sentence
+        is context.
     options : str
         "keep", or "permute" (each variant has another order of the options).
     nli_cut : float
@@ -58,12 +59,14 @@ class Policy:
     judge_votes : int
         Number of votes on each candidate.
     judge_scope : str
-        Candidates that the judge sees: "routed" (those with a finding of a rule), or "all".
+        Which candidates the judge votes on: "routed" (candidates in which a rule detected a
+        change), or "all".
     judge_controls : int
-        Number of controls (exchanged questions) that the judge also sees and must reject.
+        Number of control pairs (a question with the text of another question), which the judge must
+        reject.
     unjudged : str
-        What happens to a routed candidate without a judge: "accept" (with its findings), or
-        "hold".
+        What happens to a routed candidate if the build has no judge: "accept" accepts the candidate
+        and stores its findings, "hold" rejects the candidate for now.
 
     Raises
     ------
@@ -99,8 +102,9 @@ class Policy:
 
 
 class Parts(NamedTuple):
-    """Hold the two parts of a question's text. `context` ends with the space between the two
-    parts.
+    """Hold the context and the stem of a question's text.
+
+    `context` also holds the white space between the two parts.
     """
 
     context: str
@@ -120,13 +124,14 @@ def policy_for(
         The content of conf/rewording/policy.yaml. Without an entry for the benchmark the defaults
         of `Policy` are used.
     overrides : mapping or None
-        Values that replace the values of the entry. A value of None replaces nothing. The value of
-        `window` is a name in `windows`.
+        Values that replace values of the entry; None keeps the value of the entry. The value of
+        `window` is a name in the section `windows` of the file.
 
     Returns
     -------
     Policy
-        The policy. Without an override, its distance window is that of the benchmark's domain.
+        The policy. Unless an override states a distance window, the policy has the window of the
+        benchmark's domain.
 
     Raises
     ------
@@ -147,7 +152,7 @@ def policy_for(
 
 
 def split_text(text: str, policy: Policy) -> Parts:
-    r"""Cut a question's text into the unchanged context and the stem, which may be reworded.
+    r"""Cut a question's text into context (unchanged) and stem (reworded).
 
     Parameters
     ----------
@@ -190,12 +195,14 @@ class FileConfig:
     path : list of str
         The files.
     align : str
-        "id": `id_column` names the question, and several rows are several variants. "row": row i
-        rewords question i, so there must be as many rows as questions.
+        How rows are assigned to questions. With "id", `id_column` names the question, and a
+        question may have several rows. With "row", row i rewords question i, so the file must have
+        as many rows as there are questions.
     text_column, id_column : str
         The columns of the text and of the question's id.
     extract : str or None
-        A regular expression whose group `text` is the variant, if the field has more text.
+        A regular expression for fields that contain more than the variant. Its group `text` matches
+        the variant.
     """
 
     path: list[str] = field(default_factory=list)
@@ -207,9 +214,7 @@ class FileConfig:
 
 @dataclass
 class PolicyConfig:
-    """Define values that replace those of conf/rewording/policy.yaml. None keeps the value of the
-    file.
-    """
+    """Define replacements for values of conf/rewording/policy.yaml. None keeps a value."""
 
     window: str | None = None
     changes: str | None = None
@@ -353,12 +358,13 @@ def writer_and_judge(config: VariantsConfig) -> tuple[ModelConfig | None, ModelC
     Returns
     -------
     writer, judge : ModelConfig or None
-        The model of each role. None if the build has no model of this role.
+        The model that writes candidates, and the model that votes. Each is None if the build has no
+        such model.
 
     Raises
     ------
     ConfigError
-        If the strategy needs a writer, and more than one model is named.
+        If the strategy needs exactly one writer, and several models are named.
     """
     judge = None
     if config.judge not in {None, NO_JUDGE}:

@@ -18,8 +18,8 @@ _JUDGED = (
 
 
 def _gates(header: Header) -> list[tuple[str, tuple[State, ...], bool]]:
-    """Return, for each gate in order: its label, the states of rejected candidates, whether it
-    ran.
+    """Return one tuple for each gate, in order: its label, the states that it gives to rejected
+    candidates, and whether it ran.
     """
     low, high = header.window
     return [
@@ -36,7 +36,9 @@ def _gates(header: Header) -> list[tuple[str, tuple[State, ...], bool]]:
 
 
 def funnel_text(library: Library) -> str:
-    """Return the funnel as lines of text, with a note on the limits of the distance window."""
+    """Return the numbers of remaining candidates as lines of text, with a note on the limits of
+    the distance window.
+    """
     header = library.header
     states = Counter(map(attrgetter("state"), library.variants))
     left = total = len(library.variants)

@@ -1,4 +1,4 @@
-"""Count the calls that a build makes at most, before any call is made."""
+"""Compute the largest number of calls that a build can make, before any call is made."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from audit.variants.strategies import JUDGE, MAX_TOKENS, paraphrase_request
 
 
 def planned_build(config: VariantsConfig) -> dict[str, PlannedCalls]:
-    """Return the calls of a build by role.
+    """Return the largest possible number of calls of a build, for each role (writer and judge).
 
     Parameters
     ----------
@@ -25,8 +25,9 @@ def planned_build(config: VariantsConfig) -> dict[str, PlannedCalls]:
     Returns
     -------
     dict of str to PlannedCalls
-        The calls of the writer and of the judge, if the build has such a model. Every attempt and
-        every candidate is counted, although gates may stop candidates before the judge.
+        Maps each role to its calls. A role without a model is missing. The numbers are upper
+        limits: they assume that all attempts are needed, and that the judge votes on every
+        candidate.
 
     Raises
     ------
@@ -63,9 +64,9 @@ def planned_build(config: VariantsConfig) -> dict[str, PlannedCalls]:
 
 
 def _judged_length(item: Item) -> int:
-    """Return the length of an item in a judge's prompt, in characters.
+    """Return how many characters an item adds to a judge's prompt.
 
-    The prompt holds the text, a rewording (assumed to be as long as the text), and the options.
+    The prompt contains the text, a rewording (assumed to be as long as the text), and the options.
     """
     return 2 * len(item.text) + len("\n".join(lettered(item.options)))
 

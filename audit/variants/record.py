@@ -1,8 +1,8 @@
 """Define the records of a variant library, its hash, and the requests that build it.
 
-The hash covers the rows and the header in a canonical form. It does not depend on the order of the
-rows or on Arrow's encoding. A reviewed or merged library has another hash, and its field `parents`
-names the libraries that it was made from.
+The hash is computed from the rows and the header in a canonical form. So it does not depend on the
+order of the rows or on Arrow's encoding. If a library is reviewed or merged, the new library has
+another hash, and its field `parents` names the earlier libraries.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ DISTANCE_DIGITS = 4
 
 
 class State(StrEnum):
-    """Name the state of a candidate: accepted, or stopped by a gate (the first gate that stopped
-    it).
-    """
+    """Name the state of a candidate: accepted, or the first gate that stopped the candidate."""
 
     ACCEPTED = "accepted"
     FAILED = "failed"  # the paraphraser's reply is an error or cut off at its token limit
@@ -72,15 +70,16 @@ class Candidate:
     question_id : str
         The question.
     number : int
-        The number within the question, from 1, in the order of the proposals. It is never reused.
+        The number of the candidate within its question, in the order of the proposals, from 1. A
+        number is never reused.
     text : str
         The reworded part.
     source : str
-        The row, rule or prompt of the candidate.
+        The row, rule or prompt that the candidate comes from.
     attempt : int
-        The attempt of the strategy, from 0.
+        The attempt in which the candidate was proposed, from 0.
     error : str or None
-        The reason for a missing text.
+        Why the text is missing; None if there is a text.
     """
 
     question_id: str
@@ -93,9 +92,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """Hold one row of a library: a candidate, the finding of every gate, and its state.
+    """Hold one row of a library: a candidate, the value that each gate measured, and its state.
 
-    A finding is None if the gate did not run. `arrow.SCHEMA` documents each field.
+    A value is None if its gate did not run. `arrow.SCHEMA` documents each field.
     """
 
     question_id: str
@@ -143,7 +142,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class ModelRef:
-    """Name a model that a build used, at a fixed revision.
+    """Name a model and the revision of the model that a build used.
 
     Attributes
     ----------
@@ -162,10 +161,11 @@ class Review:
     Attributes
     ----------
     n, broken : int
-        Number of variants that were read, and number of variants whose key is no longer right. An
-        unsure finding counts as broken.
+        The number of variants that the person read, and how many of these variants are broken
+        (their key is no longer right). A variant with the finding "unsure" counts as broken.
     upper_95 : float
-        Exact one-sided 95 % bound on the share of broken variants (Clopper and Pearson 1934).
+        Exact one-sided 95 % upper limit of the share of broken variants, 0-1 (Clopper and Pearson
+        1934).
     seed : int
         The seed of the sample.
     reviewer : str
@@ -181,7 +181,7 @@ class Review:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Describe the origin of a library: the settings of its build, and later findings.
+    """Describe the origin of a library: the settings of its build, and the results of later checks.
 
     Attributes
     ----------
@@ -192,7 +192,7 @@ class Header:
     window, changes, context, options : object
         The parts that may change, and the window of distances (`Policy`).
     embedder, nli, nli_cut, judge, judge_votes, judge_scope, unjudged : object
-        The gates.
+        The settings of the gates, with the models that they use.
     paraphraser, prompts_sha256 : object
         The model that rewords, and the hash of its prompts.
     review, panel, parents : object
@@ -232,7 +232,7 @@ class Header:
     schema_version: int = SCHEMA_VERSION
 
     def made_unlike(self, other: Header) -> tuple[str, ...]:
-        """Return the settings of their builds in which two libraries differ."""
+        """Return the build settings in which two libraries differ."""
         return tuple(name for name in _MAKING if getattr(self, name) != getattr(other, name))
 
 
@@ -256,7 +256,7 @@ _MAKING = (
 
 @dataclass(frozen=True)
 class Library:
-    """Hold every candidate with its findings, sorted by question and number.
+    """Hold all candidates of a build with their states, sorted by question and number.
 
     Attributes
     ----------
@@ -289,9 +289,9 @@ class Library:
 
     @property
     def asked_sha256(self) -> str:
-        """Return the hash of the library without the findings of a person.
+        """Return the hash of the library without its review.
 
-        A library has the same hash before and after a review.
+        A review by a person does not change this hash.
         """
         header = replace(self.header, review=None, parents=())
         unreviewed = []
@@ -308,8 +308,9 @@ class Library:
 
 
 def question_sha256(item: Item) -> str:
-    """Return a hash (16 hex digits) of the content of a question, to which its variants must
-    belong.
+    """Return a hash (16 hex digits) of the content of a question.
+
+    Variants are valid only for a question with the same hash.
 
     Parameters
     ----------
@@ -319,8 +320,8 @@ def question_sha256(item: Item) -> str:
     Returns
     -------
     str
-        The sha256 of the text, the options in published order, the gold option and the target. It
-        does not depend on the id, the file's format, or a permutation of the options.
+        The hash of the text, the options in published order, the gold option and the target. It
+        does not depend on the id, the format of the file, or a permutation of the options.
     """
     key = item.key if item.options else None
     content = [item.text, list(item.published), key, item.target]
@@ -329,7 +330,10 @@ def question_sha256(item: Item) -> str:
 
 
 def questions_sha256(questions: Iterable[Item]) -> str:
-    """Return the sha256 of a benchmark's ids and contents. It does not depend on file or order."""
+    """Return the sha256 of the ids and contents of a benchmark's questions.
+
+    The hash does not depend on the file format or on the order of the questions.
+    """
     lines = sorted(f"{q.id}\0{question_sha256(q)}\n" for q in questions)
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -381,8 +385,8 @@ class ModelRequest:
     Attributes
     ----------
     key : str
-        A key that is unique within a build, and equal in every build of the same configuration. It
-        determines the seed of the call.
+        A name that is unique within a build, and the same in every build with the same
+        configuration. The seed of the call is computed from this name.
     prompt : str
         The user message.
     max_tokens, temperature, top_p : int or float
@@ -404,7 +408,9 @@ Generate = Callable[[Sequence[ModelRequest]], Sequence[Generation]]
 
 
 def replies_of(generate: Generate, requests: Sequence[ModelRequest]) -> list[Generation]:
-    """Return a reply to each request. Without requests, `generate` is not called.
+    """Return a reply to each request.
+
+    If there is no request, `generate` is not called.
 
     Parameters
     ----------
@@ -446,12 +452,12 @@ def votes_on(
     k : int
         Number of votes on each prompt.
     read : callable
-        Returns the vote of a reply.
+        Function that takes a reply and returns the vote that the reply states.
 
     Returns
     -------
     dict of str to tuple of str
-        Maps the key of each prompt to the votes on it.
+        Maps the key of each prompt to the k votes on this prompt.
     """
     requests = []
     for key, prompt in prompts.items():

@@ -1,9 +1,10 @@
-"""Write and read the form of a review.
+"""Write and read the form on which a person marks variants as sound or broken.
 
-The form is a page, or a jsonl file with a line about the sample and a line for each variant. Broken
-variants alone can cause a drop under rewording, so the audit needs a bound on their share. If 0 of
-150 variants are broken, at most 2 % of all accepted variants are broken (95 % limit). A library
-that no person has read has no bound.
+The form is an HTML page, or a jsonl file with a line about the sample and a line for each variant.
+
+Broken variants alone can lower the accuracy under rewording, so the audit needs an upper limit of
+their share. If 0 of 150 sampled variants are broken, at most 2 % of all accepted variants are
+broken (95 % limit). A library that no person has read has no such limit.
 """
 
 import json
@@ -45,7 +46,7 @@ def draw_review(library: Library, n: int, rng: np.random.Generator) -> tuple[Var
     Returns
     -------
     tuple of Variant
-        The sample, in the library's order.
+        The sampled variants, in the order of the library.
 
     Raises
     ------
@@ -70,7 +71,8 @@ def apply_review(
     reviewer: str,
     by: str = "person",
 ) -> Library:
-    """Return the library with a reader's findings, in which broken variants are not accepted.
+    """Store a reader's findings in a library. Variants that the reader calls broken are no longer
+    accepted.
 
     Parameters
     ----------
@@ -79,14 +81,16 @@ def apply_review(
     drawn : sequence of str
         The ids of the sample.
     findings : mapping of str to str
-        "ok", "broken" or "unsure" for each id of the sample. Every id needs a finding, because a
-        part of the sample is not random. An unsure variant counts as broken.
+        Maps each id of the sample to "ok", "broken" or "unsure". Every id needs a finding, because
+        a sample with gaps is no longer random. A variant whose finding is "unsure" counts as
+        broken.
     seed : int
         The seed of the sample.
     reviewer : str
         The name of the reader.
     by : str
-        "person" or "model". No verdict uses the findings of a model, so these give no bound.
+        Who read the sample: "person" or "model". No verdict uses the findings of a model, so a
+        reading by a model gives no upper limit of the share of broken variants.
 
     Returns
     -------
@@ -96,7 +100,7 @@ def apply_review(
     Raises
     ------
     DataError
-        If a finding is missing, unknown, or on another variant.
+        If a finding is missing or unknown, or belongs to a variant outside the sample.
     """
     missing, foreign = sorted(set(drawn) - set(findings)), sorted(set(findings) - set(drawn))
     if missing or foreign:
@@ -181,7 +185,7 @@ def _line(variant: Variant) -> dict[str, Any]:
 
 
 def read_review(library: Library, path: Path, *, reviewer: str) -> Library:
-    """Return the library with the findings of a review file.
+    """Store the findings of a review file in its library.
 
     Parameters
     ----------
@@ -200,14 +204,14 @@ def read_review(library: Library, path: Path, *, reviewer: str) -> Library:
     Raises
     ------
     LibraryError
-        If the review is of another library.
+        If the review file was written for another library.
     DataError
         If findings are missing, or the file is invalid.
 
     Notes
     -----
-    The sample is drawn again from the library with the seed in the file. So a file with other or
-    fewer variants is refused.
+    The sample is drawn again with the seed in the file, and compared with the variants in the file.
+    A file with different or missing variants is refused.
     """
     try:
         written = read_text(path, follow=True).splitlines()
@@ -225,8 +229,8 @@ def read_review(library: Library, path: Path, *, reviewer: str) -> Library:
         )
     if by not in READERS or not reviewer.strip():
         raise DataError(
-            f"read_by of {path} is {by!r}, and --reviewer is {reviewer!r}. Expected "
-            f"{' or '.join(READERS)} in the first line, and --reviewer NAME."
+            f"read_by of {path} is {by!r}, and --reviewer is {reviewer!r}. Expected read_by "
+            f"{' or '.join(READERS)} in the first line of the file, and --reviewer NAME."
         )
     drawn = draw_review(library, n, np.random.default_rng(seed))
     shown = {v.id: _line(v) for v in drawn}

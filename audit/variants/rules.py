@@ -1,9 +1,12 @@
 """Detect changes of numbers, units, negations, quantifiers, quotations and named options.
 
-A finding routes the candidate to the judge, and is stored with the candidate. A rule alone rejects
-a text only if the original has two or more numbers and the text has none of these numbers. Of 51
-GSM8K rewordings with a "new number", 17 were read. Nearly all of these were legitimate ("minute and
-a half" -> "90 seconds"). The rules detect about half of hand-written changes of meaning.
+A detected change (a finding) is stored with the candidate, and a judge then votes on the candidate.
+A rule rejects a text without a judge only if the original has two or more numbers and the text has
+none of these numbers.
+
+Of 51 GSM8K rewordings with a "new number", 17 were read. Nearly all of the 17 rewordings were
+legitimate ("minute and a half" -> "90 seconds"). The rules detect about half of the changes of
+meaning that people wrote by hand as a test.
 """
 
 import re
@@ -57,18 +60,19 @@ def numbers_in(text: str) -> Counter[Fraction]:
     Parameters
     ----------
     text : str
-        The text. "50 %" is 1/2, "two thirds" 2/3, "twenty-three" 23, "twice" 2.
+        The text. For example, "50 %" counts as 1/2, "two thirds" as 2/3, "twenty-three" as 23, and
+        "twice" as 2.
 
     Returns
     -------
     Counter of Fraction
-        The numbers and their frequencies.
+        Maps each number in the text to how often it occurs.
 
     Notes
     -----
-    The word "one" is ignored, because it is often a pronoun ("which one"). Ordinals ("the third
-    day") are ignored too. Ordinals count as fractions only after a number or in "a ... of" ("two
-    thirds", "a third of").
+    The word "one" is ignored, because it is often a pronoun ("which one"). Ordinals such as "the
+    third day" are ignored too. But a word such as "third" counts as a fraction after a number ("two
+    thirds") or in "a ... of" ("a third of").
 
     Examples
     --------
@@ -123,9 +127,10 @@ WINDOW_NOTE = (
 
 
 def same_words(text: str) -> str:
-    """Return the normal form of a text.
+    """Return the normal form of a text, for comparing the words of two texts.
 
-    Texts have equal normal forms if they differ only in case, spacing, and the marks around words.
+    Two texts have the same normal form if they differ only in case, spacing, and the punctuation
+    around words.
 
     Parameters
     ----------
@@ -150,7 +155,7 @@ def same_words(text: str) -> str:
 
 
 def repeats(text: str, original: str, earlier: Mapping[str, str]) -> str | None:
-    """Return the name of the text that a rewording repeats.
+    """Return the name of the earlier text that a rewording repeats, if there is one.
 
     Parameters
     ----------
@@ -189,7 +194,9 @@ _ANSWERS = re.compile(
 
 
 def _patterns(kind: str) -> dict[str, re.Pattern[str]]:
-    """Map the name of each word or unit of a kind to a pattern that matches its forms."""
+    """Map each word or unit of a kind (its name) to a pattern that matches all forms of the word
+    or unit.
+    """
     patterns = {}
     for name, words in _TABLE[kind].items():
         patterns[name] = re.compile(rf"(?<![a-z])(?:{words})(?![a-z])", re.IGNORECASE)
@@ -235,7 +242,10 @@ def rule_findings(original: str, text: str, options: Sequence[str] = ()) -> tupl
 
 
 def _facts(text: str, other: str, options: Sequence[str]) -> dict[str, set[str]]:
-    """Map each kind of fact to the facts of a text. Both texts must have the same facts."""
+    """Map each kind of fact (such as numbers) to the facts of this kind in a text.
+
+    The original and its rewording should have the same facts.
+    """
     return {
         "numbers": set(map(_shown, _stated(text))),
         "units": _present(_UNIT_WORDS, text),
@@ -266,7 +276,7 @@ def _matched(groups: Sequence[str]) -> str:
 def _quotations(text: str, other: str) -> set[str]:
     """Return the quotations in a text whose words the other text does not contain.
 
-    So quotation marks that are added to a word, or removed, cause no finding.
+    Thus a rewording that only adds or removes quotation marks causes no finding.
     """
     other_words = f" {same_words(other)} "
     quoted = set(map(same_words, map(_matched, _QUOTED.findall(text))))
@@ -274,9 +284,10 @@ def _quotations(text: str, other: str) -> set[str]:
 
 
 def _named(text: str, options: Sequence[str]) -> set[str]:
-    """Return the options that the text names.
+    """Return the answer options that a text mentions.
 
-    An option is named by letter or number ("option B", "(B)", "all of the above"), or by its words.
+    A text can mention an option by its letter or number ("option B", "(B)"), by a phrase such as
+    "all of the above", or by the words of the option.
     """
     named = set(map(_matched, _LETTERED.findall(text)))
     words = f" {same_words(text)} "
@@ -295,16 +306,16 @@ _BY_JUDGEMENT = {
 
 
 def decide(variant: Variant, policy: Policy, *, nli: bool, judge: bool) -> State:
-    """Return the state of a candidate after all gates of a build.
+    """Return the state of a candidate after all gates: accepted, or the gate that stopped it.
 
     Parameters
     ----------
     variant : Variant
         The candidate.
     policy : Policy
-        The thresholds.
+        The thresholds of the gates.
     nli, judge : bool
-        True if the gate was configured for the build.
+        Whether the build has a gate by entailment (NLI), and a gate by a judge's votes.
 
     Returns
     -------
@@ -321,7 +332,7 @@ def decide(variant: Variant, policy: Policy, *, nli: bool, judge: bool) -> State
 
 
 def before_judge(variant: Variant, policy: Policy, *, nli: bool) -> State | None:
-    """Return the gate before the judge that stops a candidate.
+    """Return the first gate that stops a candidate, without the gate of the judge.
 
     Parameters
     ----------
@@ -330,13 +341,13 @@ def before_judge(variant: Variant, policy: Policy, *, nli: bool) -> State | None
     policy : Policy
         The thresholds.
     nli : bool
-        True if NLI was configured.
+        Whether the build has a gate by entailment (NLI).
 
     Returns
     -------
     State or None
-        The state. None if every gate accepts the candidate. The judge votes only on such
-        candidates.
+        The state that names this gate; None if every gate before the judge accepts the candidate.
+        The judge votes only on accepted candidates.
     """
     # An empty text means that the paraphraser failed or returned nothing.
     if not variant.text.strip():
@@ -358,7 +369,9 @@ def before_judge(variant: Variant, policy: Policy, *, nli: bool) -> State | None
 
 
 def facts_lost(original: str, text: str) -> bool:
-    """Return True if a rewording lacks all numbers of an original with two or more numbers.
+    """Return whether a rewording contains none of the numbers of its original.
+
+    The rule applies only if the original has two or more numbers.
 
     Parameters
     ----------
@@ -368,12 +381,12 @@ def facts_lost(original: str, text: str) -> bool:
     Returns
     -------
     bool
-        True if the facts of the question are lost.
+        True if the rule applies and all numbers are lost.
 
     Notes
     -----
-    LLM-decontaminator made 1,315 rewordings of GSM8K. The rule rejects 2 of these rewordings, and
-    both are broken.
+    Among 1,315 rewordings of GSM8K that LLM-decontaminator made, the rule rejects 2 rewordings.
+    Both rejected rewordings are broken.
 
     Examples
     --------

@@ -21,12 +21,12 @@ from audit.variants.record import Candidate, Generate, Header, Library, ModelRef
 
 @dataclass(frozen=True)
 class Models:
-    """Hold the models of a build, which are not loaded yet.
+    """Hold the models of a build. No model is loaded yet.
 
     Attributes
     ----------
     generate, paraphraser : Generate or None, ModelRef or None
-        The function and the name of the model that writes the texts.
+        The function that generates texts, and the name and revision of the model that it calls.
     judge : Judge or None
         The model that votes.
     """
@@ -42,14 +42,14 @@ def run_build(config: VariantsConfig, models: Models = Models()) -> Library:
     Parameters
     ----------
     config : VariantsConfig
-        The configuration.
+        The options of the build.
     models : Models
-        The models of the build.
+        The models that write candidates and vote on them.
 
     Returns
     -------
     Library
-        The library.
+        All candidates with their states, and the settings of the build.
 
     Raises
     ------
@@ -112,18 +112,18 @@ def strategy_of(
     sources: list[DataFile],
     generate: Generate | None,
 ) -> tuple[Propose, str]:
-    """Return the strategy that makes candidates.
+    """Return the function that proposes candidates, and the hash of its prompts or rules.
 
     Parameters
     ----------
     config : VariantsConfig
         The configuration.
     policy : Policy
-        The policy of the benchmark.
+        The rules of the benchmark on which parts of a question may change.
     questions : list of Item
-        The questions.
+        The questions to reword.
     sources : list of DataFile
-        The files of variants.
+        Files of existing variants, which strategy=file reads.
     generate : Generate or None
         The function that generates replies.
 
@@ -159,7 +159,7 @@ def strategy_of(
 
 
 def sources_of(config: VariantsConfig) -> list[DataFile]:
-    """Return the files of variants of a build. Only strategy=file reads files.
+    """Return the files of existing variants that a build reads. Only strategy=file reads files.
 
     Raises ConfigError if a file does not exist.
     """

@@ -12,12 +12,13 @@ SHORT = ("keep", "drop")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Hold the variants of a run.
+    """Hold the variants that a run asks, and the questions with too few variants.
 
     Attributes
     ----------
     variants : dict of str to tuple of Variant
-        Maps each question id to at most n variants, in the order of the questions.
+        Maps each question id to its selected variants, at most n. The ids are in the order of the
+        questions.
     without : tuple of str
         The questions without a variant, which are left out.
     short : tuple of str
@@ -33,7 +34,7 @@ class Selection:
 
     @property
     def sentence(self) -> str:
-        """Return a sentence with the numbers of questions and of variants."""
+        """Return a sentence that states how many questions and variants the run has."""
         total = sum(map(len, self.variants.values()))
         parts = [f"{len(self.variants)} questions with {total} variants"]
         if self.without:
@@ -60,12 +61,12 @@ def check_library(library: Library, benchmark: str, questions: Iterable[Item]) -
     Raises
     ------
     LibraryError
-        If the library is of another benchmark, or a question has changed.
+        If the library was built from another benchmark, or the content of a question has changed.
 
     Notes
     -----
-    Only the content of each question is compared. A csv and a parquet file of one benchmark are
-    equal.
+    Only the content of each question is compared. So it does not matter whether the benchmark is
+    read from a csv or a parquet file.
     """
     header = library.header
     about = f"Library {header.name} {library.sha256[:12]}"
@@ -91,7 +92,7 @@ def check_library(library: Library, benchmark: str, questions: Iterable[Item]) -
 def select_variants(
     library: Library, questions: Sequence[Item], n: int | None = None, short: str = "keep"
 ) -> Selection:
-    """Return the first n accepted variants of each question, by number.
+    """Return the first n accepted variants of each question, in ascending order of their numbers.
 
     Parameters
     ----------
@@ -100,21 +101,21 @@ def select_variants(
     questions : sequence of Item
         The questions of the run.
     n : int or None
-        Number of variants of a question. None selects all.
+        The number of variants that each question gets. None selects all variants.
     short : str
-        What happens to a question with fewer than n variants. "keep": the permutation test works
-        with any number of wordings. "drop": the design is balanced, but has only questions that are
-        easy to reword.
+        What happens to a question with fewer than n variants. "keep" keeps the question, because
+        the permutation test works with any number of wordings. "drop" leaves the question out. Then
+        the design is balanced, but questions that are hard to reword are missing.
 
     Returns
     -------
     Selection
-        The selected variants.
+        The variants that the run asks, and the questions that have too few variants.
 
     Raises
     ------
     ConfigError
-        If n is below 1, or short is unknown.
+        If n is below 1, or short is neither "keep" nor "drop".
     LibraryError
         If no question has a variant.
     """
@@ -138,7 +139,8 @@ def select_variants(
         number = "no" if n is None else f"fewer than {n}"
         raise LibraryError(
             f"Library {library.header.name} {library.sha256[:12]} has {number} accepted variants "
-            f"for every one of the {len(questions)} questions. Expected short=keep, a smaller "
-            "num_variants, or another library."
+            f"for every one of the {len(questions)} questions, so no question remains. Expected a "
+            "smaller num_variants, another library, or short=keep, which keeps questions with "
+            "fewer variants."
         )
     return Selection(chosen, tuple(without), tuple(too_few), short == "keep")

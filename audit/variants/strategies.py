@@ -1,8 +1,10 @@
 """Make candidates from a file of existing variants, by rules, or by a model that rewords.
 
-Rows of a file are aligned by id or by row. The rules (conf/rewording/templates.yaml) change few
-words, so most of their candidates are too close to the original. A model rewords by versioned
-prompts, and the function that generates replies is a parameter.
+- Rows of a file are assigned to questions by id or by position.
+- The rules (conf/rewording/templates.yaml) change few words, so most of their candidates are too
+close to the original.
+- A model rewords by versioned prompts. The function that generates the model's replies is a
+parameter.
 """
 
 import hashlib
@@ -25,16 +27,18 @@ def file_candidates(
     questions: Sequence[Item],
     format_: FileConfig,
 ) -> list[Candidate]:
-    """Return the candidates of all rows, numbered from 1 within a question in the file's order.
+    """Return a candidate for each row of a file.
+
+    The candidates of a question are numbered from 1, in the order of the file.
 
     Parameters
     ----------
     rows : iterable of (str, row)
-        Each row with its place, such as ("line 3", {...}).
+        Each row with its position in the file, such as ("line 3", {...}).
     questions : sequence of Item
         The questions that the file rewords, in the order of the benchmark.
     format_ : FileConfig
-        The columns of the file, and its alignment.
+        The names of the columns, and how rows are assigned to questions (`align`).
 
     Returns
     -------
@@ -92,7 +96,8 @@ _LAST_SENTENCE = Policy(context="last_sentence")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Define a rewording rule, which replaces the last sentence of a stem.
+    """Define a rewording rule, which replaces the last sentence of a stem (the part that may
+    change).
 
     Attributes
     ----------
@@ -122,7 +127,7 @@ def load_rules(mapping: Mapping[str, Any]) -> tuple[list[Rule], str]:
     rules : list of Rule
         The rules.
     sha256 : str
-        The hash of every name, pattern and replacement.
+        The hash of all rules: their names, patterns and replacements.
     """
     rules = []
     for row in mapping["rules"]:
@@ -132,14 +137,14 @@ def load_rules(mapping: Mapping[str, Any]) -> tuple[list[Rule], str]:
 
 
 def template_candidates(item: Item, policy: Policy, rules: Sequence[Rule]) -> list[Candidate]:
-    """Return a candidate for every rule that matches.
+    """Return a candidate for every rule whose pattern matches the question.
 
     Parameters
     ----------
     item : Item
         The question.
     policy : Policy
-        The policy, which defines the stem.
+        The policy, which defines the stem (the part of the question that may change).
     rules : sequence of Rule
         The rules.
 
@@ -186,7 +191,7 @@ def load_prompts(mapping: Mapping[str, Any]) -> Protocol:
 
 
 def paraphrase_request(prompts: Protocol, item: Item, policy: Policy, number: int) -> ModelRequest:
-    """Return the request for one candidate.
+    """Return the request that asks a model for one rewording.
 
     Parameters
     ----------
@@ -195,9 +200,9 @@ def paraphrase_request(prompts: Protocol, item: Item, policy: Policy, number: in
     item : Item
         The question.
     policy : Policy
-        The policy, which defines the stem.
+        The policy, which defines the stem (the part of the question that may change).
     number : int
-        The number of the candidate. It selects the style.
+        The number of the candidate. It selects the paraphrase style.
 
     Returns
     -------
@@ -215,13 +220,13 @@ def paraphrase_request(prompts: Protocol, item: Item, policy: Policy, number: in
 
 
 def style_of(prompts: Protocol, number: int) -> str:
-    """Return the style of a candidate. Styles rotate with the number of the candidate."""
+    """Return the paraphrase style of a candidate. Consecutive numbers get the styles in turn."""
     styles = [name for name in prompts.templates if name != JUDGE]
     return styles[(number - 1) % len(styles)]
 
 
 def read_paraphrase(reply: Generation) -> tuple[str, str | None]:
-    """Return the reworded question of a reply.
+    """Extract the reworded question from a model's reply.
 
     Parameters
     ----------
@@ -234,8 +239,8 @@ def read_paraphrase(reply: Generation) -> tuple[str, str | None]:
         The question. The text before it (thinking, or a preface such as "Here is ...:"), enclosing
         quotes and repeated options are removed.
     error : str or None
-        The reason for a missing text. A reply that was cut off before the closing tag has no text,
-        because it holds only a part of the question.
+        Why the text is missing; None if there is a text. A reply that was cut off before the
+        closing tag gives no text, because it contains only a part of the question.
     """
     if reply.failed:
         return "", reply.error or "the engine gave no reply"
@@ -249,7 +254,7 @@ def read_paraphrase(reply: Generation) -> tuple[str, str | None]:
 
 
 def _bare(text: str) -> str:
-    """Return a question without repeated options and enclosing quotes."""
+    """Remove repeated options and enclosing quotes from a question."""
     text = text.strip()
     options = _OPTION_LINE.search(text)
     if options:
@@ -276,11 +281,11 @@ def paraphrase_candidates(
     prompts : Protocol
         The prompts.
     needed : sequence of (Item, sequence of int)
-        Each question, with the numbers of the candidates that are to be made.
+        The questions, each with the numbers of its candidates that the model should write.
     policy : Policy
-        The policy, which defines the parts that may change.
+        The policy, which defines which parts of a question may change.
     attempt : int
-        The number of the attempt.
+        The number of the attempt, from 0.
 
     Returns
     -------

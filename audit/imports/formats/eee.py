@@ -29,8 +29,9 @@ _SAMPLES, _SCORE = "_samples.jsonl", "score"
 
 
 def is_eee(first: Any) -> bool:
-    """Return whether a JSON document is an aggregate or a sample of this format. For a file with
-    one object per line, the document to check is the first line.
+    """Return whether a JSON document is an aggregate or a sample of Every Eval Ever.
+
+    Of a file with one object per line, the first line is the document to check.
     """
     return isinstance(first, dict) and {"schema_version", "evaluation_id"} <= set(first)
 
@@ -48,7 +49,7 @@ def read_eee(path: Path, wanted: Wanted) -> Log:
     Raises
     ------
     ConfigError
-        If the other file is missing.
+        If the folder lacks the samples of the aggregate, or the aggregate of the samples.
     DataError
         If a field is missing or of a wrong type.
     """
@@ -84,8 +85,9 @@ def _valid(content: Any, schema: str, where: str) -> Record:
 
 
 def _records(path: Path, wanted: Wanted, names: Collection[str]) -> Records:
-    """Yield the records of one result of each evaluation. If the user names a result, its records
-    are yielded.
+    """Yield the records of one result of each evaluation.
+
+    If the user named a result, the records of this result are yielded.
     """
     first: dict[str, str] = {}
     for where, row in rows_of(path, ".jsonl"):
@@ -126,7 +128,10 @@ def _outcomes(path: Path, wanted: Wanted, names: Collection[str]) -> Iterator[Im
 
 
 def _gold(reference: list[str], choices: tuple[str, ...]) -> int | None:
-    """Return the index of the option that the only reference names by its text or its letter."""
+    """Return the index of the right option; None if it is unknown.
+
+    The sample must have a single reference, which is the text or the letter of an option.
+    """
     if len(reference) != 1:
         return None
     if reference[0] in choices:

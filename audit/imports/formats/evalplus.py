@@ -14,7 +14,8 @@ from audit.core.errors import DataError
 from audit.imports.graded import Sample, graded_log
 from audit.imports.record import Log, Record, Wanted, checked, trials
 
-# Status of passed tests in current versions, and in versions up to 0.2.
+# Status of passed tests. The first value is used in current versions, the second in versions up to
+# 0.2.
 _PASSED = ("pass", "success")
 _NAME = re.compile(
     r"(?P<model>.+)_(?:vllm|hf|openai|anthropic|google|bedrock|ollama|gptqmodel)_temp_[\d.]+"
@@ -31,8 +32,10 @@ def is_evalplus(document: Any) -> bool:
 
 
 def read_evalplus(path: Path, results: Record, wanted: Wanted) -> Log:
-    """Return the log of a document. The score `base` counts the base tests only; the score `plus`
-    also counts the extra tests.
+    """Return the log of a document.
+
+    The score `base` means that a solution passed the base tests. The score `plus` means that it
+    also passed the extra tests.
 
     Parameters
     ----------
@@ -79,8 +82,9 @@ def _samples(path: Path, tasks: Record, model: str, wanted: Wanted) -> Iterator[
 
 
 def _passed(result: Any, where: str) -> tuple[list[bool], list[bool] | None]:
-    """Return two lists of whether each solution passes the base tests, and the extra tests. The
-    second is None if the extra tests of a solution were not run.
+    """Return two lists of bool: whether each solution passed the base tests, and the extra tests.
+
+    The second list is None if the extra tests were not run for some solution.
     """
     base, plus = [], []
     if isinstance(result, list):

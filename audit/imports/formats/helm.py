@@ -15,8 +15,8 @@ from audit.imports.record import Log, Record, Wanted, checked, document, samplin
 from audit.imports.scores import Column, Outcome, shares
 
 STATE, STATS, SPEC = "scenario_state.json", "per_instance_stats.json", "run_spec.json"
-# A scenario's main metric comes first. HELM computes exact_match for every scenario, even if the
-# replies contain explanations.
+# The main metrics of scenarios come first. HELM computes exact_match for every scenario, even if
+# the replies contain explanations and so are never exact matches.
 METRICS = (
     "chain_of_thought_correctness",
     "final_number_exact_match",
@@ -28,14 +28,15 @@ METRICS = (
     "quasi_exact_match",
 )
 _MODEL = re.compile(r"[,:-]model=[^,]*")  # pattern of the model in the name of a run
-# A metric with one of these names states how many answers are right.
+# A metric with one of these names is the share of right answers.
 _OF_ANSWERS = re.compile(r"match|correct|equiv|accuracy|pass@|\bem\b")
 Means = dict[tuple[str, Any], Record]  # maps (instance, trial) to the means of the metrics
 
 
 def read_helm(path: Path, wanted: Wanted) -> Log:
-    """Return the log of a run folder. A note names every metric that disagrees with the metric that
-    is read.
+    """Return the log of a run folder.
+
+    One metric is read as the score. A note names every metric that disagrees with this metric.
 
     Raises
     ------
@@ -82,8 +83,10 @@ def _choose(wanted: Wanted, columns: Mapping[str, Column], metric: str, where: s
 def _samples(
     path: Path, requests: list[Record], means: Means, model: str, benchmark: str
 ) -> Iterator[Sample]:
-    """Yield the samples without perturbed copies. With the method `separate`, each option of an
-    item is a request of its own; only the first request is yielded.
+    """Yield the samples, except perturbed copies of an item.
+
+    With the method `separate`, HELM sends one request for each option of an item. Only the first of
+    these requests is yielded.
     """
     seen: set[tuple[str, int]] = set()
     for request in requests:
@@ -121,7 +124,7 @@ def _samples(
 
 
 def _scores(metrics: Record) -> dict[str, Outcome]:
-    """Map each metric that states how many answers are right to its outcome."""
+    """Map each metric that is a share of right answers to its outcome."""
     return shares({name: mean for name, mean in metrics.items() if _OF_ANSWERS.search(name)})
 
 

@@ -44,7 +44,7 @@ def read_json(path: Path, wanted: Wanted) -> Log:
     Parameters
     ----------
     path : Path
-        The file.
+        Path of the log file.
     wanted : Wanted
         How to read it.
 
@@ -68,12 +68,12 @@ def read_json(path: Path, wanted: Wanted) -> Log:
 
 
 def read_eval(path: Path, wanted: Wanted) -> Log:
-    """Return the log of an .eval archive; one sample is in memory at a time.
+    """Return the log of an .eval archive. Only one sample is in memory at a time.
 
     Parameters
     ----------
     path : Path
-        The archive.
+        Path of the archive.
     wanted : Wanted
         How to read it.
 
@@ -102,7 +102,8 @@ def read_eval(path: Path, wanted: Wanted) -> Log:
     return _log(path, header, each, len(samples), reductions, wanted)
 
 
-# A function of this type yields (where, sample), and can be called several times.
+# A function of this type yields pairs (place, sample). The place is for messages. The function can
+# be called several times.
 Samples = Callable[[], Iterator[tuple[str, Any]]]
 Reduced = dict[str, dict[str, Any]]  # maps the id of a sample to {scorer: value}
 
@@ -139,8 +140,9 @@ def _log(
 
 
 def _sampling(header: Record) -> str:
-    """Describe how replies were sampled, by the settings of the plan, or else by the settings of
-    the model.
+    """Describe how replies were sampled.
+
+    The settings come from the log's plan, or else from the log's model.
     """
     plan = header.get("plan")
     settings = [
@@ -175,8 +177,9 @@ def _outcomes(
 
 
 def _repeats(sample: Any, reduced: Reduced) -> bool:
-    """Return whether a sample is a later epoch without its own score. In this case the first epoch
-    has the joint score of all epochs.
+    """Return whether a sample is a later epoch without its own score.
+
+    The score of all epochs together is then stored with the first epoch.
     """
     if (
         not isinstance(sample, dict)
@@ -189,8 +192,9 @@ def _repeats(sample: Any, reduced: Reduced) -> bool:
 
 
 def _unfinished(header: Record, n: int) -> str:
-    """Describe what an unfinished evaluation holds, such as "6 of 400 samples, cancelled". Return
-    "" if the evaluation succeeded and the log holds every completed sample.
+    """Describe what an unfinished evaluation contains, such as "6 of 400 samples, cancelled".
+
+    Return "" if the evaluation succeeded and the log contains every completed sample.
     """
     status = str(header.get("status") or "success")
     if status == "success":
@@ -206,11 +210,12 @@ def _unfinished(header: Record, n: int) -> str:
 
 
 def _reduced(reductions: Any) -> Reduced:
-    """Return the scores that the log stores outside the samples, as one value for all epochs of a
-    sample.
+    """Map the id of each sample to the scores that the log stores outside the samples.
 
-    A scorer with several reducers, such as mean and pass_at_2, gives a score named scorer.reducer
-    for each reducer.
+    Such a score is one value for all epochs of the sample.
+
+    If a scorer has several reducers, such as mean and pass_at_2, the score of each reducer is named
+    scorer.reducer.
     """
     listed = reductions if isinstance(reductions, list) else []
     times = Counter(str(reduction.get("scorer")) for reduction in listed)
@@ -224,8 +229,9 @@ def _reduced(reductions: Any) -> Reduced:
 
 
 def _scores(sample: Any, reduced: Reduced) -> dict[str, Record]:
-    """Return the scores of a sample by name. A score that is an object gives a score named
-    scorer.part for each of its parts.
+    """Map the name of each score of a sample to the score.
+
+    If a scorer returns an object with several parts, each part becomes a score named scorer.part.
     """
     if not isinstance(sample, dict):
         return {}
@@ -247,7 +253,7 @@ def _scores(sample: Any, reduced: Reduced) -> dict[str, Record]:
 
 
 def _chosen(path: Path, samples: Samples, reduced: Reduced, wanted: Wanted) -> str:
-    """Return the name of the score that is read; "" if no sample has one.
+    """Return the name of the score to read; "" if no sample has a score.
 
     Raises DataError if two scores disagree on a sample and the user chose no score.
     """
@@ -259,15 +265,15 @@ def _chosen(path: Path, samples: Samples, reduced: Reduced, wanted: Wanted) -> s
         if isinstance(sample, dict) and not sample.get("error") and not sample.get("invalidation"):
             trial = f"{sample.get('id')}#{sample.get('epoch')}"
             for name, score in _scores(sample, reduced).items():
-                # A number of tokens or seconds is not a share of right answers, so such a score is
-                # not read.
+                # A score that is not a share of right answers, such as a number of tokens, is left
+                # out.
                 with suppress(DataError):
                     columns.setdefault(name, {})[trial] = _value(score, where)
     return choose_score(columns, wanted.metric, str(path)) if columns or wanted.metric else ""
 
 
 def _names_of_scores(samples: Samples, reduced: Reduced) -> list[str]:
-    """Return the names of the scores of the first sample that has one."""
+    """Return the names of the scores of the first sample that has any score."""
     for _, sample in samples():
         if scores := _scores(sample, reduced):
             return list(scores)
@@ -317,8 +323,9 @@ def _read(sample: Any, reduced: Reduced, wanted: Wanted, where: str) -> Imported
 
 
 def _text(given: Any) -> str:
-    """Return the text of the question, which is given as a text or as the user's messages in a
-    list.
+    """Return the text of the question.
+
+    The log has the question as a text, or as a list of messages.
     """
     if not isinstance(given, list):
         return str(given or "")
@@ -334,8 +341,9 @@ def _text(given: Any) -> str:
 def _score(
     sample: Record, reduced: Reduced, choice: bool, wanted: Wanted, where: str
 ) -> tuple[int | None, int, Any]:
-    """Return k, n and the answer by the chosen score, where k of n trials are right. A
-    multiple-choice answer without a letter is unparsed.
+    """Return k, n and the answer, where k of n trials are right by the chosen score.
+
+    A multiple-choice answer without a letter is unparsed, so k is None.
     """
     score = _scores(sample, reduced).get(wanted.metric)
     if score is None:

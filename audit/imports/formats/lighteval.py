@@ -1,7 +1,7 @@
 """Read the details of lighteval from details_TASK_TIME.parquet, which has one row per document.
 
-Since version 0.11 a row is {doc, metric, model_response}. In earlier versions it is flat: {example,
-choices, gold_index, metrics, ...}. lighteval's info_loggers.py writes both forms
+Since version 0.11 of lighteval, a row is {doc, metric, model_response}. In earlier versions a row
+is flat: {example, choices, gold_index, metrics, ...}. Both forms are written by info_loggers.py
 (huggingface/lighteval, src/lighteval/logging).
 """
 
@@ -26,8 +26,9 @@ def is_lighteval(columns: Collection[str]) -> bool:
 
 
 def read_lighteval(path: Path, wanted: Wanted) -> Log:
-    """Return the log of a file of details. The file is read twice, since the score must be chosen
-    before outcomes are read.
+    """Return the log of a file of details.
+
+    The file is read twice, since the score must be chosen before outcomes are read.
 
     Parameters
     ----------
@@ -41,15 +42,16 @@ def read_lighteval(path: Path, wanted: Wanted) -> Log:
     ConfigError
         If the folder does not name the model.
     DataError
-        If scores disagree and the user chose none.
+        If several scores disagree and the user chose no score.
     """
     model = wanted.model_of(_model_of(path), path.name, "it is no folder details/MODEL/TIME")
     return graded_log("lighteval", path, partial(_samples, path, model, wanted), wanted)
 
 
 def _model_of(path: Path) -> str:
-    """Return the part of the path between the folder details and the folder of the time, such as
-    meta/llama; "" if the path has another form.
+    """Return the model's name in a path details/MODEL/TIME/..., such as meta/llama.
+
+    Return "" if the path has another form.
     """
     name, folders = _NAME.search(path.name), path.absolute().parts[:-1]
     if not name or "details" not in folders:
@@ -90,11 +92,13 @@ def _metrics(row: Record, where: str) -> Record:
 
 
 def _options(doc: Record, where: str) -> tuple[tuple[str, ...], int | None]:
-    """Return the options and the index of the right option. If every choice is right, the choices
-    are possible answers to a free question.
+    """Return the options and the index of the right option.
 
-    Raises DataError if several options, but not all, are right, since guessing is then right more
-    often than 1 / (number of options).
+    If every choice is right, the choices are accepted answers to a question without options. The
+    function then returns no options.
+
+    Raises DataError if several options, but not all options, are right. The chance of guessing
+    right would then exceed 1 / (number of options).
     """
     choices = texts_of(doc.get("choices") or (), where)
     places = set(as_list(doc.get("gold_index")))
@@ -111,7 +115,7 @@ def _options(doc: Record, where: str) -> tuple[tuple[str, ...], int | None]:
 
 
 def _answer(row: Record, options: tuple[str, ...]) -> str | None:
-    """Return the reply. If likelihoods were compared, return the letter of the likeliest option."""
+    """Return the reply, or the letter of the likeliest option if likelihoods were compared."""
     response: Any = row.get("model_response") or {}
     read = response.get("logprobs") or response.get("text") or row.get("predictions") or []
     if len(read) == len(options) > 1 and all(isinstance(value, float) for value in read):

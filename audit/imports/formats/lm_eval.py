@@ -44,7 +44,8 @@ METRICS = (
     "mc1",
     "em",
 )
-# A note names each of these scores that differs from the score that is read.
+# Scores that count right answers. A note names each of these scores if it differs from the score
+# that is read.
 _COUNTS = (
     *METRICS,
     "acc_norm",
@@ -64,7 +65,7 @@ _STEMS = (
     "premise",
 )
 _OPTIONS = ("choices", "options", "endings", "mc1_targets", "mc2_targets")
-# Pattern of a list of two or more option numbers.
+# Regex that matches a list of two or more option numbers.
 _SEVERAL = re.compile(r"\[\s*\d+(\s*,\s*\d+)+\s*\]")
 _INVALID = "[invalid]"  # the value that a filter gives to a reply in which it finds no answer
 _NAME = re.compile(r"samples_(?P<task>.+?)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]*\d)(\..*)?\.jsonl$")
@@ -136,12 +137,12 @@ def _sampling(results: Record, task: str) -> str:
 
 
 class _Recorded:
-    """Hold what the results file of a log states about the log's task.
+    """Hold the facts that a results file states about the task of a log.
 
     Attributes
     ----------
     counted, original : int
-        Number of samples in the log, and in the whole task; 0 if unknown.
+        Number of evaluated samples, and number of samples in the whole task; 0 if unknown.
     mean : float or None
         Mean of the score that is read; None if the file states no mean over samples.
     """
@@ -163,10 +164,12 @@ def _whole(value: Any) -> int:
 def _compared(
     samples: Iterator[Imported], recorded: _Recorded, results: str, log: str, notes: list[str]
 ) -> Iterator[Imported]:
-    """Yield the samples. At the end add a note if the results count another number of samples than
-    the log holds, or if the log covers only a part of the task.
+    """Yield the samples, and compare them with the results file.
 
-    Raises DataError if the results state another mean for the same number of samples.
+    At the end a note is added if the number of samples differs from the results file, or if the log
+    covers only a part of the task.
+
+    Raises DataError if the number of samples is the same, but the mean score differs.
     """
     number = unscored = 0
     total = 0.0
@@ -186,7 +189,8 @@ def _compared(
         notes.append(f"{log} is of {part} (--limit)")
 
 
-# With half precision, the log-likelihood of a certain option may be up to this many nats above 0.
+# Largest log-likelihood (in nats) that is accepted as a rounding error. With half precision, the
+# log-likelihood of an option with probability 1 may be above 0.
 _ROUNDED = 1e-3
 
 
@@ -199,10 +203,11 @@ def _samples(
     chosen: str,
     notes: list[str],
 ) -> Iterator[Imported]:
-    """Yield the samples of one filter, so that each document occurs once. At the end, facts about
-    the score are added to `notes`.
+    """Yield the samples of one filter, so that each document occurs once.
 
-    Raises DataError if the user chose no filter and two filters disagree by more than chance.
+    At the end, notes about the scores are added to `notes`.
+
+    Raises DataError if the user chose no filter and the scores of two filters differ significantly.
     """
     others: set[str] = set()
     scores = _Scores(wanted.metric)
@@ -256,8 +261,9 @@ def _samples(
 
 @dataclass
 class _Scores:
-    """Sum all scores of a log that count right answers. `read` is the name of the score that is
-    read.
+    """Sum all scores of a log that count right answers.
+
+    `read` is the name of the score that is used for the outcomes.
     """
 
     read: str
@@ -267,8 +273,10 @@ class _Scores:
     names: tuple[str, ...] = ()
 
     def add(self, sample: Record) -> None:
-        """Add a sample's scores. These are the scores that the first sample lists as metrics, and
-        the usual scores.
+        """Add the scores of a sample.
+
+        The names of the scores are the metrics that the first sample lists, and the names in
+        `_COUNTS`.
         """
         if not self.items:
             listed = sample.get("metrics")
@@ -286,8 +294,9 @@ class _Scores:
                     self.differ.add(name)
 
     def notes(self, path: Path) -> list[str]:
-        """Return a list with a sentence that names the scores that differ from the score that is
-        read; [] if all scores agree.
+        """Return a note with the scores that differ from the score that is read.
+
+        The returned list holds this single sentence; it is empty if all scores agree.
         """
         other = []
         for name, total in self.sums.items():
@@ -302,10 +311,10 @@ class _Scores:
 
 
 def _filters(path: Path, filters: Collection[str], wanted: Wanted, chosen: str) -> str:
-    """Describe the score of every filter of a log.
+    """Describe the mean score of every filter of a log.
 
-    Raises DataError if the user chose no filter and another filter disagrees with the filter that
-    is read by more than chance.
+    Raises DataError if the user chose no filter, and the score of another filter differs
+    significantly from the score of the filter `chosen`.
     """
     columns: dict[str, Column] = {name: {} for name in sorted(filters)}
     for where, sample in rows_of(path, ".jsonl"):
@@ -324,7 +333,7 @@ def _filters(path: Path, filters: Collection[str], wanted: Wanted, chosen: str) 
 
 
 def _text(doc: Record, where: str) -> str | None:
-    """Return the item's text. The name of its field may be in upper or lower case."""
+    """Return the item's text. The name of the text's field may be in upper or lower case."""
     for name in _stems(tuple(doc)):
         if isinstance(doc[name], str):
             return checked(doc[name], where)
@@ -359,8 +368,10 @@ def _key(
 
 
 def _options_of(sample: Record, doc: Record, many: int, where: str) -> tuple[str, ...]:
-    """Return the options that a field of the document lists. If no field lists options, return the
-    scored texts, or else letters.
+    """Return the options of an item.
+
+    These are the options that a field of the document lists. Otherwise they are the texts whose
+    likelihood was computed, or else letters.
 
     `many` is the number of options that have a likelihood.
     """
@@ -376,8 +387,8 @@ def _options_of(sample: Record, doc: Record, many: int, where: str) -> tuple[str
             return texts_of(texts, where)
     if many < 2:
         return ()
-    # The options are the continuations. If all continuations are the same, the options are the
-    # texts before the continuation.
+    # The options are the continuations. If all continuations are equal, the options are the texts
+    # before the continuation.
     for side in (1, 0):
         texts = [str(request[side]).strip() for request in requests if len(request) > 1]
         if len(set(texts)) == len(texts) == many:
@@ -397,8 +408,9 @@ def _scored(sample: Record) -> int:
 
 
 def _requests(sample: Record) -> list[list[Any]]:
-    """Return the list of arguments of each request. In logs of newer versions, the arguments of a
-    request are an object {arg_0, arg_1, ...}.
+    """Return the list of arguments of each request.
+
+    In logs of newer versions, the arguments of a request are an object {arg_0, arg_1, ...}.
     """
     arguments = sample.get("arguments")
     each = list(arguments.values()) if isinstance(arguments, dict) else arguments
@@ -412,8 +424,10 @@ def _requests(sample: Record) -> list[list[Any]]:
 
 
 def _halves_agree(requests: list[list[Any]]) -> bool:
-    """Return whether the second half of the requests repeats the continuations of the first half,
-    all after one common text.
+    """Return whether the second half of the requests scores the options without the question.
+
+    Such a half has the same continuations as the first half. All of them follow one common text,
+    which differs from the text in the first half.
     """
     half, odd = divmod(len(requests), 2)
     if odd or half < 2 or min(map(len, requests)) < 2:
@@ -464,8 +478,10 @@ def _gold(
 
 
 def _answer(sample: Record, options: tuple[str, ...], score: str, where: str) -> str | None:
-    """Return the reply as the harness filtered it. If likelihoods were compared, return the letter
-    of the option that the score takes for the answer.
+    """Return the filtered reply. If likelihoods were compared, return the letter of the chosen
+    option.
+
+    The chosen option is the option with the largest value by the score that is read.
     """
     read = sample.get("filtered_resps")
     if not isinstance(read, list) or not read:
@@ -486,9 +502,11 @@ def _answer(sample: Record, options: tuple[str, ...], score: str, where: str) ->
 
 
 def _weighed(likelihoods: list[float], options: tuple[str, ...], score: str) -> list[float]:
-    """Return the value of each option that a score of lm-eval compares. It is the log-likelihood.
-    For acc_norm it is divided by the number of characters of the option. For acc_mutual_info, the
-    option's log-likelihood without the question is subtracted.
+    """Return a value for each option. The option with the largest value is the model's answer.
+
+    - acc_norm: the log-likelihood of the option / its number of characters.
+    - acc_mutual_info: the log-likelihood with the question minus the log-likelihood without it.
+    - Any other score: the log-likelihood.
     """
     n = len(options)
     if score == "acc_norm":

@@ -17,8 +17,10 @@ MATCH = "correct"  # the field of an event of type match that is read as a score
 
 @dataclass
 class _Events:
-    """Collect the facts from the events of one sample: its first question, the answer, the options,
-    the values of each score, and the error.
+    """Collect facts from the events of one sample.
+
+    The facts are the first question, the answer, the options, the values of each score, and the
+    error.
     """
 
     text: str = ""
@@ -50,7 +52,7 @@ def read_evals(path: Path, wanted: Wanted) -> Log:
     ConfigError
         If the log does not name one model or has no final report.
     DataError
-        If two scores disagree and the user chose none.
+        If two scores disagree and the user chose no score.
     """
     spec: Record = {}
     report: Any = None
@@ -80,8 +82,10 @@ def read_evals(path: Path, wanted: Wanted) -> Log:
 
 
 def _add(events: _Events, line: Record, where: str) -> None:
-    """Add an event. The sample's answer is the answer that was compared with the key. If none was
-    compared, it is the first sampled answer, so that a later reply of a judge is not taken.
+    """Add the facts of an event to those of its sample.
+
+    The sample's answer is the answer that was compared with the key. Without a comparison, it is
+    the first sampled reply, since a later reply may come from a judge.
     """
     data = line.get("data")
     if not isinstance(data, dict):
@@ -117,11 +121,10 @@ def _add_match(events: _Events, data: Record) -> None:
 def _samples(
     path: Path, events: dict[str, _Events], model: str, benchmark: str
 ) -> Iterator[Sample]:
-    """Yield the samples. Each is named by its number in the data file, whatever the order of the
-    run.
+    """Yield the samples. The name of a sample is its number in the data file.
 
-    A metric is a score if its value is a share in every event. Several events of a sample have
-    equal weights.
+    A metric is used as a score if its value is between 0 and 1 in every event. If a sample has
+    several events, they have equal weights.
     """
     names: dict[str, bool] = {}  # maps each metric to whether all its values are shares
     for event in events.values():

@@ -1,8 +1,10 @@
-"""Read logs of OpenCompass: results/MODEL/DATASET.json with details, or
-predictions/MODEL/DATASET.json, which has no scores.
+"""Read logs of OpenCompass.
 
-The files are read as openicl/icl_evaluator/icl_base_evaluator.py and openicl/icl_inferencer/*.py
-write them (open-compass/opencompass).
+A log is results/MODEL/DATASET.json with details, or predictions/MODEL/DATASET.json, which has no
+scores.
+
+The formats are those that openicl/icl_evaluator/icl_base_evaluator.py and
+openicl/icl_inferencer/*.py write (open-compass/opencompass).
 """
 
 from collections.abc import Iterator
@@ -31,8 +33,8 @@ from audit.imports.table import read_table
 
 _CORRECT = ("correct", "is_correct", "cascade_correct", "model_extract_correct")
 _GOLD, _ANSWER = ("answer", "references", "gold"), ("pred", "predictions", "prediction")
-# The first prefix marks a file that is still being written, the second an option whose likelihood
-# was computed.
+# The first prefix marks a file that is still being written. The second prefix marks a field of an
+# option whose likelihood was computed.
 _TMP, _LABEL = (
     "tmp_",
     "label: ",
@@ -64,7 +66,8 @@ def read_opencompass(path: Path, content: Record, wanted: Wanted) -> Log:
     ConfigError
         If the folder does not name the model.
     DataError
-        If the details have no score, or if their mean is not the mean that the file states.
+        If the details have no score, or if the mean of the scores differs from the mean that the
+        file states.
     """
     folder = path.parent.name if path.parent.parent.name in ("results", "predictions") else ""
     model = wanted.model_of(folder, path.name, "it is no folder results/MODEL")
@@ -85,8 +88,9 @@ def read_opencompass(path: Path, content: Record, wanted: Wanted) -> Log:
 
 
 def _entries(content: Record) -> dict[str, Record]:
-    """Return the items by name. The details are a list of items, or an object that holds the
-    numbered items and a field `type`.
+    """Map the name of each item in the details to the item.
+
+    The details are a list of items, or an object with numbered items and a field `type`.
     """
     details = content.get("details", content) or {}
     each = details if isinstance(details, dict) else dict(enumerate(details))
@@ -98,8 +102,10 @@ def _entries(content: Record) -> dict[str, Record]:
 
 
 def _part(path: Path) -> tuple[str, str]:
-    """Return the dataset's name and the number of the part in a file. A long dataset is split into
-    files NAME_0, NAME_1, ... . The number is "" for a dataset in one file.
+    """Return the name of the dataset, and the number of the part that a file contains.
+
+    A long dataset is split into files NAME_0, NAME_1, ... . If the dataset is in one file, the
+    number is "".
     """
     stem = path.stem.removeprefix(_TMP)
     name, _, number = stem.rpartition("_")
@@ -108,13 +114,16 @@ def _part(path: Path) -> tuple[str, str]:
 
 
 def _replies(path: Path, entries: dict[str, Record], prefix: str) -> Records:
-    """Yield predictions as rows of a table, with a reply or an option's label as answer. For GSM8K,
-    only the number at the end of the key is used.
+    """Convert predictions to rows of a table, and yield the rows.
+
+    The answer of a row is a reply or the label of an option. For GSM8K, only the number at the end
+    of the key is used as key.
     """
     for name, entry in entries.items():
         where = f"{path}, {name}"
         options, read = _options(entry), single(entry["prediction"])
-        # In this case the prediction is a list of probabilities.
+        # In this case the prediction is a list of probabilities, so the answer is read from
+        # pred_label.
         if options and "pred_label" in entry:
             read = dict(enumerate(options)).get(entry["pred_label"], "")
         text = messages(first_of(entry, ("origin_prompt", "prompt")), where)
@@ -135,7 +144,7 @@ def _options(entry: Record) -> tuple[str, ...]:
     if isinstance(entry.get("choices"), list):
         return tuple(map(str, entry["choices"]))
     beside = entry.get("origin_prediction")
-    if isinstance(beside, dict):  # the entry has the form that details have
+    if isinstance(beside, dict):  # the entry comes from details
         options = []
         for name, details in beside.items():
             if isinstance(details, dict) and {"PPL", "BPB"} & details.keys():
@@ -145,8 +154,9 @@ def _options(entry: Record) -> tuple[str, ...]:
 
 
 def _graded(path: Path, entries: dict[str, Record], wanted: Wanted) -> Iterator[Sample]:
-    """Yield the samples of the details. A score that is a list has an entry for each repetition of
-    the item.
+    """Yield the samples of the details.
+
+    If a score is a list, it has an entry for each repetition of the item.
     """
     for number, entry in entries.items():
         where, options = f"{path}, {number}", _options(entry)

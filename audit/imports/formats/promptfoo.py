@@ -1,5 +1,6 @@
-"""Read results of promptfoo, which are one document or one result per line, as src/types/index.ts
-defines them (promptfoo/promptfoo).
+"""Read results of promptfoo: one JSON document, or a file with one result per line.
+
+The format is defined in src/types/index.ts (promptfoo/promptfoo).
 """
 
 import json
@@ -14,8 +15,8 @@ from audit.imports.nested import at
 from audit.imports.record import Log, Record, Wanted, checked, first_of
 from audit.imports.scores import Outcome, shares
 
-# The value of ResultFailureReason.ERROR; 1 means a failed assertion, which has a text in `error`
-# too.
+# The value of ResultFailureReason.ERROR. A failed assertion also has a text in the field `error`,
+# but its failure reason is 1.
 _ERROR = 2
 _SCORES = ("success", "score")
 _NONE = "No assertions"  # the reason that promptfoo states for a result that was not graded
@@ -33,24 +34,26 @@ def is_result(first: Any) -> bool:
 
 
 def read_promptfoo(path: Path, results: list[Record], wanted: Wanted, description: str = "") -> Log:
-    """Return the log of some results. Each provider is read as a model. If there are several
-    prompts, each prompt is read as a benchmark.
+    """Return the log of some results.
+
+    Each provider is read as a model. If there are several prompts, each prompt is read as a
+    benchmark.
 
     Parameters
     ----------
     path : Path
-        The file.
+        Path of the log file.
     results : list of dict
         The results in the file.
     wanted : Wanted
-        How to read them. A named score is read only if the user chose it as metric.
+        How to read the results. A named score is read only if the user chose this score as metric.
     description : str
         Name of the benchmark; "" uses the file's name.
 
     Raises
     ------
     DataError
-        If success and score differ and the user chose none.
+        If the fields success and score differ and the user chose neither.
     """
     samples = list(_samples(path, results, wanted, description or path.stem))
     return graded_log("promptfoo", path, lambda: samples, wanted)
@@ -98,7 +101,10 @@ def _model(provider: Any, where: str, wanted: Wanted) -> str:
 
 
 def _scores(result: Record, wanted: Wanted) -> dict[str, Outcome]:
-    """Return the scores of a result. If the user chose a metric, named scores are included."""
+    """Return a mapping from the names of a result's scores to the scores.
+
+    Named scores are included only if the user chose a metric.
+    """
     values = {name: result.get(name) for name in _SCORES}
     by_name = result.get("namedScores")
     if wanted.metric and isinstance(by_name, dict):
@@ -107,7 +113,7 @@ def _scores(result: Record, wanted: Wanted) -> dict[str, Outcome]:
 
 
 def _error(result: Record) -> str | None:
-    """Return the error that occurred before an answer was graded; None if no error occurred."""
+    """Return the error of a result that could not be graded; None if no such error occurred."""
     failed = at(result, "response.error")
     if result.get("failureReason") == _ERROR or failed or result.get("response") is None:
         return str(failed or result.get("error") or "no response")
@@ -115,8 +121,10 @@ def _error(result: Record) -> str | None:
 
 
 def _prompt(result: Record) -> str:
-    """Return the label or id of a prompt's template. The fields `raw` and promptIdx do not identify
-    the template: `raw` differs between tests, and promptIdx between providers.
+    """Return the label or id of a prompt's template.
+
+    Other fields do not identify the template: `raw` differs between tests, and promptIdx differs
+    between providers.
     """
     prompt = result.get("prompt")
     label = prompt.get("label") if isinstance(prompt, dict) else prompt
@@ -124,8 +132,10 @@ def _prompt(result: Record) -> str:
 
 
 def _test(result: Record) -> str:
-    """Return a text that identifies a test: its variables and assertions, or its number if the
-    result lacks them.
+    """Return a text that identifies a test.
+
+    The text contains the variables and assertions of the test. If the result lacks them, the text
+    is the number of the test.
 
     The number alone does not identify a test, since a repetition of the test (--repeat) has a new
     number.
@@ -136,8 +146,9 @@ def _test(result: Record) -> str:
 
 
 def _text(variables: Record) -> str:
-    """Return the variable of a test that holds the question. If no variable has a usual name of a
-    question, return all variables as JSON.
+    """Return the variable of a test that holds the question.
+
+    If no variable has a usual name of a question, all variables are returned as JSON.
     """
     texts = {name: value for name, value in variables.items() if isinstance(value, str)}
     every = json.dumps(variables, sort_keys=True, ensure_ascii=False) if variables else ""

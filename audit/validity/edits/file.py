@@ -1,8 +1,8 @@
 """Store the edits of a run beside its shards, and their distances from the originals.
 
-edits.arrow has a row for each item (level 0 of `original`) and for each edit. Every stage reads it,
-and a report can be rebuilt from it. The row of an original also holds facts about the item, such as
-BBQ's polarity or CrowS-Pairs' type of bias, which the metrics of the benchmark's authors need.
+edits.arrow has a row for each item (level 0 of `original`) and for each edit. Every stage reads
+this file, so a report can be built again later. The row of an original also holds facts that the
+metrics of the benchmark's authors need, such as BBQ's polarity or the type of bias in CrowS-Pairs.
 
 token_distances.json compares placebo and attribute edits in tokens. A placebo has as many words as
 the attribute edits change, but each tokenizer splits words differently. Tokens are therefore
@@ -74,8 +74,8 @@ class EditFile:
     edits : mapping
         The edits by (question id, arm, level).
     about : mapping
-        The scorer, the prompt, the numbers of replaced edits, and for each family the share of
-        planned edits that could be made.
+        Facts about the edits: the scorer, the prompt, how many edits were replaced, and for each
+        family the share of planned edits that could be made.
     """
 
     items: Mapping[str, Item]
@@ -121,7 +121,7 @@ def to_table(plan: Plan, scorer: str, template: str = PROMPT, system: str = "") 
 
 
 def digest(table: pa.Table) -> str:
-    """Return a hash of all questions of a run, for the fingerprint of the run.
+    """Return a hash of all items and edits of a run, which is a part of the run's fingerprint.
 
     Parameters
     ----------
@@ -184,9 +184,9 @@ def read_edits(path: Path) -> EditFile:
 
 
 def iter_edits(path: Path) -> Iterator[EditFile]:
-    """Yield the edits of a few items at a time, with all edits of each item.
+    """Yield the edits of a run in groups of a few items, with all edits of each item.
 
-    The edits of a whole benchmark would need too much memory.
+    Reading all edits of a benchmark at once would need too much memory.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def iter_edits(path: Path) -> Iterator[EditFile]:
 
 
 def read_about(path: Path) -> Mapping[str, Any]:
-    """Return what is stored about the edits of a run.
+    """Return the stored facts about the edits of a run, without the edits.
 
     Parameters
     ----------
@@ -303,7 +303,7 @@ def _row(
 
 
 def _packed(facts: Facts | None) -> str:
-    """Return the facts about an item as JSON; "" without facts."""
+    """Return the facts about an item as JSON text. Without facts, the text is empty."""
     return "" if facts is None else json.dumps({"kind": type(facts).__name__, **asdict(facts)})
 
 
@@ -324,7 +324,9 @@ Units = Callable[[Any], Sequence[Any]]  # splits an item into its words, or its 
 
 
 def write_token_distances(run_dir: Path, resolved: ResolvedRun, edits: EditFile) -> None:
-    """Write the distances in tokens for every model whose tokenizer is on this machine.
+    """Write how far edits are from their originals in tokens.
+
+    The file has the distances for every model whose tokenizer is on this machine.
 
     Parameters
     ----------
@@ -359,9 +361,9 @@ def distances(edits: EditFile, units: Units = words) -> dict[str, list[float]]:
     Returns
     -------
     dict of str to list of float
-        Maps each question id to its numbers, in the order of COLUMNS. The numbers of attribute
-        edits are means over these edits. Items without a placebo or without an attribute edit are
-        left out.
+        Maps each question id to its distances, in the order of COLUMNS. The distances of attribute
+        edits are means over the item's attribute edits. Items without a placebo or without an
+        attribute edit are left out.
     """
     placebo: dict[str, tuple[int, int]] = {}
     attribute: dict[str, list[tuple[int, int]]] = {}

@@ -1,12 +1,13 @@
-"""Plan the edits of every sampled item: enough edits of each family, and no edit that changes
-nothing.
+"""Plan the edits of every sampled item.
 
-An edit that changes nothing is replaced and counted. An attribute edit takes its text from a
-partner item of the same benchmark, so that no rule has to rewrite an item.
+Each family gets enough edits, and every edit changes the request.
 
-The texts of the requests are compared before the run. Two different texts can still have the same
-tokens, which `request_sha256` shows after the run. A spare format edit then replaces the edit that
-changed no token.
+An edit that changes nothing is replaced by another edit and counted. An attribute edit takes its
+text from another item of the same benchmark (a partner), so that no rule has to rewrite an item.
+
+Before the run, the texts of the requests are compared. Two different texts can still have the same
+tokens, which only `request_sha256` shows after the run. Then a spare format edit replaces the edit
+that changed no token.
 """
 
 import re
@@ -40,7 +41,9 @@ FALSE_STEM = "Which of these answers to the question is false? {}"
 
 
 def any_but(key: int) -> int:
-    """Return a key that excludes one response, for an edit that reverses the question.
+    """Return a key under which every response is right except one.
+
+    An edit that reverses the question needs such a key.
 
     Parameters
     ----------
@@ -50,7 +53,7 @@ def any_but(key: int) -> int:
     Returns
     -------
     int
-        A key below -1.
+        A number below -1, which encodes the excluded response.
     """
     return -2 - key
 
@@ -66,7 +69,8 @@ class Partners:
     seed : int
         Seed for drawing partners.
     index : dict
-        Maps the shared properties to the items that have these properties.
+        Maps each combination of properties to the items with these properties, which are possible
+        partners of each other.
     """
 
     items: Sequence[Item]
@@ -114,9 +118,7 @@ class Partners:
         return [same[i] for i in rng.permutation(len(same))]
 
     def _opposite(self, item: Item, among: Sequence[Item], name: str) -> Iterator[Edit]:
-        """Yield copies of the item with the text and the key of a partner. The partner has another
-        key.
-        """
+        """Yield copies of the item with the text and the key of a partner with another key."""
         count = 0
         for partner in among:
             if partner.key == item.key or partner.stem == item.stem or count == CANDIDATES_MAX:
@@ -126,7 +128,7 @@ class Partners:
             yield Edit(name, Family.ATTRIBUTE, Contract.DIRECTIONAL, changed)
 
     def _bbq(self, item: Item, facts: BbqFacts) -> Iterator[Edit]:
-        """Yield the edits in which the two groups change places.
+        """Yield the edits of a BBQ item in which the two groups change places.
 
         The context comes from the partner item. The options and the question come from the
         original.
@@ -154,7 +156,7 @@ class Partners:
             )
 
     def _crows(self, item: Item) -> Iterator[Edit]:
-        """Yield the item with another pair of groups of the same type.
+        """Yield a CrowS-Pairs item with another pair of groups of the same type.
 
         The more stereotyping sentence is never swapped with the less stereotyping sentence.
         """
@@ -184,7 +186,7 @@ class Partners:
 
 
 def _slot(item: Item) -> tuple[object, ...]:
-    """Return the properties that an item shares with its partners."""
+    """Return the properties in which an item and its partners must agree."""
     facts = item.facts
     if isinstance(facts, BbqFacts):
         return ("bbq", facts.category, facts.template, facts.polarity, item.condition, *_two(facts))
@@ -198,7 +200,7 @@ def _slot(item: Item) -> tuple[object, ...]:
 
 
 def cluster_of(item: Item) -> str:
-    """Return the cluster of an item. Items of one cluster are not independent.
+    """Return the name of an item's cluster. The items of a cluster are not independent.
 
     Parameters
     ----------
@@ -208,8 +210,8 @@ def cluster_of(item: Item) -> str:
     Returns
     -------
     str
-        A key of the cluster. In BBQ, two rows with swapped groups are edits of each other. These
-        two rows, with both of their questions, are one cluster.
+        The name of the cluster. In BBQ, two rows with swapped groups are edits of each other, so
+        these two rows with both of their questions are one cluster.
     """
     facts = item.facts
     if not isinstance(facts, BbqFacts):
@@ -232,9 +234,10 @@ def _shipped(item: Item, facts: ContrastFacts) -> Iterator[Edit]:
 
 @lru_cache(maxsize=1 << 12)
 def _span(options: tuple[str, ...]) -> tuple[int, str, str] | None:
-    """Return the position of the first different word, and the different words of both sentences.
+    """Return where two sentences differ: the position of the first different word, and the
+    different words of each sentence.
 
-    Return None unless the difference is one run of at most three words on each side.
+    Return None unless the sentences differ in one place only, by at most three words.
     """
     a, b = (text.split() for text in options)
     codes = differing(a, b)
@@ -285,8 +288,8 @@ class Plan:
     items : tuple of ItemPlan
         The items.
     replaced : mapping of str to int
-        Maps the name of an edit to how often the edit changed nothing. Such an edit is replaced if
-        possible.
+        Maps the name of an edit to the number of items in which the edit changed nothing. If
+        possible, another edit replaces such an edit.
     wanted : mapping of Family to int
         Wanted number of edits of each family.
     benchmark : str
@@ -299,12 +302,12 @@ class Plan:
     benchmark: str
 
     def applicable(self, family: Family) -> dict[str, float]:
-        """Map each context to the share of the wanted edits that exist.
+        """Map each context to the share of the planned edits that could be made.
 
         Parameters
         ----------
         family : Family
-            The family. For attribute edits, the result is the share of items that have at least one
+            The family of edits. For attribute edits, the share is that of items with at least one
             edit.
 
         Returns
@@ -383,7 +386,7 @@ def build_plan(
 def request_of(scorer: ReferenceScorer, item: Item, label_style: str) -> Request:
     """Return the request that a scorer makes for an item.
 
-    Two edits with equal requests ask the same question.
+    Two edits with equal requests are the same question to the model.
 
     Parameters
     ----------
@@ -410,8 +413,8 @@ def _take(
     seen: set[Request],
     replaced: Counter[str],
 ) -> tuple[Edit, ...]:
-    """Return the first `count` candidates with a new request, and count candidates that repeat a
-    request.
+    """Return the first `count` candidates whose requests are new. Count the candidates that repeat
+    a request.
     """
     taken: list[Edit] = []
     for edit in candidates:

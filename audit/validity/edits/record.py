@@ -1,6 +1,7 @@
 """Define an edit: the changed item, its family, and what the edit should do to the answer.
 
-The contracts are declared here and in `plan`, before the run.
+What an edit should do to the answer is its contract. This module and `plan` declare the contracts
+before the run.
 """
 
 from collections.abc import Sequence
@@ -101,7 +102,8 @@ def formats_of(scorer: ReferenceScorer) -> tuple[str, ...]:
 
 
 def context_of(item: Item, benchmark: str) -> str:
-    """Return the condition that splits the items of a benchmark into cells.
+    """Return the context of an item: the condition by which the items of a benchmark are split into
+    cells.
 
     Parameters
     ----------
@@ -113,9 +115,9 @@ def context_of(item: Item, benchmark: str) -> str:
     Returns
     -------
     str
-        The condition if the conditions of the benchmark have different contracts, otherwise "". A
-        benchmark is not split if its condition is the key itself (safe or unsafe). A cell whose
-        items all have the same key would have no score above guessing.
+        The condition, if edits should have different effects under different conditions; otherwise
+        "". A benchmark is not split if its condition is the key itself (safe or unsafe), because no
+        score exceeds guessing in a cell whose items all have the same key.
     """
     return item.condition if benchmark in _SPLIT else ""
 
@@ -126,12 +128,12 @@ def archetype_of(directional: Sequence[bool]) -> Archetype | None:
     Parameters
     ----------
     directional : sequence of bool
-        Whether the contract of each edit is directional.
+        For each attribute edit, whether its contract is directional.
 
     Returns
     -------
     Archetype or None
-        None without edits.
+        The archetype; None if there are no attribute edits.
     """
     if not directional:
         return None

@@ -1,4 +1,4 @@
-"""Make format edits, the placebo and semantic edits, none of which changes the construct.
+"""Make the edits that do not change the construct: format edits, the placebo and semantic edits.
 
 Format edits and the placebo keep the words, or add neutral ones. Semantic edits ask the same
 question in other words, from a library, from the benchmark, or in a neutral frame. The module also
@@ -155,8 +155,8 @@ def placebo_edit(item: Item, words: int) -> Edit:
     item : Item
         The item.
     words : int
-        Number of words (1 to 48), as many as the attribute edits change. Each sentence of a pair
-        gets half of them.
+        Number of words (1 to 48), which equals the number of words that the attribute edits change.
+        In a pair, each sentence gets half of the words.
 
     Returns
     -------
@@ -229,7 +229,7 @@ def wordings(
 
 
 def refilled(pair: tuple[str, ...], shared: str) -> tuple[str, str] | None:
-    """Apply a rewording of the shared words of two sentences to both sentences.
+    """Reword two sentences that differ in a few words, given a rewording of their shared words.
 
     Parameters
     ----------
@@ -241,8 +241,8 @@ def refilled(pair: tuple[str, ...], shared: str) -> tuple[str, str] | None:
     Returns
     -------
     tuple of str or None
-        The reworded sentences, each with its different words in the blanks, in the same order. None
-        if the number of blanks is wrong.
+        The two reworded sentences. The blanks are filled with the words in which each sentence
+        differs, in their order. None if the number of blanks is wrong.
 
     Notes
     -----
@@ -312,7 +312,10 @@ def differing(
 
 
 def distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> tuple[int, int]:
-    """Return how many units (words or tokens) an edit changes, and how long the changed span is.
+    """Return how far an edit is from its original.
+
+    The distance has two parts: how many units (words or tokens) the edit changes, and how long the
+    span from the first to the last change is.
 
     Parameters
     ----------
@@ -322,8 +325,8 @@ def distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> tuple[int
     Returns
     -------
     changed : int
-        Total number of units in all replaced, inserted or deleted runs. For a replaced run, the
-        longer of its two versions counts.
+        Number of units in all changed runs (replaced, inserted or deleted). A replaced run counts
+        with the longer of its two versions.
     span : int
         Number of units from the start of the first changed run to the end of the last changed run.
 

@@ -1,7 +1,7 @@
 """Create the tables of version 1, which are the tables of `schema`.
 
-Before a second version changes `schema`, the tables of version 1 must be written out here. A test
-opens a registry of version 1 and compares the upgraded tables with `schema`.
+Before a second version changes `schema`, copy the definitions of the tables of version 1 to this
+file. A test opens a registry of version 1 and compares the upgraded tables with `schema`.
 """
 
 from alembic import op

@@ -292,6 +292,27 @@ def is_from(date: str, first: str) -> bool:
     return begin >= cut
 
 
+def day_of(text: str) -> str:
+    """Return the day of a date with a time. Other texts are returned without outer whitespace.
+
+    A time with a zone counts in UTC, so that items of several zones are in one order.
+
+    >>> day_of("2023-08-31T20:00:00-08:00"), day_of(" 2023-09 "), day_of("2023-08-15 or later")
+    ('2023-09-01', '2023-09', '2023-08-15 or later')
+    """
+    text = text.strip()
+    day = len("2023-09-01")
+    if text[day : day + 1] not in ("T", " "):
+        return text
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(dt.UTC)
+    return moment.date().isoformat()
+
+
 def span_of(dates: Iterable[str]) -> str:
     """Return the span FIRST..LAST from the earliest to the latest of some dates.
 
@@ -322,13 +343,22 @@ def _span(dates: str) -> tuple[str, str]:
 def _days(date: str) -> tuple[str, str]:
     """Return the first and the last day of a year, a month or a day."""
     match = _DATE.fullmatch(date)
-    if match is None:
+    if match is None or not _is_day(*match.groups()):
         raise ConfigError(
             f"The date is {date!r}. Expected a year, month or day, such as 2026, 2026-05 or "
             "2026-05-31, or two dates, such as 2026-05..2026-08."
         )
     year, month, day = match.groups()
     return f"{year}-{month or '01'}-{day or '01'}", f"{year}-{month or '12'}-{day or '31'}"
+
+
+def _is_day(year: str, month: str | None, day: str | None) -> bool:
+    """Return whether the calendar has this day; 30 February is not a day."""
+    try:
+        dt.date(int(year), int(month or 1), int(day or 1))
+    except ValueError:
+        return False
+    return True
 
 
 def _wrote(writer: str | None, name: str, model: Origin) -> bool:

@@ -283,12 +283,12 @@ def run(arguments: Namespace) -> int:
     """
     from audit.memory.report import judge
     from audit.memory.vocabulary import VERDICTS
-    from audit.report.build import write_report
+    from audit.report.build import PARTS, write_report
     from audit.shards.files import check_new
 
     out = arguments.out or Path("outputs/demo")
     if arguments.out is not None:
-        check_new(out / "verdict.json", out, force=arguments.force)
+        check_new(out / "verdict.json", out, PARTS, force=arguments.force)
     verdict, run_dir = judge([shipped()])
     both = sides(verdict)
     written = write_report(out, verdict, page(verdict, run_dir, both))

@@ -462,7 +462,9 @@ def _split_dates(arguments: argparse.Namespace, joined: Joined) -> str:
     older, newer = sorted(sides[False]), sides[True]
     if not older or not newer:
         where = "before it" if older else "from it on"
-        example = sorted(older or newer or [date])
+        dates = sorted(older or newer or {date})
+        # The later half of the dates is an example, unless it is the refused date itself.
+        example = [other for other in dates if other != date] or ["DATE"]
         raise ConfigError(
             f"--split is {arguments.split}, and all items are dated {where}. Expected a date with "
             f"items on both sides. Example: --split {column}={example[len(example) // 2]}"

@@ -72,7 +72,8 @@ def run(arguments: Namespace) -> int:
         )
     from audit.shards.files import check_new
 
-    check_new(arguments.out / "leaderboard.json", arguments.out, force=arguments.force)
+    written = ("leaderboard.html", "tables", "figures")
+    check_new(arguments.out / "leaderboard.json", arguments.out, written, force=arguments.force)
     # Notes about the input are not results, so they go to stderr.
     with contextlib.redirect_stdout(sys.stderr):
         panel = read_panel(arguments)

@@ -125,11 +125,12 @@ def _folders(places: Sequence[str], every_s: int | None) -> list[Path]:
 
 def _check_same_runs(out: Path, run_dirs: Sequence[Path]) -> None:
     """Raise ConfigError if a folder holds a report, unless it is the joint report of these runs."""
+    from audit.report.build import PARTS
     from audit.shards.files import check_new
 
     stored = {run.resolve() for run in panel_runs(out) or ()}
     same = stored == {run.resolve() for run in run_dirs}
-    check_new(out / "verdict.json", out, force=same)
+    check_new(out / "verdict.json", out, PARTS, force=same)
 
 
 def _build(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.benchmarks.answers import LETTERS
-from audit.benchmarks.fresh import is_from, within
+from audit.benchmarks.fresh import day_of, is_from, within
 from audit.benchmarks.latex import boxed
 from audit.benchmarks.rows import text_key
 from audit.core.errors import ConfigError, DataError
@@ -174,7 +174,7 @@ def _placed(read: Imported, cells: Mapping[str, Any], where: str, wanted: Wanted
     held_out, dates = wanted.window
     if not wanted.split and read.benchmark != held_out:
         return read
-    day = str(cells["date"])[: len("2023-09-01")]
+    day = day_of(str(cells["date"]))
     try:
         benchmark = read.benchmark
         if wanted.split and is_from(day, wanted.split):

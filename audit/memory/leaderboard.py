@@ -324,10 +324,14 @@ def sentence(board: Leaderboard) -> str:
         if no_decisions or not unsure:
             return f"{no_decisions}{no_gap}"
         return f"{no_gap} For {unsure} of them the data are too few to exclude one."
-    counts = f"Of {n} judged models {findings} score higher on {on} than the references explain"
+    verb = "scores" if findings == 1 else "score"
+    counts = f"Of {n} judged models {findings} {verb} higher on {on} than the references explain"
     if open_gaps:
         counts += f"; in {open_gaps} a gap stands out whose cause is unknown"
-    return f"{no_decisions}{counts}. {_named(board.found or board.doubtful)}"
+    few = ""
+    if unsure and not no_decisions:
+        few = f" For {unsure} of {n} the data are too few to exclude a gap."
+    return f"{no_decisions}{counts}. {_named(board.found or board.doubtful)}{few}"
 
 
 def _named(rows: Sequence[Row]) -> str:

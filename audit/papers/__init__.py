@@ -40,7 +40,9 @@ def place(typed: Path | None, default: str, *, force: bool) -> Path:
     from audit.shards.files import check_new
 
     if typed is not None:
-        check_new(typed / "reanalysis.json", typed, force=force)
+        present = sorted(typed.iterdir()) if typed.is_dir() else []
+        for path in present[:1]:  # the names of the tables depend on the paper
+            check_new(path, typed, force=force)
     return typed or Path(default)
 
 

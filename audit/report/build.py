@@ -25,6 +25,8 @@ from audit.shards.manifest import MANIFEST, Manifest
 if TYPE_CHECKING:  # commands that draw nothing must not load matplotlib
     from matplotlib.figure import Figure
 
+PARTS = ("report.html", "tables", "figures")  # what a report's folder holds beside verdict.json
+
 
 @dataclass(frozen=True)
 class ReportPaths:

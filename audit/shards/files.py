@@ -10,7 +10,7 @@ import hashlib
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
@@ -94,7 +94,9 @@ def check_place(folder: Path) -> None:
         raise ConfigError(f"run_dir is {folder}, and {place} {why}. {_OTHER}")
 
 
-def check_new(path: Path, typed: Path | None = None, *, force: bool) -> None:
+def check_new(
+    path: Path, typed: Path | None = None, others: Sequence[str] = (), *, force: bool
+) -> None:
     """Raise ConfigError if a file that a command would write exists.
 
     Parameters
@@ -103,14 +105,19 @@ def check_new(path: Path, typed: Path | None = None, *, force: bool) -> None:
         Path of the file to write.
     typed : Path or None
         The folder that the user typed, if the user typed a folder and not the file.
+    others : sequence of str
+        Names of further files and folders that the command writes into the typed folder.
     force : bool
         True allows the file to be replaced (`--force`).
     """
-    if path.exists() and not force:
-        place = typed or path
+    if force:
+        return
+    place = typed or path
+    present = [file for file in (path, *(place / name for name in others)) if file.exists()]
+    if present:
         other = place.with_name(f"{place.stem}_2{place.suffix}")
         raise ConfigError(
-            f"{path} exists. Expected a new place, such as {other}, or --force, which replaces it."
+            f"{present[0]} exists. Expected a new place, such as {other}, or --force, which replaces it."
         )
 
 

@@ -85,9 +85,10 @@ def run_folder(place: Path | str) -> Path:
     if not is_url(place):
         path = Path(place)
         if path.is_file():
-            run = path.parent.parent if path.parent.name == "report" else path.parent
+            is_report = path.parent.name == "report"
+            run = path.parent.parent if is_report else path.parent
             example = f"{run}"
-            if not (run / "manifest.json").is_file():
+            if not is_report and not (run / "manifest.json").is_file():
                 example = (
                     f"outputs/my_run. A log becomes a run by audit import {path} -o outputs/my_run"
                 )

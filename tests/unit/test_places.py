@@ -36,6 +36,15 @@ WRITES = {
     "reanalyze li2026": ("reanalysis.json", "--out IN"),
     "demo": ("verdict.json", "--out IN"),
 }
+# Further files of those commands, any of which is a person's own until the command has run there.
+OTHERS = [
+    ("leaderboard", "leaderboard.html"),
+    ("leaderboard", "tables/mine.csv"),
+    ("leaderboard", "figures/mine.svg"),
+    ("reanalyze", "settings.csv"),
+    ("demo", "report.html"),
+    ("demo", "figures/scores.svg"),
+]
 SLOW = ("demo", "reanalyze li2026")  # with --force these would draw their figures
 # Options that name a place, and why they need no --force.
 OTHERWISE = {
@@ -61,6 +70,18 @@ def test_a_file_is_replaced_with_force_alone(command: str, tmp_path: Path, capsy
     if command not in SLOW:
         typed([*command.split(), *words, "--force"])  # most are refused for another reason then
         assert "--force" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("command", "name"), OTHERS)
+def test_any_file_that_a_command_would_replace_needs_force(
+    command: str, name: str, tmp_path: Path, capsys: Capsys
+) -> None:
+    file = tmp_path / "kept" / name
+    file.parent.mkdir(parents=True)
+    file.write_text(MINE)
+    words = WRITES[command][1].replace("IN", str(tmp_path / "kept")).split()
+    assert typed([command, *words]) == 1
+    assert "--force" in capsys.readouterr().err and file.read_text() == MINE
 
 
 def parsers(parser: ArgumentParser, name: str) -> Iterator[tuple[str, ArgumentParser]]:

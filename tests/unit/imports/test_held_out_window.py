@@ -5,7 +5,7 @@ import csv
 import json
 import runpy
 import shutil
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from commands_here import import_logs, leaderboard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit.benchmarks.fresh import is_from, is_newer, within
+from audit.benchmarks.fresh import day_of, is_from, is_newer, within
 from audit.core.errors import ConfigError, DataError
 from audit.imports.record import Wanted
 from audit.imports.table import read_table
@@ -106,6 +106,37 @@ def test_a_split_sends_each_row_to_one_side_by_its_day(
     for k, day in enumerate(days):
         assert sides[f"q{k}"].benchmark == ("new" if day[: len(cut)] >= cut else "log")
         assert sides[f"q{k}"].date == day
+
+
+@given(
+    st.datetimes(datetime(2000, 1, 2), datetime(2030, 1, 1)),
+    st.integers(-14 * 60, 14 * 60),
+    st.sampled_from("T "),
+)
+def test_a_time_with_a_zone_is_on_its_day_in_utc(moment: datetime, minutes: int, sep: str) -> None:
+    there = moment.replace(tzinfo=timezone(timedelta(minutes=minutes)))
+    assert day_of(there.isoformat(sep)) == there.astimezone(UTC).date().isoformat()
+    assert day_of(f" {moment.isoformat(sep)} ") == moment.date().isoformat()
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["2023-08-155", "2023-08-15 to 2024-10-15", "2023-08-15T", "2023-02-30", "2023-08-15 Monday"],
+)
+def test_what_begins_like_a_day_is_no_day(tmp_path: Path, cell: str) -> None:
+    table = tmp_path / "log.csv"
+    table.write_text(f'model,item,correct,date\nm,q1,1,"{cell}"\nm,q2,0,2023-10-01\n')
+    wanted = Wanted(columns={"date": "date"}, window=("new", "2023-09.."), split="2023-09")
+    with pytest.raises(DataError, match=cell):
+        list(read_table(table, "csv", wanted).outcomes)
+
+
+def test_a_span_of_days_over_the_split_is_refused(tmp_path: Path) -> None:
+    table = tmp_path / "log.csv"
+    table.write_text("model,item,correct,date\nm,q1,1,2023-08-15..2023-10-15\n")
+    wanted = Wanted(columns={"date": "date"}, window=("new", "2023-09.."), split="2023-09")
+    with pytest.raises(DataError, match="ends later"):
+        list(read_table(table, "csv", wanted).outcomes)
 
 
 @given(DAYS, DAYS)

@@ -326,7 +326,7 @@ def test_file_candidates_by_id_and_by_row() -> None:
     ("rows", "format_", "found"),
     [
         ([{"question_id": "q/9", "text": "a"}], {}, "'q/9' is not a question"),
-        ([{"id": "q/1", "text": "a"}], {}, "no field 'question_id'; its fields: id, text"),
+        ([{"id": "q/1", "text": "a"}], {}, "no field 'question_id'; found: id, text"),
         ([["q/1", "a"]], {}, "no named fields"),
         ([{"text": "a"}], {"align": "row"}, "1 rows for 2 questions"),
     ],

@@ -392,7 +392,7 @@ def test_a_reviewed_library_holds_what_was_asked_and_another_does_not() -> None:
         reviewed.header, (replace(reviewed.variants[0], text="another"), *reviewed.variants[1:])
     )
     for other in (changed, make_library(GOOD), make_library(GOOD, OTHER, licence="other")):
-        with pytest.raises(DataError, match="in more than review findings"):
+        with pytest.raises(DataError, match="in more than the findings of a review"):
             reviewed_since(asked, other)
 
 

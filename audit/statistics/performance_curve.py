@@ -8,8 +8,9 @@ rewordings). The test has these steps:
 - Fit a smoothing spline through the accuracy pairs of the reference models. A model that only
   guesses is added as the lowest point (anchor) of the curve.
 - From the tested model's accuracy on the reference benchmark, the curve predicts its benchmark
-  accuracy without contamination. - Compute delta: the tested model's benchmark accuracy minus this
-  prediction. - Bootstrap delta: resample both the items and the reference models.
+  accuracy without contamination.
+- Compute delta: the tested model's benchmark accuracy minus this prediction.
+- Bootstrap delta: resample both the items and the reference models.
 
 The code was written from the paper. Like the authors' public program, it sorts each of the two sets
 of accuracies before the fit, which makes the curve monotone.

@@ -43,9 +43,9 @@ class CallCounts:
     arms : Mapping[str, int]
         Number of answers by arm.
     prepared : int
-        Number of calls before the answers.
+        Number of calls that prepare the run, before the model is asked the questions.
     tokens : Mapping[str, Tokens]
-        Tokens by the name of the called model.
+        Tokens, by the name of the model that receives the calls.
     """
 
     planned: PlannedCalls

@@ -175,7 +175,7 @@ def check_model(name: str, model: ModelConfig, reading: Reading) -> None:
         check_known(f"{key} of model {name}", getattr(model, key), known)
     if model.name != name:  # rows, weights and the worker are looked up by this name
         raise ConfigError(
-            f"Model {name} is named {model.name!r}. Expected model.{name}.name={name}."
+            f"model.{name}.name is {model.name!r}. Expected the same name as the key. Example: model.{name}.name={name}"
         )
     if model.batch_invariant and model.engine != "vllm":
         raise ConfigError(

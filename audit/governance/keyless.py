@@ -78,8 +78,8 @@ class Identity(SigstoreKey):
                     identity=self.keyval["identity"], issuer=self.keyval["issuer"]
                 )
                 Verifier(trusted_root=trusted).verify_artifact(data, bundle, who)
-            # The services have answered, so the bundle is invalid. A forged bundle can raise any
-            # exception.
+            # The signing services could be reached, so the cause is an invalid bundle. A forged
+            # bundle can raise any exception.
             except Exception as error:
                 raise Unverified(f"{self.keyval['identity']}: {error}") from error
 

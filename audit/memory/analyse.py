@@ -260,7 +260,7 @@ def _log_odds(accuracy: float) -> float:
 
 
 def rates_sentence(entry: Mapping[str, Any]) -> str:
-    """Return the error rates of one calibrated design as text.
+    """Return a sentence on how often the audit is right and wrong in one calibrated design.
 
     Parameters
     ----------

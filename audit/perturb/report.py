@@ -444,7 +444,7 @@ def _stored(path: Path, wanted: str) -> Library:
     library = read_library(path)
     if library.sha256 != wanted:
         raise DataError(
-            f"{path} is library {library.sha256[:12]}. Expected library {wanted[:12]}, which the run asked. Type the "
-            "run's command again."
+            f"{path} is library {library.sha256[:12]}. Expected library {wanted[:12]}, from which "
+            "the run took its questions. Type the run's command again."
         )
     return library

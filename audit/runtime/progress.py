@@ -239,7 +239,9 @@ class Display:
 
     @contextmanager
     def watching(self, name: str, why: Callable[[float], str]) -> Iterator[None]:
-        """Report what the run waits for if no answer is stored while the `with` block runs.
+        """Report what the run waits for whenever no answer is stored for some time.
+
+        The reports end with the `with` block.
 
         Parameters
         ----------

@@ -129,7 +129,7 @@ class Resamples:
             ends, low, high, se = np.array([tail, 1 - tail]), np.nan, np.nan, np.nan
             if draws.size and np.isfinite(estimate):
                 ends = self._bca(k, draws, ends) if method == "bca" else ends
-                # With about two units, BCa ends are not defined. The limits then remain NaN.
+                # With only about two units, the BCa limits are not defined, and remain NaN.
                 if np.isfinite(ends).all():
                     low, high = np.quantile(draws, ends)
                     se = float(draws.std(ddof=1)) if draws.size > 1 else np.nan

@@ -122,7 +122,8 @@ def test_fresh_items_are_asked_in_their_own_words_and_serve_as_control(finished)
     )
     page = (finished.run_dir / "report" / "report.html").read_text()
     assert (
-        "The same rewording of held-out items" in page and "library <strong>fresh</strong>" in page
+        "The same rewording of held-out items" in page
+        and "held-out items: <strong>fresh</strong>" in page
     )
 
 

@@ -170,14 +170,24 @@ def test_the_evidence_packs_of_a_suite_and_of_two_of_its_audits_verify(walked, t
     assert evidence(["verify", str(pack), "--keys", str(tmp_path / "trusted")]) == 0
     assert "not computed again" in capsys.readouterr().out
     assert (
-        evidence([str(walked.run_dir), "-o", str(pack), "--key", str(private), "--with-shards"])
+        evidence(
+            [
+                *(str(walked.run_dir), "-o", str(pack), "--key", str(private)),
+                *("--with-shards", "--force"),
+            ]
+        )
         == 0
     )
     assert evidence(["verify", str(pack), "--keys", str(tmp_path / "trusted")]) == 0
     assert "computed again from the shards: the same bytes" in capsys.readouterr().out
     two = [str(walked.run_dir / "sweep"), str(walked.run_dir / "perturb")]
     assert rebuild([*two, "--out", str(tmp_path / "joint")]) == 0
-    assert evidence([str(tmp_path / "joint"), "-o", str(pack), "--unsigned", "--with-shards"]) == 0
+    assert (
+        evidence(
+            [str(tmp_path / "joint"), "-o", str(pack), "--unsigned", "--with-shards", "--force"]
+        )
+        == 0
+    )
     assert evidence(["verify", str(pack), "--unsigned"]) == 0, capsys.readouterr().err
     assert "computed again from the shards: the same bytes" in capsys.readouterr().out
 

@@ -139,6 +139,11 @@ class Try:
         """Return whether the earlier run has the same design as the run under judgement.
 
         Two runs of the same design may differ in the questions that were drawn.
+
+        Returns
+        -------
+        bool
+            True if the configurations are equal, or differ only in the questions that were drawn.
         """
         return set(self.differs) <= {"questions"}
 

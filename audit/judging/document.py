@@ -30,7 +30,13 @@ class Section(BaseModel):
 
     @property
     def figures(self) -> dict[str, JsonValue]:
-        """Map each key that is not a field of the section to its value."""
+        """Map each key that is not a field of the section to its value.
+
+        Returns
+        -------
+        dict
+            JSON value of each such key, by key; empty if the section has only its fields.
+        """
         return self.__pydantic_extra__
 
 
@@ -115,18 +121,35 @@ class Cell(Section):
         """Return the kind of item on which the display words of the verdict depend.
 
         The value is None if the display words are the same for all kinds of items.
+
+        Returns
+        -------
+        str or None
+            Name of the kind of item; None unless the audit's subclass of `Cell` names a kind.
         """
         return None
 
     @property
     def judged(self) -> bool:
-        """Return whether at least one test of the cell was possible."""
+        """Return whether at least one test of the cell was possible.
+
+        Returns
+        -------
+        bool
+            True, unless the audit's subclass of `Cell` tests this condition.
+        """
         return True
 
     @property
     def rates(self) -> Mapping[str, float | None]:
         """Return the error rates of the nearest calibrated design; empty if no design is near the
         run.
+
+        Returns
+        -------
+        mapping
+            Error rates (0-1) by name, with their standard errors and the number of simulated
+            models. A rate that is not known is None.
         """
         return self.calibration.rates if self.calibration else {}
 
@@ -134,6 +157,11 @@ class Cell(Section):
     def sound(self) -> bool:
         """Return whether the measurement is sound: every check that can withhold the verdict
         passed.
+
+        Returns
+        -------
+        bool
+            False if a check failed whose failure withholds the verdict; otherwise True.
         """
         return not any(gate.status == "fail" and gate.withholds for gate in self.gates)
 
@@ -156,6 +184,12 @@ class Run(Section):
     def held(self) -> list[dict[str, Any]]:
         """Return the run's rows for each model and benchmark, in the format of
         `shards.complete.contents`.
+
+        Returns
+        -------
+        list of dict
+            One dict for each model, benchmark and revision. Its keys are `model`, `benchmark`,
+            `revision` and `outcomes` (the number of rows).
         """
         return [answered.model_dump() for answered in self.models]
 
@@ -197,10 +231,23 @@ class AuditVerdict(Section, Generic[OfAudit]):
 
     @property
     def plain(self) -> dict[str, Any]:
-        """Return the JSON value from which this model was read."""
+        """Return the JSON value from which this model was read.
+
+        Returns
+        -------
+        dict
+            Content of verdict.json, or the part of this audit if the file holds several audits.
+            Empty if the model was built without a file.
+        """
         return self._source
 
     @property
     def block_at(self) -> str:
-        """Return the weakest kind of finding that blocks, "strong" or "suggestive"."""
+        """Return the weakest kind of finding that blocks, "strong" or "suggestive".
+
+        Returns
+        -------
+        str
+            Value of the threshold `block_at`; "strong" if the audit has no such threshold.
+        """
         return str(self.thresholds.get("block_at", "strong"))

@@ -72,7 +72,18 @@ class Share:
 
     @property
     def value(self) -> float:
-        """Return the share, 0-1."""
+        """Return the share, 0-1.
+
+        Returns
+        -------
+        float
+            The count divided by the total.
+
+        Raises
+        ------
+        ZeroDivisionError
+            If the total is 0.
+        """
         return self.count / self.total
 
     @property
@@ -98,7 +109,18 @@ class Share:
 
     @property
     def rate(self) -> Rate:
-        """Return the share as a `Rate`."""
+        """Return the share as a `Rate`.
+
+        Returns
+        -------
+        Rate
+            The share, its exact 95 % interval (each 0-1) and the total as the number of models.
+
+        Raises
+        ------
+        ZeroDivisionError
+            If the total is 0.
+        """
         return Rate(self.value, *self.limits, self.total)
 
 
@@ -187,7 +209,13 @@ class Judged:
 
     @property
     def grade(self) -> Grade:
-        """Return the grade of the cell."""
+        """Return the grade of the cell.
+
+        Returns
+        -------
+        Grade
+            Grade of the audit's verdict on this model and benchmark.
+        """
         return self.cell.grade
 
 

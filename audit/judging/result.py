@@ -160,7 +160,14 @@ class Reason:
     said: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the code and the numbers as in verdict.json."""
+        """Return the code and the numbers as in verdict.json.
+
+        Returns
+        -------
+        dict
+            The code under `code`, and a dict of the numbers by name under `numbers`. Shares and
+            differences are on the scale 0-1.
+        """
         return {"code": self.code, "numbers": dict(self.numbers)}
 
 

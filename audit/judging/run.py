@@ -80,22 +80,58 @@ class CellResult:
 
     @property
     def verdict(self) -> Any:
-        """Return the code of the verdict."""
+        """Return the code of the verdict.
+
+        Returns
+        -------
+        object
+            The code, a member of the audit's enumeration of verdicts.
+        """
         return self.decision.verdict
 
     @property
     def grade(self) -> Grade:
-        """Return the grade of the cell (see `audit.judging.ladder`)."""
+        """Return the grade of the cell (see `audit.judging.ladder`).
+
+        Returns
+        -------
+        Grade
+            Grade of the cell's verdict, which has the same meaning in all audits.
+        """
         return self.decision.grade
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Return the reasons as sentences."""
+        """Return the reasons as sentences.
+
+        Returns
+        -------
+        tuple of str
+            One sentence for each reason of the verdict, in the order of the reasons.
+
+        Raises
+        ------
+        KeyError
+            If `texts` does not have the code of a reason, or if a number in the sentence is
+            missing.
+        """
         return sentences(self.decision.reasons, self.texts)
 
     @property
     def what_to_do(self) -> tuple[str, ...]:
-        """Return the advice as sentences."""
+        """Return the advice as sentences.
+
+        Returns
+        -------
+        tuple of str
+            One sentence for each piece of advice, in the order of the decision.
+
+        Raises
+        ------
+        KeyError
+            If `texts` does not have the code of a piece of advice, or if a number in the sentence
+            is missing.
+        """
         return sentences(self.decision.what_to_do, self.texts)
 
 
@@ -129,7 +165,13 @@ class JudgedRun(Generic[Cell, Result]):
 
     @property
     def marks(self) -> dict[tuple[str, str], str]:
-        """Map each pair (model, benchmark) to its note on missing rows."""
+        """Map each pair (model, benchmark) to its note on missing rows.
+
+        Returns
+        -------
+        dict
+            Note on each planned pair, by model and benchmark; "" if the pair has no missing row.
+        """
         return {(r.model, r.benchmark): r.watermark for r in self.rows}
 
     def mark(self, cell: Cell, result: Result) -> str:
@@ -151,7 +193,14 @@ class JudgedRun(Generic[Cell, Result]):
 
     @property
     def marked(self) -> tuple[Result, ...]:
-        """Return the results, with a note (watermark) on each cell with missing rows."""
+        """Return the results, with a note (watermark) on each cell with missing rows.
+
+        Returns
+        -------
+        tuple of Result
+            One result for each cell, in the order of `cells`. In a result with a note, the headline
+            begins with the note, and the first advice is to complete the run.
+        """
         marked = []
         for cell, result in zip(self.cells, self.results, strict=True):
             marked.append(_marked(result, self.mark(cell, result)))
@@ -159,11 +208,23 @@ class JudgedRun(Generic[Cell, Result]):
 
     @property
     def decided(self) -> bool:
-        """Return whether every cell has a verdict that more questions would not change."""
+        """Return whether every cell has a verdict that more questions would not change.
+
+        Returns
+        -------
+        bool
+            True if the grade of every cell is one of `ladder.DECIDED`, or if the run has no cells.
+        """
         return all(result.grade in DECIDED for result in self.results)
 
     def own(self) -> dict[str, Any]:
-        """Return the fields of the run that only this audit writes into verdict.json."""
+        """Return the fields of the run that only this audit writes into verdict.json.
+
+        Returns
+        -------
+        dict
+            Value of each field by name; empty unless the audit's subclass adds fields.
+        """
         return {}
 
     def own_of_cell(self, cell: Cell, result: Result) -> dict[str, Any]:
@@ -206,7 +267,14 @@ class JudgedRun(Generic[Cell, Result]):
         return plain
 
     def found_first(self) -> Self:
-        """Return the run with its cells sorted by grade, which is their order on a page."""
+        """Return the run with its cells sorted by grade, which is their order on a page.
+
+        Returns
+        -------
+        JudgedRun
+            A copy in which the cells and their results are in the order of `Grade`. Cells of the
+            same grade keep their order.
+        """
         grades = [list(Grade).index(result.decision.grade) for result in self.results]
         order = sorted(range(len(grades)), key=grades.__getitem__)
         results = tuple(self.results[k] for k in order)

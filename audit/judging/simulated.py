@@ -176,6 +176,19 @@ def rate(name: str, values: NDArray[np.float64]) -> dict[str, float | None]:
 
     The mean has the key `name`, and its standard error has the key `name` + "_se".
 
+    Parameters
+    ----------
+    name : str
+        Name of the count.
+    values : (models,) array
+        The count in each simulated model, 0-1; not NaN.
+
+    Returns
+    -------
+    dict
+        The mean (0-1) and its standard error, rounded as in verdict.json. A number that is not
+        finite is None.
+
     Notes
     -----
     The models are independent, but the counts within a model are not. The standard error is

@@ -66,7 +66,13 @@ class Limits:
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the value of every threshold by its name."""
+        """Return the value of every threshold by its name.
+
+        Returns
+        -------
+        dict
+            Value of each threshold, from which `from_mapping` restores the thresholds.
+        """
         return asdict(self)
 
 

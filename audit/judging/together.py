@@ -103,7 +103,13 @@ class JointVerdict(Section):
 
     @property
     def plain(self) -> dict[str, Any]:
-        """Return the JSON value from which this model was read."""
+        """Return the JSON value from which this model was read.
+
+        Returns
+        -------
+        dict
+            Content of verdict.json; empty if the model was built without a file.
+        """
         return self._source
 
 

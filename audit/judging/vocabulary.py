@@ -60,12 +60,24 @@ class VerdictWord:
 
     @property
     def tone(self) -> str:
-        """Return the CSS class in page.css that colours the verdict's grade."""
+        """Return the CSS class in page.css that colours the verdict's grade.
+
+        Returns
+        -------
+        str
+            Name of the class: "bad", "warn", "mute" or "good".
+        """
         return _SHOWN[self.grade][0]
 
     @property
     def colour(self) -> str:
-        """Return the colour of the verdict's grade in charts."""
+        """Return the colour of the verdict's grade in charts.
+
+        Returns
+        -------
+        str
+            Hexadecimal RGB colour such as "#d55e00".
+        """
         return _SHOWN[self.grade][1]
 
     def of(self, archetype: str | None) -> VerdictWord:

@@ -238,7 +238,13 @@ class World:
     file: float = 0.0
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts that differ from their defaults, by name."""
+        """Return the facts that differ from their defaults, by name.
+
+        Returns
+        -------
+        dict
+            Value of each such fact by name, in the order of the fields; empty if none differs.
+        """
         values = ((field.name, getattr(self, field.name), field.default) for field in fields(self))
         return {name: value for name, value, default in values if value != default}
 

@@ -117,7 +117,18 @@ def predictive(
     errors = np.sqrt(items_se**2 + tau**2 * (1 + 1 / references) + prior.between_sets**2)
 
     def beyond(x: float) -> float:
-        """Return the probability that the difference of a clean model exceeds x."""
+        """Return the probability that the difference of a clean model exceeds x.
+
+        Parameters
+        ----------
+        x : float
+            A difference, in the unit of `difference`.
+
+        Returns
+        -------
+        float
+            The probability (0-1), averaged over the posterior of tau.
+        """
         return float(weight @ scipy.special.stdtr(items_df, -x / errors))
 
     half = _root(lambda x: beyond(x) - (1 - level) / 2, float(errors.max()))

@@ -50,7 +50,13 @@ class Estimate:
 
     @property
     def units(self) -> int:
-        """Return the number of units with a value, in the first set of units."""
+        """Return the number of units with a value, in the first set of units.
+
+        Returns
+        -------
+        int
+            The number G of units, without the `empty` units.
+        """
         return self.influence.size - self.empty
 
     @property

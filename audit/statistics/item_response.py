@@ -183,6 +183,16 @@ class Logistic:
         """Return the accuracy (0-1) of models with given abilities.
 
         The ability of a model is its mean log-odds of a right answer over the items.
+
+        Parameters
+        ----------
+        ability : array or float
+            Ability of each model, in logits. Values below -15 count as -15, values above 15 as 15.
+
+        Returns
+        -------
+        array
+            Expected accuracy on the items, from `guess` to 1, in the shape of `ability`.
         """
         known = np.interp(ability, _ABILITIES, _accuracies(self.spread))
         return np.asarray(self.guess + (1 - self.guess) * known)
@@ -191,6 +201,16 @@ class Logistic:
         """Return the abilities of models with given accuracies.
 
         Each accuracy must exceed the probability of guessing right.
+
+        Parameters
+        ----------
+        accuracy : array or float
+            Accuracy of each model, 0-1.
+
+        Returns
+        -------
+        array
+            Abilities in logits, from -15 to 15, in the shape of `accuracy`.
         """
         known = (accuracy - self.guess) / (1 - self.guess)
         return np.asarray(np.interp(known, _accuracies(self.spread), _ABILITIES))
@@ -199,6 +219,18 @@ class Logistic:
         """Return the probabilities of right answers for given abilities.
 
         `taste` has standard normal values; a larger value means an easier item.
+
+        Parameters
+        ----------
+        ability : array or float
+            Ability of each model, in logits.
+        taste : array
+            Easiness of each item, in a shape that broadcasts with `ability`.
+
+        Returns
+        -------
+        array
+            Probabilities from `guess` to 1, in the common shape of `ability` and `taste`.
         """
         known = scipy.special.expit(ability + self.spread * taste)
         return np.asarray(self.guess + (1 - self.guess) * known)

@@ -82,7 +82,13 @@ class CellOutcomes:
 
     @property
     def n(self) -> int:
-        """Return the number of questions."""
+        """Return the number of questions.
+
+        Returns
+        -------
+        int
+            Number of questions, and thus the length of the second axis of `state`.
+        """
         return len(self.question_ids)
 
     def row(self, setting: Setting) -> NDArray[np.int8]:

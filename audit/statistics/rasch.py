@@ -67,7 +67,13 @@ class RaschFit:
 
     @property
     def difficulty(self) -> FloatArray:
-        """Return the difficulties (nodes,) of the grid on which `posterior` is defined."""
+        """Return the difficulties (nodes,) of the grid on which `posterior` is defined.
+
+        Returns
+        -------
+        (nodes,) array
+            Difficulties in logits, evenly spaced and in ascending order.
+        """
         return self.spread * _NODES
 
     def accuracy(self, ability: float) -> float:
@@ -142,17 +148,36 @@ class RaschGap:
 
     @property
     def gap(self) -> float:
-        """Return the gap as an accuracy (0-1): `score` minus `without_memory`."""
+        """Return the gap as an accuracy (0-1): `score` minus `without_memory`.
+
+        Returns
+        -------
+        float
+            Difference of two accuracies, from -1 to 1. The gap is positive if the score is higher
+            than the score without memory.
+        """
         return self.score - self.without_memory
 
     @property
     def gap_low(self) -> float:
-        """Return the lower limit of the gap, as an accuracy (0-1)."""
+        """Return the lower limit of the gap, as an accuracy (0-1).
+
+        Returns
+        -------
+        float
+            `score` minus `without_high`: a difference of two accuracies, from -1 to 1.
+        """
         return self.score - self.without_high
 
     @property
     def gap_high(self) -> float:
-        """Return the upper limit of the gap, as an accuracy (0-1)."""
+        """Return the upper limit of the gap, as an accuracy (0-1).
+
+        Returns
+        -------
+        float
+            `score` minus `without_low`: a difference of two accuracies, from -1 to 1.
+        """
         return self.score - self.without_low
 
 
@@ -419,6 +444,16 @@ class _Items:
         If the difficulty is given, an answer's derivative of the log-likelihood is right * told -
         known. If the difficulty is unknown, the derivative is the posterior mean of this
         expression.
+
+        Parameters
+        ----------
+        parameters : (K + 1,) array
+            Abilities of the K models in logits, then the logarithm of the spread.
+
+        Returns
+        -------
+        _At
+            The log-likelihood, and the derivatives for each ability and for the log spread.
         """
         ability, spread = parameters[:-1], float(np.exp(parameters[-1]))
         logit = ability[:, None] - spread * _NODES
@@ -452,6 +487,16 @@ class _Items:
 
         By Louis' formula (1982, JRSS B 44, 226), it is the posterior mean of the complete-data
         information minus the posterior variance of the complete-data scores.
+
+        Parameters
+        ----------
+        at : _At
+            The log-likelihood and its derivatives, as computed by the method `at`.
+
+        Returns
+        -------
+        (K + 1, K + 1) array
+            The symmetric matrix; its rows are the K abilities, then the log spread.
         """
         weights = self.count[:, None] * at.posterior
         guessed = at.told * (1 - (1 - self.chance) * at.told) * (self.right.T @ weights)

@@ -141,7 +141,18 @@ def without_memory(
     )
 
     def by_ability(given: TauPrior | None) -> list[Gap]:
-        """Return the gap on each scale of ability, with the given prior."""
+        """Return the gap on each scale of ability, with the given prior.
+
+        Parameters
+        ----------
+        given : TauPrior or None
+            Prior of the standard deviation between models; None if there is no prior.
+
+        Returns
+        -------
+        list of tuple
+            For each scale, the gap and its lower and upper limit, from -1 to 1.
+        """
         gaps = ability_gaps(tested, references, clusters, prior=given, chance=chance)
         return [(gap.gap, gap.gap_low, gap.gap_high) for gap in gaps]
 
@@ -151,6 +162,18 @@ def without_memory(
         """Return the score minus the mean of the gaps.
 
         The limits are the score minus the ends of the hull of the gaps' intervals.
+
+        Parameters
+        ----------
+        gaps : sequence of Gap
+            Gaps whose mean and intervals are used.
+        wider : sequence of Gap
+            Further gaps. Their intervals widen the limits, but the mean does not include them.
+
+        Returns
+        -------
+        Limits
+            The estimate and its lower and upper limit, each cut at 0 and 1.
         """
         estimate = np.mean([gap[0] for gap in gaps])
         _, lows, highs = zip(*gaps, *wider, strict=True)

@@ -433,7 +433,7 @@ def _sure(r: ValidityResult) -> str:
     d, stops = r.evidence.primary, failed(r.gates)
     if stops or d is None:
         return (
-            "no conclusion is drawn; failed checks: "
+            "no conclusion; failed: "
             f"{', '.join(GATES[g.name].title for g in stops) or 'comparison'}"
         )
     below = "within_margin" if r.evidence.archetype == Archetype.INVARIANCE else "non_selective"
@@ -441,12 +441,12 @@ def _sure(r: ValidityResult) -> str:
     rate = r.calibration.rates.get(wrong.get(r.verdict, "")) if r.calibration else None
     more = "more" if d.difference >= 0 else "less"
     text = (
-        f"edits of the content move answers {points(abs(d.difference))} {more} than edits of the form do "
+        f"edits of the content move answers {points(abs(d.difference))} {more} than edits of the form "
         f"({interval(d.low, d.high)})"
     )
     if r.verdict == ValidityStatus.INDETERMINATE:
         return f"{text}. {r.reasons[-1]}"
-    return text if rate is None else f"{text}; this is wrong in {percent(rate)} of simulations"
+    return text if rate is None else f"{text}; wrong in {percent(rate)} of simulations"
 
 
 _WHO = ("model=r.model", "benchmark=r.benchmark", "context=r.context")

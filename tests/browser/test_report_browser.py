@@ -176,7 +176,7 @@ def test_a_line_opens_by_keyboard_and_shows_everything(browser: Any, panel: Path
         == 8
     )
     browser.execute_script("document.querySelector('#rows .chips button').click()")
-    assert "No router" in browser.execute_script(
+    assert "Without a router" in browser.execute_script(
         "return document.querySelector('#rows .detail').textContent"
     )
     browser.switch_to.active_element.send_keys("\ue007")

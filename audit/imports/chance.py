@@ -169,7 +169,7 @@ def with_options(outcomes: Iterator[Imported], many: int) -> Iterator[Imported]:
     Raises
     ------
     ConfigError
-        If a key names an option beyond this number.
+        If the right answer of an outcome is an option beyond this number.
     """
     letters = tuple(LETTERS[:many])
     for outcome in outcomes:

@@ -396,7 +396,7 @@ class EnginePool:
     def _wait_for_gpus(
         self, timeout_s: float, note: Callable[[str], None], others: Callable[[], bool]
     ) -> Generator[None, None, float]:
-        """Wait for GPUs as described in `load`, and return the start time of the time limit."""
+        """Wait for GPUs as described in `load`, and return when the time limit began."""
         began, noted, pause_s = time.monotonic(), time.monotonic(), _GPU_WAIT_FIRST_S
         while not all(placement_group_table(group)["state"] == "CREATED" for group in self.groups):
             if others():

@@ -222,17 +222,18 @@ def _audit_error(error: BaseException) -> AuditError:
 
 
 def write_task_list(run_dir: Path, model: str, attempt: str, tasks: NDArray[np.int64]) -> Path:
-    """Write the numbers of the remaining tasks to a file. The stages map this file into memory.
+    """Write the indices of the remaining tasks to a file, which the stages map into memory.
+
+    Files that killed attempts of this model left behind are deleted.
 
     Parameters
     ----------
     run_dir : Path
         Directory with the files of the run.
     model, attempt : str
-        Names of the model and of the attempt, which are part of the file's name. Files of killed
-        attempts are deleted.
+        Names of the model and of the attempt, which are part of the file's name.
     tasks : array of int
-        Numbers of the remaining tasks.
+        Indices of the remaining tasks.
 
     Returns
     -------

@@ -182,8 +182,8 @@ def max_statistic_exchange(
         labelled = np.stack([_difference(runs[:, r], called_noisy) for called_noisy in labellings])
         scores = cluster_sums(np.nan_to_num(labelled, nan=0.0), groups)  # (labellings, clusters)
         differences.append(scores[0])
-        # All labellings are equally likely, so each item's values under the labellings can be
-        # sorted. After sorting, many items have the same pattern of values.
+        # All labellings are equally likely, so the order of an item's values under them does not
+        # matter. Sorted, many items have equal values, and such items are handled together.
         pattern, count = patterns(np.sort(scores[:, np.any(scores != 0, axis=0)], axis=0))
         total, square = choice_totals(np.stack([pattern, pattern**2]), count, n_permutations, rng).T
         reference[:, r] = total / np.sqrt(np.where(square > 0, square, 1.0))

@@ -34,7 +34,7 @@ def is_result(first: Any) -> bool:
 
 
 def read_promptfoo(path: Path, results: list[Record], wanted: Wanted, description: str = "") -> Log:
-    """Return the log of some results.
+    """Read evaluation results of promptfoo, and return them as a log.
 
     Each provider is read as a model. If there are several prompts, each prompt is read as a
     benchmark.
@@ -46,7 +46,8 @@ def read_promptfoo(path: Path, results: list[Record], wanted: Wanted, descriptio
     results : list of dict
         The results in the file.
     wanted : Wanted
-        How to read the results. A named score is read only if the user chose this score as metric.
+        How to read the results. A score other than `success` is read only if the user chose it
+        as metric.
     description : str
         Name of the benchmark; "" uses the file's name.
 

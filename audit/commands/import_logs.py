@@ -339,14 +339,9 @@ def _read(
     from audit.imports.join import Joined
     from audit.imports.record import Wanted
 
-    joined, words = Joined(), arguments.held_out
-    by_name = _names_benchmark(words)
-    held_out, split, written = None, "", arguments.held_out_date
-    if words:
-        held_out = words[0] if by_name else HELD_OUT
-    if arguments.split:
-        held_out, split = HELD_OUT, _split(arguments)[1]
-        written = written or f"{split}.."
+    joined = Joined()
+    by_name = _names_benchmark(arguments.held_out)
+    held_out, split, written = _held_out_set(arguments, by_name)
     dates = [released.get(name, released.get("")) for name in arguments.judge or ("", *released)]
     before = last_date(written, map(Origin, dates))
     window = None
@@ -387,6 +382,20 @@ def _read(
             for entry in _hashes(place, below):
                 files.append({**entry, **facts})
     return joined, held_out, files, origins
+
+
+def _held_out_set(arguments: argparse.Namespace, by_name: bool) -> tuple[str | None, str, Any]:
+    """Return the held-out benchmark, the date of --split, and the dates of the held-out items.
+
+    `by_name`: --held-out names a benchmark of the logs, not further logs.
+    """
+    dates = arguments.held_out_date
+    if arguments.split:
+        _, split = _split(arguments)
+        return HELD_OUT, split, dates or f"{split}.."
+    if not arguments.held_out:
+        return None, "", dates
+    return arguments.held_out[0] if by_name else HELD_OUT, "", dates
 
 
 def _path_and_model(word: str, model: str) -> tuple[Path, str]:

@@ -45,9 +45,8 @@ def one_line(text: object) -> str:
     return "".join(_BAD if c in _BIDI or unicodedata.category(c) in _DROPPED else c for c in spaced)
 
 
-QUIET: ContextVar[bool] = ContextVar(
-    "QUIET", default=False
-)  # True with `--quiet`: only results and errors are printed
+# True with `--quiet`: only results and errors are printed.
+QUIET: ContextVar[bool] = ContextVar("QUIET", default=False)
 
 
 def tell(text: object) -> None:

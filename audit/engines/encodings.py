@@ -42,9 +42,8 @@ _NUMBERS = (
 )
 _STANDARD = str.maketrans("-_", "+/")
 _NUMBER_PREFIX = re.compile(r"u00|0?x")
-_READABLE = re.compile(
-    r"[\x20-\x7e]{6,}"
-)  # other parts than encoded keys rarely decode to readable text
+# Parts that are not an encoded key rarely decode to readable text.
+_READABLE = re.compile(r"[\x20-\x7e]{6,}")
 
 Part = tuple[int, int, str]  # start and end in the text, and the decoded text of this part
 

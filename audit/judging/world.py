@@ -69,8 +69,8 @@ class World:
         have separate shares.
 
     gain, gain_one_r : float
-        Points that the accuracy with noisy messages gains, at every number r of routers or only at
-        r=1. A negative gain applies to the reference too.
+        Points that the accuracy with noisy messages gains, at every number r of messages or only
+        at r=1. A negative gain applies to the reference too.
     clean_loss : float
         Points that the clean baseline and the ensemble control lose, while the accuracy with noisy
         messages does not change.

@@ -313,9 +313,8 @@ def check_hashes(registry: Registry, run_dir: Path) -> None:
             known = (
                 db.execute(select(runs).where(same).order_by(runs.c.registered)).mappings().all()
             )
-            changed: list[
-                list[str]
-            ] = []  # for each registered verdict on the run, the parts that have changed since
+            # For each registered verdict on the run, the parts that have changed since.
+            changed: list[list[str]] = []
             for row in known:
                 edited = []
                 for name, value in now.items():

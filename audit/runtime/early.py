@@ -159,8 +159,8 @@ def refusal(canary: Canary, run_dir: Path, schema: RowSchema, model: str) -> Eng
     replies = islice(_unparsed(run_dir, schema, model), _SHOWN)
     shown = "".join(f"\n  reply {k}: {text}" for k, text in enumerate(replies, start=1))
     error = EngineError(
-        f"{canary.unparsed} of the first {canary.answers} answers are unparsed, so the model was "
-        f"stopped.{shown}\n"
+        f"{canary.unparsed} of the first {canary.answers} answers are unparsed, "
+        f"so the model was stopped.{shown}\n"
         "Expected replies that hold an answer, such as 'B'. A reply that is cut off needs a larger worker.max_tokens, "
         "or thinking switched off. A reply that does not fit the question indicates a wrong chat "
         "template or server.\n"

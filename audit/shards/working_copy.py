@@ -98,9 +98,8 @@ def run_folder(place: Path | str) -> Path:
         return path
     store = open_store(str(place))
     if PurePosixPath(store.root).name == "report" and store.parent.get("manifest.json") is not None:
-        return (
-            run_folder(store.parent.url()) / "report"
-        )  # The folder `report` belongs to the run in the folder above it.
+        # The folder `report` belongs to the run in the folder above it.
+        return run_folder(store.parent.url()) / "report"
     folder = working_copy(store.url())
     fetch(folder)
     if not folder.exists():

@@ -166,18 +166,11 @@ def test_the_evidence_packs_of_a_suite_and_of_two_of_its_audits_verify(walked, t
     (tmp_path / "trusted").mkdir()
     public.rename(tmp_path / "trusted" / public.name)
     pack = tmp_path / "pack.zip"
-    assert evidence([str(walked.run_dir), "-o", str(pack), "--key", str(private)]) == 0
+    signed = [str(walked.run_dir), "-o", str(pack), "--key", str(private)]
+    assert evidence(signed) == 0
     assert evidence(["verify", str(pack), "--keys", str(tmp_path / "trusted")]) == 0
     assert "not computed again" in capsys.readouterr().out
-    assert (
-        evidence(
-            [
-                *(str(walked.run_dir), "-o", str(pack), "--key", str(private)),
-                *("--with-shards", "--force"),
-            ]
-        )
-        == 0
-    )
+    assert evidence([*signed, "--with-shards", "--force"]) == 0
     assert evidence(["verify", str(pack), "--keys", str(tmp_path / "trusted")]) == 0
     assert "computed again from the shards: the same bytes" in capsys.readouterr().out
     two = [str(walked.run_dir / "sweep"), str(walked.run_dir / "perturb")]

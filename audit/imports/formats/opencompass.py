@@ -168,7 +168,7 @@ def _graded(path: Path, entries: dict[str, Record], wanted: Wanted) -> Iterator[
         if not scores:
             raise DataError(
                 f"{where} has no score. Expected {', '.join(_CORRECT)}. Import the folder "
-                "predictions instead."
+                "predictions/ instead."
             )
         gold, answer = single(first_of(entry, _GOLD)), single(first_of(entry, _ANSWER))
         yield Sample(

@@ -69,11 +69,11 @@ def test_credentials_in_a_url_are_refused_without_being_shown(url: str) -> None:
         ({"endpoints": [EndpointConfig(url="127.0.0.1:8000", model="m")]}, "Expected http"),
         (
             {"endpoints": [EndpointConfig("http://h:1/v1/chat/completions/", "m")]},
-            "its base: http://h:1/v1$",
+            "the base URL: http://h:1/v1$",
         ),
         (
             {"endpoints": [EndpointConfig("http://h:1/v1/completions", "m")]},
-            "its base: http://h:1/v1$",
+            "the base URL: http://h:1/v1$",
         ),
         ({"endpoints": [EndpointConfig(model="")]}, "names no model"),
         ({"endpoints": [EndpointConfig(model="m", weight=0)]}, "weight.*0. Expected a number > 0"),

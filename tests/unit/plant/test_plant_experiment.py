@@ -123,7 +123,10 @@ def test_the_engine_is_told_which_modules_have_adapters(tmp_path):
         (["audits=[memroy]"], "Did you mean 'memory'"),
         (["audits=[]"], "audits is empty"),
         (["r=9..1"], "Invalid r"),
-        (["+benchmark@control_benchmark=arc_easy"], "the control is the half that is never shown"),
+        (
+            ["+benchmark@control_benchmark=arc_easy"],
+            "the half of the benchmark that is never shown",
+        ),
         (["forms=[mix]", "train.other_text=/nowhere"], "train.other_text is /nowhere"),
         (["+traim.lr=1"], "traim"),
     ],

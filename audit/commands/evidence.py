@@ -164,7 +164,11 @@ def _print_verified(verified: Verified) -> None:
         print(f"signed by {verified.signer}")
     else:
         print("SIGNATURE NOT CHECKED: the origin of the pack is not verified")
-    if verified.recomputed:
+    for name in verified.reworded:
+        say(f"NOT THE SAME SENTENCES OR LAST DIGITS as this version computes: {name}")
+    if verified.reworded:
+        print("verdict computed again from the shards: the same codes and numbers")
+    elif verified.recomputed:
         print("verdict computed again from the shards: the same bytes")
     else:
         print("verdict not computed again: the shards are not in the pack")

@@ -347,7 +347,7 @@ def _read(
     window = None
     if held_out and (split or is_span(written)):
         window = (held_out, written)
-    _check_paths(arguments, by_name)
+    check_paths(arguments)
     files, origins = _take_sets(arguments, joined, held_out, before)
     for word, benchmark, prefix in _given(arguments, by_name):
         path, model = _path_and_model(word, arguments.model)
@@ -483,11 +483,12 @@ def _split_dates(arguments: argparse.Namespace, joined: Joined) -> str:
     return span
 
 
-def _check_paths(arguments: argparse.Namespace, by_name: bool) -> None:
+def check_paths(arguments: argparse.Namespace) -> None:
     """Raise ConfigError for the first log that does not exist, before any log is read."""
     from audit.core.guarded_files import nearest
     from audit.imports.folder import SUFFIXES
 
+    by_name = _names_benchmark(arguments.held_out)
     words = [word for word, _, _ in _given(arguments, by_name)]
     # A single argument that is not a file is the name of a benchmark, unless it looks like a path.
     if by_name and Path(arguments.held_out[0]).suffix in SUFFIXES:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audit.commands.again import add_force
-from audit.commands.import_logs import Panel, add_reading, read_panel
+from audit.commands.import_logs import Panel, add_reading, check_paths, read_panel
 from audit.core.errors import ConfigError
 from audit.core.exits import say
 
@@ -64,16 +64,17 @@ def run(arguments: Namespace) -> int:
         If held-out items are missing, fewer than three models have both sets, or the folder holds
         another leaderboard.
     """
+    from audit.shards.files import check_new
+
+    written = ("leaderboard.html", "tables", "figures")
+    check_new(arguments.out / "leaderboard.json", arguments.out, written, force=arguments.force)
+    check_paths(arguments)
     if not arguments.held_out and not arguments.split:
         raise ConfigError(
             "Held-out items are missing. Expected logs of items that no model can have seen, or a "
             "date (--split): items of the table from that date on are then held out. "
             "Example: --held-out new.csv"
         )
-    from audit.shards.files import check_new
-
-    written = ("leaderboard.html", "tables", "figures")
-    check_new(arguments.out / "leaderboard.json", arguments.out, written, force=arguments.force)
     # Notes about the input are not results, so they go to stderr.
     with contextlib.redirect_stdout(sys.stderr):
         panel = read_panel(arguments)

@@ -23,6 +23,7 @@ RELATIVE, ABSOLUTE = 1e-3, 1e-6
 # stored sentences.
 _COMPARED_TEXTS = {
     "audit",
+    "grade",
     "verdict",
     "decision",
     "status",

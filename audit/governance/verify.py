@@ -106,6 +106,9 @@ class Verified:
         be derived from other files.
     unhashed : tuple of str
         Names of the tables that no manifest lists.
+    reworded : tuple of str
+        Names of the verdicts that agree with the recomputed verdict in all codes and numbers, but
+        not in their sentences or last digits.
     """
 
     files: int
@@ -117,6 +120,7 @@ class Verified:
     seals: tuple[Seal, ...] = ()
     taken: tuple[str, ...] = ()
     unhashed: tuple[str, ...] = ()
+    reworded: tuple[str, ...] = ()
 
 
 def verify_pack(
@@ -155,8 +159,9 @@ def verify_pack(
         decided = _decisions(pack, trusted, now)
         seals = _seals(pack, trusted)
         taken = _side_files(pack, runs)
+        reworded: tuple[str, ...] = ()
         if pack.with_shards:
-            taken = _recompute(pack, section_of, taken)
+            taken, reworded = _recompute(pack, section_of, taken)
         decision = stated
         if decided or pack.with_shards or not stated:
             # This module is imported late, because it loads every audit's verdicts, and with them
@@ -166,7 +171,16 @@ def verify_pack(
             decision = weigh(pack, decided if trusted is not None else (), trusted, now)
     sentences = None if trusted is None else tuple(d.sentence(now) for d in decided)
     return Verified(
-        len(pack.sums), signer, pack.with_shards, runs, sentences, decision, seals, taken, unhashed
+        len(pack.sums),
+        signer,
+        pack.with_shards,
+        runs,
+        sentences,
+        decision,
+        seals,
+        taken,
+        unhashed,
+        reworded,
     )
 
 
@@ -449,16 +463,20 @@ def _signed(pack: Pack, trusted: Keys) -> tuple[str, str]:
     return signer, str(stated["predicate"].get("decision", ""))
 
 
-def _recompute(pack: Pack, section_of: SectionOf, taken: Sequence[str]) -> tuple[str, ...]:
+def _recompute(
+    pack: Pack, section_of: SectionOf, taken: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Recompute every verdict from the pack's own shards.
 
-    Return the names in `taken` of the files that are still unchecked afterwards.
+    Return the names in `taken` of the files that are still unchecked afterwards, and the names of
+    the verdicts that differ from the recomputed verdict in sentences or last digits.
 
-    Raises SignatureError if a recomputed verdict differs in any byte from the stored verdict, or if
-    libraries.json does not describe the tables.
+    Raises SignatureError if a recomputed verdict differs from the stored verdict in a code or
+    number, or if libraries.json does not describe the tables.
     """
     # Imported late, since checking hashes and signatures needs no statistics.
-    from audit.governance.recompute import recomputed
+    from audit.governance.recompute import difference, recomputed
+    from audit.judging.decision import read_document
     from audit.judging.result import json_text
 
     path, libraries = pack.path, [name for name in taken if name.endswith(LIBRARIES)]
@@ -469,6 +487,13 @@ def _recompute(pack: Pack, section_of: SectionOf, taken: Sequence[str]) -> tuple
             _check_libraries(pack, libraries, Path(folder))
             _point_all_inside(Path(folder) / RUN)
             verdicts = recomputed(Path(folder) / RUN, section_of, alone=True)
+            changed, reworded = [], []
+            for packed, computed in verdicts:
+                name = packed.relative_to(folder).as_posix()
+                if deviation := difference(read_document(packed).plain, computed.plain):
+                    changed.append(f"{name}: {deviation}")
+                elif packed.read_bytes() != json_text(computed.plain).encode():
+                    reworded.append(name)
         except (
             AuditError,
             OSError,
@@ -481,18 +506,13 @@ def _recompute(pack: Pack, section_of: SectionOf, taken: Sequence[str]) -> tuple
             raise SignatureError(
                 f"{path}: the verdict could not be computed again: {error}"
             ) from error
-        changed = []
-        for packed, computed in verdicts:
-            if not packed.is_file() or packed.read_bytes() != json_text(computed.plain).encode():
-                changed.append(packed.relative_to(folder).as_posix())
         if changed:
             raise SignatureError(
                 f"{path}: the stored verdict differs from the one computed from its shards "
-                f"({', '.join(changed)}). The stored verdict was not made from these shards, or "
-                "was made "
-                "with other options or by another version (see environment.json)."
+                f"({'; '.join(changed)}). The stored verdict was not made from these shards, or was "
+                "made with other options or by another version (see environment.json)."
             )
-    return tuple(name for name in taken if name not in libraries)
+    return tuple(name for name in taken if name not in libraries), tuple(reworded)
 
 
 def _point_all_inside(run_dir: Path) -> None:

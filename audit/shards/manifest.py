@@ -152,6 +152,8 @@ NOT_RESULTS = (
 )
 _AS_GIVEN = ("model.", "benchmark.")  # prefixes of options whose values stay as the user typed them
 _DIFFERENCES_SHOWN = 12
+# A directory with one of these files and without a manifest holds the files of a person.
+_OF_A_RUN = ("report", "questions.arrow")
 
 
 @dataclass(frozen=True)
@@ -767,6 +769,12 @@ def _resume(
                 f"{path} has shards but no {MANIFEST}, so it is unknown to which run they belong. "
                 f"Choose another directory, such as {path}_2, or move {path / SHARDS} away."
             )
+        for name in _OF_A_RUN:
+            if (path / name).exists():
+                raise ConfigError(
+                    f"{path} has {name} but no {MANIFEST}, so it is not the directory of a run. The "
+                    f"run would write over these files. Expected a new directory, such as {path}_2."
+                )
         return None
     manifest = Manifest.load(path)
     _check_audit(path, manifest, schema)

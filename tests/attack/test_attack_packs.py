@@ -303,7 +303,8 @@ def test_a_pack_from_which_a_file_was_left_out_is_refused(
     name: str, whole: Whole, keys: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """Each file of it in turn, by a signer who is trusted and recomputes the list of hashes."""
-    monkeypatch.setattr(verify, "_recompute", lambda *given: ())  # found before it is computed
+    # A missing file is found before anything is computed.
+    monkeypatch.setattr(verify, "_recompute", lambda *given: ((), ()))
     files = dict(whole[name])
     signed_again(files, keys, whole[name])
     verify_pack(written(files, tmp_path), load_trusted(keys / "trusted"), suite_section)

@@ -8,11 +8,13 @@ import stat
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands_here import evidence as main
-from governed import Capsys, Patch, flip, shard_of
+from governed import Capsys, Patch, flip, rewrite, shard_of
 
 from audit.commands.again import suite_section
 from audit.core.errors import ConfigError, ShardError, SignatureError
@@ -76,6 +78,46 @@ def test_the_same_run_gives_the_same_bytes(
         built, tmp_path / "again.zip", with_shards=False, signer=load_signer(keys / "alice.key")
     )
     assert (tmp_path / "again.zip").read_bytes() == packed.read_bytes()
+
+
+def reword(verdict: dict[str, Any]) -> None:
+    verdict["cells"][0]["headline"] = "As an earlier version of the program says it."
+
+
+def last_digit(verdict: dict[str, Any]) -> None:
+    verdict["cells"][0]["score"] *= 1 + 1e-9
+
+
+def another_number(verdict: dict[str, Any]) -> None:
+    verdict["cells"][0]["score"] += 0.1
+
+
+def another_grade(verdict: dict[str, Any]) -> None:
+    verdict["cells"][0]["grade"] = "cleared"
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [(reword, 0), (last_digit, 0), (another_number, 1), (another_grade, 1), (None, 0)],
+)
+def test_sentences_of_another_version_are_named_and_other_numbers_are_refused(
+    change: Callable[[dict[str, Any]], None] | None,
+    code: int,
+    run_dir: Path,
+    keys: Path,
+    tmp_path: Path,
+    capsys: Capsys,
+) -> None:
+    if change is not None:
+        rewrite(run_dir / "report" / "verdict.json", change)
+    pack = tmp_path / "pack.zip"
+    write_pack(run_dir, pack, with_shards=True, signer=load_signer(keys / "alice.key"))
+    assert main(["verify", str(pack), "--keys", str(keys / "trusted")]) == code
+    out, err = capsys.readouterr()
+    assert ("NOT THE SAME SENTENCES" in out) == (change in (reword, last_digit))
+    assert ("the same bytes" in out) == (change is None)
+    assert ("cells[0].score is" in err) == (change is another_number)
+    assert ("cells[0].grade is 'cleared'" in err) == (change is another_grade)
 
 
 def test_a_shell_alone_can_check_the_hashes(packed: Path, tmp_path: Path) -> None:

@@ -270,6 +270,8 @@ def test_too_few_references_and_a_missing_file_are_refused_before_anything_is_co
     missing = [str(log), *WORDS[:4], "--held-out", "unsen.csv", "-o", board]
     assert leaderboard(missing) == 1
     assert "unsen.csv does not exist" in capsys.readouterr().err
+    assert leaderboard([str(tmp_path / "lgo.csv"), "-o", board]) == 1  # before the held-out set
+    assert f"lgo.csv does not exist. Did you mean {log}?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("stated", [[], ["--options", "0"]])

@@ -170,14 +170,18 @@ def test_directories_that_are_no_run_are_refused(tmp_path: Path) -> None:
     (tmp_path / "broken" / "manifest.json").write_text('{"fingerprint": ')
     (tmp_path / "foreign" / "shards").mkdir(parents=True)
     (tmp_path / "foreign" / "shards" / "x.arrow").write_text("x")
+    (tmp_path / "own" / "report").mkdir(parents=True)
+    (tmp_path / "own" / "report" / "report.html").write_text("x")
     for place, text in [
         ("file", "is a file. Expected a folder"),
         ("file/below", "a part of this path is a file"),
         ("broken", "is not the manifest of a run"),
         ("foreign", "has shards but no manifest.json"),
+        ("own", "has report but no manifest.json"),
     ]:
         with pytest.raises(ConfigError, match=text):
             open_run_dir(tmp_path / place, SCHEMA, "f", CONFIG)
+    assert (tmp_path / "own" / "report" / "report.html").read_text() == "x"
     with pytest.raises(ConfigError, match="does not exist"):
         Manifest.load(tmp_path)
 

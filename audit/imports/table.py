@@ -23,6 +23,7 @@ from audit.imports.record import (
     NO_ANSWER,
     Imported,
     Log,
+    Record,
     Records,
     Wanted,
     checked,
@@ -33,6 +34,7 @@ from audit.imports.record import (
     texts_of,
     trials,
 )
+from audit.imports.scores import pooled
 from audit.imports.typed import Columns, Typing, cell_of, same_truths, undressed
 from audit.scoring.keyed import read_against_key
 
@@ -140,7 +142,7 @@ def _outcomes(
     constant = {"options": wanted.columns.get("options")}
     compared = table.columns.keys().isdisjoint(("correct", "reply"))
     for where, row in rows():
-        cells = {name: at(row, column) for name, column in table.columns.items()}
+        cells = _cells(row, table.columns, where)
         read = _outcome(path, constant | cells, where, wanted, table, judge)
         placed = _placed(read, cells, where, wanted)
         if isinstance(placed, str):
@@ -158,6 +160,20 @@ def _outcomes(
             f"{unclear} of {number} answers of {path.name} are neither clearly the key nor clearly another, such as "
             f"{example}: the score is of the others"
         )
+
+
+def _cells(row: Record, columns: Mapping[str, str], where: str) -> dict[str, Any]:
+    """Map each field to its cell in a row.
+
+    A list of several marks in the column `correct`, such as [true, false], has one mark for each
+    trial. It is replaced by the counts k/n.
+    """
+    cells = {name: at(row, column) for name, column in columns.items()}
+    marks = cells.get("correct")
+    if isinstance(marks, list) and len(marks) > 1:
+        right, of = pooled(outcome(mark, where) for mark in marks)
+        cells["correct"] = None if right is None else f"{right}/{of}"
+    return cells
 
 
 def _placed(read: Imported, cells: Mapping[str, Any], where: str, wanted: Wanted) -> Imported | str:
@@ -195,7 +211,7 @@ def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table
     compared, marks = Columns(), _Marks()
     benchmarks: set[str] = set()
     for where, row in rows():
-        cells = {name: at(row, column) for name, column in columns.items()}
+        cells = _cells(row, columns, where)
         benchmarks.add(str(cells.get("benchmark") or ""))
         if _failed(cells, where):
             continue

@@ -2,8 +2,8 @@
 `.eval` zip of JSON documents.
 """
 
-import fnmatch
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -30,6 +30,11 @@ from audit.imports.record import (
     texts_of,
 )
 from audit.imports.scores import Column, choose_score
+
+
+# The name of a sample's member is samples/ID_epoch_N.json. If the log was converted to chunks, it is
+# samples/ID_epoch_N/sample.json, with messages and events in other members below the same folder.
+_SAMPLE = re.compile(r"samples/(?:(?!.*_epoch_\d+/).*\.json|.*_epoch_\d+/sample\.json)")
 
 
 def is_inspect(content: Any) -> bool:
@@ -86,9 +91,11 @@ def read_eval(path: Path, wanted: Wanted) -> Log:
     """
     archive = open_zip(path)
     names = archive.namelist()
+    if any(name.startswith("xl/") for name in names):
+        raise DataError(f"{path} is a workbook. Expected a table in UTF-8: save its sheet as csv.")
     whole = "header.json" in names  # Inspect writes header.json when the evaluation ends.
     header = member(archive, "header.json" if whole else "_journal/start.json")
-    samples = sorted(fnmatch.filter(names, "samples/*.json"))
+    samples = sorted(filter(_SAMPLE.fullmatch, names))
     if not is_inspect(header):
         raise DataError(f"{path}: its header names no model. Expected an .eval log of Inspect.")
     if not whole:

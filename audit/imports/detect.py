@@ -1,10 +1,10 @@
 """Find the reader of a file by its content, not by its name."""
 
-import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from audit.imports.formats.openai_evals import is_evals, read_evals
 from audit.imports.formats.opencompass import is_opencompass, read_opencompass
 from audit.imports.formats.promptfoo import is_promptfoo, is_result, read_promptfoo
 from audit.imports.nested import ABSENT, at, lists_of, rows_by_column
+from audit.imports.propose import UNKNOWN, propose
 from audit.imports.record import Imported, Log, Record, Records, Wanted, document, parse, rows_of
 from audit.imports.sets import read_own
 from audit.imports.table import read_table
@@ -182,11 +183,9 @@ def _document(path: Path, content: Record, wanted: Wanted) -> Log | None:
     refuse_numbers(path, content)
     lists = rows_by_column(content, str(path)) or _mapped(lists_of(content), wanted)
     if len(lists) > 1:
-        names = ", ".join(list(lists)[:6])
-        first = shlex.quote(f".{next(iter(lists))}")
         raise DataError(
-            f"{path} holds {len(lists)} lists ({names}). Expected a single list of objects. "
-            f"Example: jq {first} {shlex.quote(path.name)} > rows.json"
+            f"{path} holds {len(lists)} lists ({', '.join(list(lists)[:6])}). Expected a file with "
+            f"one list, or columns of one list. Example: {_columns_of_one(lists, wanted)}"
         )
     facts = {}
     for name in ("model", "benchmark"):
@@ -195,6 +194,17 @@ def _document(path: Path, content: Record, wanted: Wanted) -> Log | None:
     for name, rows in lists.items():
         return read_table(path, "json", wanted, partial(_placed, f"{path}, {name}", rows, facts))
     return None
+
+
+def _columns_of_one(lists: dict[str, list[Record]], wanted: Wanted) -> str:
+    """Return the arguments with which one of several lists can be read.
+
+    This is the list whose columns' names fit the most fields.
+    """
+    proposals = []
+    for rows in lists.values():
+        proposals.append(propose(rows[0], bool(wanted.model)))
+    return min(proposals, key=methodcaller("count", UNKNOWN))
 
 
 def _mapped(lists: dict[str, list[Record]], wanted: Wanted) -> dict[str, list[Record]]:

@@ -234,13 +234,18 @@ def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table
 def _named(rows: Callable[[], Records], wanted: Wanted) -> dict[str, Any]:
     """Map the name of each column that occurs in any row to one of the column's values.
 
-    A nested column, such as doc.id, is included if --map names it and a row has it.
+    The value is empty only if the column is empty in every row. A nested column, such as doc.id, is
+    included if --map names it and a row has it.
     """
     names: dict[str, Any] = {}
+    empty: set[str] = set()
     nested = [column for column in wanted.columns.values() if "." in column]
     for _, row in rows():
-        if row.keys() - names.keys():
-            names |= row
+        if row.keys() - names.keys() or row.keys() & empty:
+            for name, value in row.items():
+                if name not in names or name in empty:
+                    names[name] = value
+            empty = {name for name, value in names.items() if value in (None, "")}
         for column in nested:
             value = ABSENT if column in names else at(row, column, ABSENT)
             if value is not ABSENT:

@@ -124,7 +124,8 @@ def _log(
         )
     about = header["eval"]
     model = wanted.model or about["model"]
-    benchmark = wanted.benchmark or str(about.get("task") or path)
+    task = str(about.get("task") or path)
+    benchmark = wanted.benchmark or task
     if not isinstance(model, str) or not model:
         raise ConfigError(
             f"{path} states {model!r:.80} as its model. Expected the model's name. Add --model "
@@ -143,7 +144,7 @@ def _log(
         unfinished=_unfinished(header, n),
         sampling=_sampling(header),
     )
-    return replace(log, outcomes=_outcomes(samples, reduced, wanted, log.notes))
+    return replace(log, outcomes=_outcomes(samples, reduced, wanted, task, log.notes))
 
 
 def _sampling(header: Record) -> str:
@@ -169,14 +170,14 @@ def _cut_off(sample: Record) -> bool | None:
 
 
 def _outcomes(
-    samples: Samples, reduced: Reduced, wanted: Wanted, notes: list[str]
+    samples: Samples, reduced: Reduced, wanted: Wanted, task: str, notes: list[str]
 ) -> Iterator[Imported]:
     invalidated = 0
     for where, sample in samples():
         if isinstance(sample, dict) and sample.get("invalidation"):
             invalidated += 1
         elif not _repeats(sample, reduced):
-            yield _read(sample, reduced, wanted, where)
+            yield replace(_read(sample, reduced, wanted, where), task=task)
     if invalidated:
         notes.append(
             f"{invalidated} samples of {wanted.benchmark} were invalidated by their authors and are left out"

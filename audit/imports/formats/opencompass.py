@@ -94,7 +94,7 @@ def read_opencompass(path: Path, content: Record, wanted: Wanted) -> Log:
         totals = dict.fromkeys(_CORRECT, _share(content.get("accuracy")))
         # Only the results of a judge have this total. It counts the replies with a verdict.
         totals[_JUDGE] = _share(content.get("accuracy_given_attempted"))
-        samples = partial(_graded, path, entries, wanted, judged=totals[_JUDGE] is not None)
+        samples = partial(_graded, path, entries, wanted, name, totals[_JUDGE] is not None)
         return graded_log("opencompass", path, samples, wanted, totals=totals)
     rows = partial(_replies, path, entries, f"{part}/" if part else "")
     log = read_table(path, "json", replace(wanted, columns={}, key="text"), rows)
@@ -176,7 +176,7 @@ def _options(entry: Record) -> tuple[str, ...]:
 
 
 def _graded(
-    path: Path, entries: dict[str, Record], wanted: Wanted, *, judged: bool
+    path: Path, entries: dict[str, Record], wanted: Wanted, task: str, judged: bool
 ) -> Iterator[Sample]:
     """Yield the samples of the details.
 
@@ -213,6 +213,7 @@ def _graded(
             place_of(gold, options),
             answer=answer or None,
             target=gold,
+            task=task,
         )
 
 

@@ -21,6 +21,7 @@ from audit.imports.formats.lm_eval import read_lm_eval
 from audit.imports.formats.openai_evals import is_evals, read_evals
 from audit.imports.formats.opencompass import is_opencompass, read_opencompass
 from audit.imports.formats.promptfoo import is_promptfoo, is_result, read_promptfoo
+from audit.imports.formats.swe_bench import is_swe_bench, read_swe_bench
 from audit.imports.nested import ABSENT, at, lists_of, rows_by_column
 from audit.imports.propose import UNKNOWN, propose
 from audit.imports.record import Imported, Log, Record, Records, Wanted, document, parse, rows_of
@@ -178,6 +179,8 @@ def _document(path: Path, content: Record, wanted: Wanted) -> Log | None:
         return read_promptfoo(path, content["results"]["results"], wanted, str(description or ""))
     if is_opencompass(content):
         return read_opencompass(path, content, wanted)
+    if is_swe_bench(content):
+        return read_swe_bench(path, content, wanted)
     if _is_row(content, wanted):
         return None
     refuse_numbers(path, content)

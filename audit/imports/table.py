@@ -214,6 +214,7 @@ def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table
         cells = _cells(row, columns, where)
         benchmarks.add(str(cells.get("benchmark") or ""))
         if _failed(cells, where):
+            marks.add_failed(cells, where)
             continue
         options = _options(cells.get("options", wanted.columns.get("options")), where)
         if "correct" in cells:
@@ -221,6 +222,8 @@ def _surveyed(path: Path, rows: Callable[[], Records], wanted: Wanted) -> _Table
         else:
             compared.add(*_answer_and_key(cells, where, wanted), options)
     marks.check_wrong_ones(path)
+    if "error" not in wanted.columns:
+        marks.check_errors(path, columns)
     if wanted.split and not wanted.benchmark and len(benchmarks) > 1:
         raise ConfigError(
             f"{path} has the benchmarks {', '.join(sorted(benchmarks)[:6])}. Expected the name of "
@@ -269,6 +272,8 @@ class _Marks:
         Whether any row has an answer.
     blank : bool
         Whether no row without an answer is marked as right.
+    failed : int
+        Number of rows that are marked as wrong and have a text in the column `error`.
     """
 
     words: set[str] = field(default_factory=set)
@@ -277,6 +282,12 @@ class _Marks:
     empty: int = 0
     answered: bool = False
     blank: bool = True
+    failed: int = 0
+
+    def add_failed(self, cells: Mapping[str, Any], where: str) -> None:
+        """Add the cells of a row with an error."""
+        if cells.get("error") and "correct" in cells:
+            self.failed += outcome(_mark(cells["correct"]), where)[0] == 0
 
     def add(self, cells: Mapping[str, Any], where: str) -> None:
         """Add the cells of a row.
@@ -314,6 +325,24 @@ class _Marks:
                 f"{path}: correct is {min(self.words)!r} in {self.marked} rows and empty in {self.empty}. Expected a "
                 "score in every answered row: an empty cell means no answer, and no row is marked "
                 "as wrong. Example: 0."
+            )
+
+
+    def check_errors(self, path: Path, columns: Mapping[str, str]) -> None:
+        """Check that the column `error` does not hold the reasons why answers are wrong.
+
+        Raises
+        ------
+        ConfigError
+            If many rows are marked as wrong, and all of them have a text in this column.
+        """
+        many = self.failed > max(_EMPTY_MAX * self.marked, _EMPTY_MIN)
+        if many and self.words and all(outcome(word, str(path))[0] for word in self.words):
+            raise ConfigError(
+                f"{path}: all {self.failed} rows that are wrong have a text in the column "
+                f"{columns['error']}. Expected whether these answers are missing. Example: --map "
+                f"error={columns['error']} if the requests failed, --map error=0 if the answers are "
+                "wrong."
             )
 
 
@@ -487,8 +516,9 @@ def _columns(path: Path, row: dict[str, Any], wanted: Wanted) -> dict[str, str]:
             raise ConfigError(
                 f"--map {name}={column}: unknown field {name}; expected one of {', '.join(FIELDS)}."
             )
-        # A number in place of a column, such as 4, means that every row has four options.
-        if column not in row and not (name == "options" and column.isdecimal()):
+        # A number in place of a column, such as 4, means that every row has four options. The
+        # number 0 in place of the column of errors means that no row has an error.
+        if column not in row and not (name in ("options", "error") and column.isdecimal()):
             raise ConfigError(f"{path} has no column {column!r}; found {listed(row)}.")
     named = {name: wanted.columns.get(name, name) for name in FIELDS}
     columns = {name: column for name, column in named.items() if column in row}

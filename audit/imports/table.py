@@ -327,7 +327,6 @@ class _Marks:
                 "as wrong. Example: 0."
             )
 
-
     def check_errors(self, path: Path, columns: Mapping[str, str]) -> None:
         """Check that the column `error` does not hold the reasons why answers are wrong.
 

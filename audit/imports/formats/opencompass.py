@@ -54,8 +54,10 @@ def is_opencompass(content: Any) -> bool:
     """Return whether a JSON document holds details of results, or predictions numbered from 0."""
     first = next(iter(_entries(content).values()), None) if isinstance(content, dict) else None
     if first is None or "details" in content:
-        known = {"pred", "predictions", "prediction", *_CORRECT}
-        return first is not None and bool(known & first.keys())
+        if first is None:
+            return False
+        judged = {"prediction", "origin_prompt"} <= first.keys()
+        return judged or bool({"pred", "predictions", *_CORRECT} & first.keys())
     return "prediction" in first and all(map(str.isdecimal, content))
 
 
@@ -91,7 +93,7 @@ def read_opencompass(path: Path, content: Record, wanted: Wanted) -> Log:
     wanted = replace(wanted, model=model, benchmark=wanted.benchmark or name)
     entries = _entries(content)
     if "details" in content:
-        totals = dict.fromkeys(_CORRECT, _share(content.get("accuracy")))
+        totals: Record = dict.fromkeys(_CORRECT, _share(content.get("accuracy")))
         # Only the results of a judge have this total. It counts the replies with a verdict.
         totals[_JUDGE] = _share(content.get("accuracy_given_attempted"))
         samples = partial(_graded, path, entries, wanted, name, totals[_JUDGE] is not None)

@@ -1,8 +1,9 @@
 """Logs as the present source code of other tools writes them, each with its right score.
 
 The sources were read in these versions: OpenCompass 0.5.4, lighteval 0.13.0, lm-eval 0.4.13, Inspect 0.3.285,
-BigCodeBench 0.2.5, SWE-bench 5.0.2, and the main branches of lmms-eval, LiveCodeBench, MMLU-Pro, Qwen2.5-Math,
-NeMo-Skills, tau-bench, terminal-bench, BFCL, ZeroEval, VLMEvalKit, MLflow, W&B and deepeval. Nothing is copied from there.
+BigCodeBench 0.2.5, SWE-bench 5.0.2; and as stored copies: lmms-eval, LiveCodeBench, MMLU-Pro, Qwen2.5-Math,
+NeMo-Skills, tau-bench, BFCL, ZeroEval, deepeval. The tables of MLflow, W&B, terminal-bench and VLMEvalKit were
+written from knowledge of their form. Nothing is copied from there.
 """
 
 import json
@@ -108,6 +109,12 @@ def test_letters_that_are_no_verdicts_are_refused(tmp_path: Path) -> None:
             read(write(path, judged_results(replies, **totals)))
 
 
+def test_predictions_in_another_tools_details_are_a_table(tmp_path: Path) -> None:
+    rows = [{"item": k, "prediction": ANSWERS[k], "gold": KEYS[k]} for k in range(N)]
+    path = write(tmp_path / "a.json", {"model": "m", "details": rows})
+    assert read(path, columns={"answer": "prediction"}) == [("m", "a", N, 0.6, 0)]
+
+
 # --- tables
 
 
@@ -162,7 +169,9 @@ def test_a_workbook_and_a_file_of_wrong_answers_are_refused(tmp_path: Path) -> N
 def test_an_error_that_says_why_an_answer_is_wrong_is_no_missing_answer(tmp_path: Path) -> None:
     """8 of 20 answers fail a test, and the column error says how: 12 of 20, or 12 of 12."""
     error = "AssertionError: 3 != 4"
-    rows = [{"item": k, "correct": RIGHT[k], "error": None if RIGHT[k] else error} for k in range(N)]
+    rows = [
+        {"item": k, "correct": RIGHT[k], "error": None if RIGHT[k] else error} for k in range(N)
+    ]
     path = lines(tmp_path / "a.jsonl", rows)
     with pytest.raises(ConfigError):
         read(path, model="m")

@@ -49,6 +49,8 @@ _DOUBTS = {
     "weak_reference": "the model that answered from the same messages is weaker, and may miss "
     "their hints",
     "reference_gains_too": "another model gains about as much from the same messages",
+    "larger_on_one_scale": "the gain is larger than on held-out questions in points of accuracy alone",
+    "larger_on_no_scale": "the gain is not clearly larger than on held-out questions",
     "may_beat_ensemble": "too few questions were asked to distinguish an effect of damage from an "
     "effect of repetition",
     "may_beat_direct": "too few questions were asked to show that the gain exceeds what the clean "

@@ -15,7 +15,7 @@ from audit.judging.ladder import Grade
 from audit.perturb.analyse import analyse
 from audit.perturb.design import PerturbThresholds
 from audit.perturb.record import BrokenShare, PerturbCell, Wordings
-from audit.statistics.paired import BoolArray, FloatArray, IntArray
+from audit.statistics.paired import BoolArray, FloatArray
 from bench.sim_outsiders import World, abilities, items_of
 from bench.strangers.truth import Right, Stranger
 

@@ -71,7 +71,9 @@ def _as_it_is(s: Setting, right: BoolArray) -> BoolArray:
     return right
 
 
-def messages(rng: Rng, accuracy: float = 0.7, reference: float = 0.7, guess: float = 0.0) -> Messages:
+def messages(
+    rng: Rng, accuracy: float = 0.7, reference: float = 0.7, guess: float = 0.0
+) -> Messages:
     """Draw questions on which noise changes nothing."""
     known = (np.array([accuracy, reference]) - guess) / (1 - guess)
     ability = abilities(World(accuracy=known[0], others=(known[1], 0.99)))[:2]
@@ -118,7 +120,11 @@ def made_right(mask: BoolArray, also: BoolArray | None = None) -> Scored:
 
 def texts(**counts: object) -> TextMeasures:
     return TextMeasures(
-        messages=10 * N, messages_noisy=6 * N, noisy_presentations=6 * N, clean_messages=3 * N, **counts
+        messages=10 * N,
+        messages_noisy=6 * N,
+        noisy_presentations=6 * N,
+        clean_messages=3 * N,
+        **counts,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+from golden.statistics.validity_worlds import block, cell
 
 from audit.judge.record import Settings
 from audit.judging.ladder import Grade
@@ -14,7 +15,6 @@ from audit.validity.design import ValidityThresholds
 from audit.validity.edits.record import Family
 from audit.validity.record import Cell
 from bench.strangers.truth import Right, Stranger
-from golden.statistics.validity_worlds import block, cell
 
 Rng = np.random.Generator
 RESAMPLES = 20  # of the ratio CSR, on which no status depends
@@ -170,7 +170,9 @@ WORLDS: Mapping[str, Stranger] = {
         lambda rng: verdict(stays(rng, 0.15, n=400, wording=0.15), rng),
     ),
     "one template in ten": Stranger(
-        _F, "4 of 40 templates react, in each of five items", lambda rng: verdict(templates(rng), rng)
+        _F,
+        "4 of 40 templates react, in each of five items",
+        lambda rng: verdict(templates(rng), rng),
     ),
     "rare names": Stranger(
         _U,

@@ -156,7 +156,8 @@ TEXTS: Texts = {
     "reference_gains_too": "{reference} gains {gain:signed} from the same messages. The data do not "
     "show that this model gains more.",
     "hints_excluded": "{reference} gains {gain:signed} from the same messages on average over r. "
-    "This model gains more, beyond chance, so hints in the messages do not explain its gain.",
+    "This model gains more, beyond chance. So hints explain its gain only if {reference} overlooks "
+    "hints or knows their answers anyway.",
     "one_router": "At r = 1, the clean baseline is also the ensemble control.",
     "ensemble_not_run": "At r = {routers:listed} the noisy arm was not compared with as many "
     "routers that delete nothing.",

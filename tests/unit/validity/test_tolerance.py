@@ -58,8 +58,8 @@ def test_the_placebo_is_one_of_the_tests(items: int, edits: int) -> None:
             selectivity(content, placebo, nothing, place, bound),
         ]
 
-    found = [max(one.above_p for one in tests(d, 0.0)) for _ in range(MODELS)]
-    stays = [max(one.below_p for one in tests(0.0, margin)) for _ in range(MODELS)]
+    found = [max(test.above_p for test in tests(d, 0.0)) for _ in range(MODELS)]
+    stays = [max(test.below_p for test in tests(0.0, margin)) for _ in range(MODELS)]
     assert all(0.754 <= np.mean(np.array(p) <= 0.025) <= 0.98 for p in (found, stays))
     plain = replace(design, placebo=False)
     assert d > plain.detectable() and margin > plain.margin()

@@ -120,12 +120,30 @@ class CellInputs:
         """
         if self.texts is None or not self.texts.aided:
             return None
+        return self._outside(self._aided())
+
+    @property
+    def unstated(self) -> BoolArray | None:
+        """Mark the questions of `unaided` whose noisy messages state no answer either.
+
+        Returns
+        -------
+        array (R, n) of bool or None
+            One row for each router count; None if no noisy message states an answer.
+        """
+        if self.texts is None or not self.texts.noisy_stated:
+            return None
+        return self._outside(self._aided() | self.texts.noisy_stated)
+
+    def _aided(self) -> set[tuple[int, str]]:
+        """Return the router counts and questions at which a control's message states an answer."""
+        assert self.texts is not None  # noqa: S101 - the callers have texts
         aided = set(self.texts.aided)
         for routers, question in self.texts.aided:
             # The clean baseline (r=1) is compared with the noisy arm at every r.
             if routers == 1:
                 aided.update((r, question) for r in levels_of(self.cell, Arm.NOISY_REWRITE))
-        return self._outside(aided)
+        return aided
 
     def _outside(self, excluded: Collection[tuple[int, str]]) -> BoolArray:
         """Return an array (R, n) that is False for the excluded (router count, question)."""
@@ -247,6 +265,7 @@ def _measure(inputs: CellInputs, s: SweepSettings, rng: Generator) -> _Measured:
         inputs.cell,
         without_leak=inputs.without_leak,
         unaided=inputs.unaided,
+        unstated=inputs.unstated,
         shifts=cell_shifts(inputs.cell, s.shifts),
         reference=inputs.reference,
     )

@@ -323,7 +323,8 @@ def _bounded(
         if tested:
             why = [because("interval_holds_zero", routers=at)]
         imputed = e.favourable is not None and limit > e.clean.largest_compatible
-        numbers = {"imputed": imputed, "aided": e.unaided is not None}
+        aided = e.unaided is not None
+        numbers = {"imputed": imputed, "aided": aided, "stated": e.unstated is not None}
         why.append(because("bound", limit=limit, effect=t.effect_of_interest, **numbers))
         last, open_ = because("blind"), None
     excluded = limit <= t.effect_of_interest  # False if the limit is NaN
@@ -357,7 +358,7 @@ def _over_ensemble(
     ensemble_gains = gain.beats(level) & gain.above_zero & routers if gain else frozenset()
     if ensemble_gains:
         why.append(because("ensemble_gains", routers=sorted(ensemble_gains)))
-    readings = (e.unaided,) if e.unaided else (e.plain, e.favourable)
+    readings = (e.unaided, e.unstated) if e.unaided else (e.plain, e.favourable, e.unstated)
     limits = []
     for reading in readings:
         if reading is not None:

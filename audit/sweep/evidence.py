@@ -317,6 +317,10 @@ class Evidence:
     unaided : Reading or None
         The comparisons of `favourable`, without the questions for which a control message states an
         answer, since these questions cannot show a gain. None if no message states an answer.
+    unstated : Reading or None
+        The comparisons of `unaided`, without the questions for which a noisy message states an
+        answer. Stated wrong answers lower the noisy accuracy, so they can hide a gain. None if no
+        noisy message states an answer.
     ensemble_gain : Comparison or None
         The comparison of the ensemble control with the clean baseline.
     shifts : RunShifts
@@ -357,6 +361,7 @@ class Evidence:
     repeated: bool = True
     worst_case: float | None = None
     hints: HintTest | None = None
+    unstated: Reading | None = None
 
     @property
     def clean(self) -> Comparison:
@@ -381,10 +386,16 @@ class Evidence:
         """Return the upper limit of the gain over the clean baseline.
 
         Missing replies are imputed in favour of a gain. Questions with a control message that
-        states an answer are left out; if no question remains, the limit is 1.
+        states an answer are left out; if no question remains, the limit is 1. If noisy messages
+        state answers, the limit is the larger of the limits with and without these questions.
         """
-        reading = self.unaided or self.favourable or self.plain
-        return reading.clean.largest_compatible if reading.clean else 1.0
+        readings = [self.unaided or self.favourable or self.plain]
+        if self.unstated is not None:
+            readings.append(self.unstated)
+        limits = []
+        for reading in readings:
+            limits.append(reading.clean.largest_compatible if reading.clean else 1.0)
+        return float(np.max(limits))  # NaN if any limit is NaN
 
     def controlled(self, routers: int) -> bool:
         """Return whether both `direct` and the ensemble control were run at this r.
@@ -404,6 +415,7 @@ def measure(
     n_permutations: int | None = None,
     without_leak: BoolArray | None = None,
     unaided: BoolArray | None = None,
+    unstated: BoolArray | None = None,
     shifts: RunShifts | None = None,
     reference: CellOutcomes | None = None,
     gamma: float = DECIDE_AT,
@@ -420,7 +432,7 @@ def measure(
         Resamples of every interval.
     n_permutations : int, optional
         Permutations of every test; n_resamples if None.
-    without_leak, unaided : array (R, n) of bool, optional
+    without_leak, unaided, unstated : array (R, n) of bool, optional
         True for each (router count, question) that is used for the field of this name in
         `Evidence`.
     shifts : RunShifts, optional
@@ -492,6 +504,8 @@ def measure(
         repeated=len(distinct(noisy)) > 1,
         worst_case=_worst_case(cell, routers) if unread else None,
         hints=hints,
+        # This reading is the last, so that the others draw the same numbers in any run.
+        unstated=None if unstated is None else reading(unstated, better, worse),
     )
 
 

@@ -399,6 +399,9 @@ class TextMeasures:
         The (router count, question id) of presentations of forward_full in which a message states
         any option as the answer. Statements of wrong options count too: if only questions with
         right statements were left out, the accuracy of the controls would be lower.
+    noisy_stated : frozenset of (int, str)
+        The (router count, question id) of noisy presentations in which a message states any option
+        as the answer.
     by_routers : tuple of ByRouters
         The effect of the routers on the words, for each router count.
     slope : InformationSlope or None
@@ -430,6 +433,7 @@ class TextMeasures:
     mixed_ids: tuple[str, ...] = ()
     leaks: frozenset[tuple[int, str]] = frozenset()
     aided: frozenset[tuple[int, str]] = frozenset()
+    noisy_stated: frozenset[tuple[int, str]] = frozenset()
     by_routers: tuple[ByRouters, ...] = ()
     slope: InformationSlope | None = None
 
@@ -444,6 +448,7 @@ class _Tally:
     leak: set[str] = field(default_factory=set)
     leaks: set[tuple[int, str]] = field(default_factory=set)
     aided: set[tuple[int, str]] = field(default_factory=set)
+    noisy_stated: set[tuple[int, str]] = field(default_factory=set)
     mixed: set[str] = field(default_factory=set)
     # Shares are summed as whole numbers of billionths. Unlike a sum of floats, this sum does not
     # depend on the order of the rows.
@@ -672,8 +677,9 @@ def _count_leaks(row: TextRow, question: _Question, tally: _Tally) -> None:
         if noisy:
             counts["leaking_noisy"] += leaking
             tally.leaks.add((row.routers, row.question_id))
-    if not noisy and stated.count(None) < len(stated):
-        tally.aided.add((row.routers, row.question_id))
+    if stated.count(None) < len(stated):
+        presentations = tally.noisy_stated if noisy else tally.aided
+        presentations.add((row.routers, row.question_id))
 
 
 def _count_clean(row: TextRow, tally: _Tally) -> None:
@@ -823,6 +829,7 @@ def _freeze(tally: _Tally) -> TextMeasures:
         leak_ids=tuple(sorted(tally.leak)),
         leaks=frozenset(tally.leaks),
         aided=frozenset(tally.aided),
+        noisy_stated=frozenset(tally.noisy_stated),
         mixed_ids=tuple(sorted(tally.mixed)),
         by_routers=_by_routers(tally),
         slope=_slope(tally),

@@ -78,12 +78,16 @@ def _size(limit: float) -> str:
     return f"a gain of up to {points(limit)}" if limit > 0 else "no gain"
 
 
-def _bound(limit: float, effect: float, imputed: bool, aided: bool = False) -> str:
+def _bound(
+    limit: float, effect: float, imputed: bool, aided: bool = False, stated: bool = False
+) -> str:
     method = "largest of the one-sided 95 % limits at each r"
     if imputed:
         method += ", with unparsed and missing replies imputed in favour of the gain"
     if aided:
         method += ", without questions for which a clean message states an answer"
+    if stated:
+        method += ", with and without questions for which a noisy message states an answer"
     against = "no more than" if limit <= effect else "above"
     matters = f"the smallest effect that matters ({points(effect)})"
     return (

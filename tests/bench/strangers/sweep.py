@@ -152,7 +152,8 @@ def wrong_statements(rng: Rng) -> Messages:
     released = rng.random(N) < 0.09 / np.mean(1 - chance) * (1 - chance)
     misled = ~released & (rng.random(N) < 0.11)
     one.scored = [made_right(released, misled), made_right(np.zeros(N, dtype=bool), misled)]
-    one.texts = texts(stated_wrong=round(0.11 * 6 * N))
+    stated = {(r, str(q)) for r in range(1, ROUTERS + 1) for q in np.flatnonzero(misled)}
+    one.texts = texts(stated_wrong=round(0.11 * 6 * N), noisy_stated=frozenset(stated))
     return one
 
 

@@ -66,6 +66,7 @@ NUMBERS = {
     "loss": 0.1,
     "about": "run_once",
     "aided": True,
+    "stated": True,
 }
 
 

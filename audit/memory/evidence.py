@@ -19,7 +19,7 @@ from audit.memory.record import TEXT_SCORES, MemoryCell, ModelSet
 from audit.statistics.between_models import one_family, predictive
 from audit.statistics.completion import Auc, membership_auc
 from audit.statistics.estimate import hull
-from audit.statistics.fresh_gap import FreshGap, agreement, by_guessing, fresh_gap, unparsed_held
+from audit.statistics.fresh_gap import FreshGap, agreement, by_guessing, fresh_gap, unparsed_imputed
 from audit.statistics.multiplicity import holm
 from audit.statistics.order_test import N_RESAMPLES, OrderTest, order_test
 from audit.statistics.paired import FloatArray, IntArray
@@ -286,8 +286,8 @@ class Text:
 class ImputedGap:
     """Hold the gap to held-out items with unparsed answers imputed at one odds ratio.
 
-    Unparsed answers are imputed in two ways (`fresh_gap.unparsed_held`). The way that makes the gap
-    small gives the p-value and the lower limit. The way that makes the gap large gives the upper
+    Unparsed answers are imputed in two ways (`fresh_gap.unparsed_imputed`). The way that makes the
+    gap small gives the p-value and the lower limit. The way that makes the gap large gives the upper
     limits.
 
     Attributes
@@ -1047,7 +1047,7 @@ def _gap(
         return gap, abilities, ()
 
     def imputed(gamma: float, *, against: bool) -> tuple[FreshGap, tuple[RaschGap, ...]]:
-        values, heights = unparsed_held(scores, unparsed, gamma, against=against)
+        values, heights = unparsed_imputed(scores, unparsed, gamma, against=against)
         return judged(values, heights), able(values)
 
     held = []

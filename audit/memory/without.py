@@ -48,7 +48,11 @@ def score_without(cell: MemoryCell, evidence: Evidence, gates: Sequence[Gate]) -
         clusters = cell.published.cluster, cell.fresh.cluster
         try:
             estimate = without_memory(
-                scores[0], scores[1:], clusters, held=_wider_gaps(evidence), chance=cell.chance
+                scores[0],
+                scores[1:],
+                clusters,
+                imputed_gaps=_wider_gaps(evidence),
+                chance=cell.chance,
             )
             items = from_memory(scores[0], scores[1:], likelihoods(cell, models, "item"))
         except DataError as error:

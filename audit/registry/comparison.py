@@ -708,7 +708,7 @@ def _shared(first: CellOutcomes, second: CellOutcomes) -> tuple[CellOutcomes, Ce
             f"{first.model} and {second.model} share {len(shared):,} of {most:,} items of {first.benchmark}; "
             f"expected at least {percent(JOINED_MIN)}. Import both with one --key, such as --key text."
         )
-    return first.kept(np.isin(first.question_ids, shared)), second.kept(
+    return first.subset(np.isin(first.question_ids, shared)), second.subset(
         np.isin(second.question_ids, shared)
     )
 

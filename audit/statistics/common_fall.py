@@ -157,10 +157,10 @@ def _slope(
     def expected(fall: float) -> FloatArray:
         return np.asarray(expit(fall + np.log(t / (n + 1 - t))))
 
-    def fall(kept: BoolArray) -> float:
+    def fall(half: BoolArray) -> float:
         return float(
             brentq(
-                lambda f: (o - expected(f))[kept].sum() - f / _PRIOR_SD**2,
+                lambda f: (o - expected(f))[half].sum() - f / _PRIOR_SD**2,
                 -(_PRIOR_SD**2),
                 _PRIOR_SD**2,
             )

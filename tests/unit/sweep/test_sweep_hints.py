@@ -114,7 +114,7 @@ def test_a_weaker_reader_excludes_nothing() -> None:
 def test_questions_are_matched_by_id() -> None:
     whole, part = cell("m", 600, 680), cell("r", 600, 600)
     kept = np.arange(1000) >= 590
-    found = hint_test(whole, part.kept(kept), RunShifts(), RunShifts())
+    found = hint_test(whole, part.subset(kept), RunShifts(), RunShifts())
     assert found is not None and found.difference[0] == pytest.approx(80 / 410)
     others = replace(part, question_ids=tuple(f"x{k}" for k in range(1000)))
     assert hint_test(whole, others, RunShifts(), RunShifts()) is None

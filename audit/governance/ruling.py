@@ -404,7 +404,7 @@ def _not_whole(run_dir: Path, verdict: Document) -> tuple[str, str]:
     judged_runs: list[Any] = []
     for _, part in parts_of(verdict):
         judged_rows += map(_COUNTS, part.rows)
-        judged_runs += map(attrgetter("held"), part.runs)
+        judged_runs += map(attrgetter("contents"), part.runs)
     if held not in judged_runs or not set(map(_COUNTS, rows)) <= set(judged_rows):
         return "", (
             f"{missing}The verdict of {run_dir} was not made from the {sum(seen.values()):,} answers that its shards "
@@ -485,7 +485,7 @@ def _not_of_these_runs(folder: Path, runs: Sequence[Path], verdict: Document) ->
     judged: list[str] = []
     for name, part in parts_of(verdict):
         for judged_run in part.runs:
-            judged.append(json.dumps([name, judged_run.held], sort_keys=True))
+            judged.append(json.dumps([name, judged_run.contents], sort_keys=True))
     if sorted(judged) != sorted(stored):
         return f"The verdict of {folder} is not of the {len(runs)} runs that its {PANEL} names. Build it again."
     return ""

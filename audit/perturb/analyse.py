@@ -15,7 +15,7 @@ from audit.core.number_text import percent
 from audit.judge.record import Case, Judge, Settings, judge_cells
 from audit.judging.result import MAX_ITEMS, Calibration, json_ready, sentence, sentences
 from audit.judging.run import JudgedRun
-from audit.judging.shipped import apart, nearest_design
+from audit.judging.shipped import log_distance, nearest_design
 from audit.judging.simulated import rate_text
 from audit.perturb.decide import COUNTED, cannot_exclude, decide, finding, headline, unparsed
 from audit.perturb.design import PerturbThresholds
@@ -107,11 +107,11 @@ class RunVerdict(JudgedRun[PerturbCell, PerturbResult]):
     library: dict[str, Any]
     control_library: dict[str, Any] | None = None
 
-    def own(self) -> dict[str, Any]:
+    def extra_fields(self) -> dict[str, Any]:
         """Return the fields that a perturbation audit adds to a run in verdict.json."""
         return {"library": self.library, "control_library": self.control_library}
 
-    def own_of_cell(self, cell: PerturbCell, result: PerturbResult) -> dict[str, Any]:
+    def extra_cell_fields(self, cell: PerturbCell, result: PerturbResult) -> dict[str, Any]:
         """Return the fields that a perturbation audit adds to a cell in verdict.json."""
         return cell_dict(cell, result)
 
@@ -221,12 +221,12 @@ def nearest(
 
     def distance(design: Mapping[str, Any]) -> float:
         """Return the distance of a calibrated design from the run."""
-        total = apart(n, design["n"]) + apart(variants, design["variants"]) / 2
-        total += apart(1 + references, 1 + design["references"])
-        total += apart(run["replicates"], design["replicates"]) / 4
+        total = log_distance(n, design["n"]) + log_distance(variants, design["variants"]) / 2
+        total += log_distance(1 + references, 1 + design["references"])
+        total += log_distance(run["replicates"], design["replicates"]) / 4
         total += 2 * abs(run["accuracy"] - design["accuracy"])
         total += 10 * max(run["unparsed"] - 0.04, 0.0)
-        return total + (apart(checked, design["checked"]) / 4 if checked else 0.0)
+        return total + (log_distance(checked, design["checked"]) / 4 if checked else 0.0)
 
     none_near = (
         f"No calibrated design is near: {n} questions, {variants} variants, {references} references, accuracy "

@@ -131,7 +131,7 @@ class Run:
                 f"{path} cannot be read ({error}). Build it: audit report {self.path}"
             ) from error
         stored = contents(count_rows(self.path, self.audit.schema))
-        if stored not in [run.held for run in report.runs]:
+        if stored not in [run.contents for run in report.runs]:
             raise ConfigError(
                 f"{path} was not made from the answers that the shards hold now. Build it: audit report {self.path}"
             )

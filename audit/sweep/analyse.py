@@ -17,7 +17,7 @@ from audit.core.records import CellRows
 from audit.judge.record import Case, Judge, Settings, cell_rng, holm_rows, judge_cells
 from audit.judging.ladder import grade
 from audit.judging.result import Calibration, Gate, Reason, because, failed, sentence, sentences
-from audit.judging.shipped import apart, nearest_design
+from audit.judging.shipped import log_distance, nearest_design
 from audit.judging.simulated import rate_text
 from audit.statistics.chance import chance_level
 from audit.statistics.paired import BoolArray, CellOutcomes, State
@@ -642,16 +642,16 @@ def nearest(
 
     def distance(d: Mapping[str, Any]) -> float:
         total = (
-            apart(units, d["n"])
-            + apart(run.routers, d["routers"]) / 2
-            + apart(run.panel, d["panel"]) / 4
+            log_distance(units, d["n"])
+            + log_distance(run.routers, d["routers"]) / 2
+            + log_distance(run.panel, d["panel"]) / 4
         )
         total += 0.5 * (d["draws"] != run.draws) + 0.5 * (
             (d["clean_replicates"] > 1) != (run.clean_replicates > 1)
         )
         total += 0.5 * ((d["noisy_replicates"] > 1) != (run.noisy_replicates > 1))
         total += 2 * abs(run.clean_accuracy - d["clean_accuracy"])
-        return total + apart(run.discordance, d["discordance"], 1e-3) / 2
+        return total + log_distance(run.discordance, d["discordance"], 1e-3) / 2
 
     size = f"{units} {'questions' if units == run.n else 'groups of questions'}"
     none_near = (

@@ -141,7 +141,7 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
     for name, (a, b) in evidence.aucs.items():
         aucs[name] = {"own": a, "beyond_references": b}
     imputed_gaps = []
-    for imputed in evidence.held:
+    for imputed in evidence.imputed_gaps:
         imputed_gaps.append({**json_ready(imputed), "gamma": str(imputed.gamma)})
     return {
         "fresh": cell.fresh.name if cell.fresh else None,
@@ -149,7 +149,7 @@ def cell_dict(cell: MemoryCell, result: MemoryResult) -> dict[str, Any]:
         "sensitivity": result.sensitivity,
         "without_memory": {
             **attributes(without, "sentence", "score", "needs"),
-            "estimate": without.found,
+            "estimate": without.estimate,
             "holds_if": CONDITIONS,
             "items_named": named,
         },

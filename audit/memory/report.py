@@ -60,9 +60,14 @@ def judge(
     orders = {}
     for name in ("seed", "shard_items", "orders", "option_orders"):
         orders[name] = int(manifest.config[name])
-    own = Orders(str(run_dir), **orders)
+    order_options = Orders(str(run_dir), **orders)
     loaded = load_memory(
-        run_dir, analysis["judged"], references, analysis["benchmark"], analysis["fresh"], own
+        run_dir,
+        analysis["judged"],
+        references,
+        analysis["benchmark"],
+        analysis["fresh"],
+        order_options,
     )
     drawn = bool(analysis.get("published_order"))
     undated = analysis.get("undated", analysis["judged"])

@@ -58,7 +58,7 @@ def _result(case: Case[PerturbCell, Evidence | None, tuple[float | None, ...]]) 
             "accuracy": evidence.drop.original,
             "unparsed": robustness.share if robustness else 0.0,
             "replicates": cell.tested.runs_that_differ,
-            "control": control is not None and control.asked,
+            "control": control is not None and control.used,
         }
         calibration = nearest(case.settings.table, run, limits.to_dict())
     return PerturbResult(
@@ -142,7 +142,7 @@ def cell_dict(cell: PerturbCell, result: PerturbResult) -> dict[str, Any]:
         "n_questions": cell.n,
         "variants": len(tested.variants),
         "original_replicates": len(tested.original),
-        "not_asked": int((~tested.was_asked).sum()),
+        "not_asked": int((~tested.requested_variants).sum()),
         "references": [w.model for w in cell.references],
         **attributes(cell, "broken", "requests"),
         "evidence": None,

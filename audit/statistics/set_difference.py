@@ -294,7 +294,7 @@ def apartness(tested: Sets, references: Sequence[Sets]) -> float:
 
 # One set of items, as four arrays: answers to the original (K, n), answers to the variants (N, n),
 # probability that a guess is right (n,), and cluster of each item (n,).
-Asked = tuple[FloatArray, FloatArray, FloatArray, IntArray]
+PairedAnswers = tuple[FloatArray, FloatArray, FloatArray, IntArray]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -325,12 +325,14 @@ class BeyondFresh(Tested):
     expected: float
 
 
-def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> BeyondFresh:
+def beyond_fresh(
+    benchmark: PairedAnswers, fresh: PairedAnswers, *, scale: Scale = "points"
+) -> BeyondFresh:
     """Test on one scale whether a model drops more on the benchmark than on held-out items.
 
     Parameters
     ----------
-    benchmark, fresh : Asked
+    benchmark, fresh : PairedAnswers
         Answers to originals and variants, chance and clusters of the benchmark and of the held-out
         set.
     scale : {"points", "share", "logit"}
@@ -383,7 +385,7 @@ def beyond_fresh(benchmark: Asked, fresh: Asked, *, scale: Scale = "points") -> 
     return BeyondFresh(scale=scale, expected=other.value, **test)
 
 
-def _compared(models: Asked) -> Asked:
+def _compared(models: PairedAnswers) -> PairedAnswers:
     """Return one set, restricted to items with an answer to the original and to a variant."""
     original, variants, chance, cluster = models
     compared = ~np.isnan(item_means(original, variants)[0])

@@ -436,7 +436,7 @@ def _shares(case: _CellAnalysis, verdict: Verdict, contrasts: Sequence[Contrast]
     }
 
 
-def share_left(score: float | None, chance: float, taken: float | None) -> float | None:
+def share_left(score: float | None, chance: float, deduction: float | None) -> float | None:
     """Return the share of the score above chance that remains after a deduction.
 
     Parameters
@@ -445,7 +445,7 @@ def share_left(score: float | None, chance: float, taken: float | None) -> float
         Accuracy, 0-1.
     chance : float
         Accuracy of a guesser, 0-1.
-    taken : float or None
+    deduction : float or None
         The deduction, 0-1; a negative one counts as 0.
 
     Returns
@@ -458,9 +458,9 @@ def share_left(score: float | None, chance: float, taken: float | None) -> float
     >>> share_left(0.75, 0.25, 0.1)
     0.8
     """
-    if score is None or taken is None or not np.isfinite(taken) or score <= chance:
+    if score is None or deduction is None or not np.isfinite(deduction) or score <= chance:
         return None
-    return float(np.clip(1 - max(taken, 0.0) / (score - chance), 0, 1))
+    return float(np.clip(1 - max(deduction, 0.0) / (score - chance), 0, 1))
 
 
 def category(credibility: float | None, thresholds: SweepThresholds) -> str:

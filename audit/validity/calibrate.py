@@ -196,7 +196,7 @@ def rates_in(
         Maps each of NAMES to its rate (0-1).
     """
     place = np.repeat(np.arange(clusters), world.per_cluster)
-    ours = np.zeros(5)
+    counts = np.zeros(5)
     plain = np.zeros(2)
     tried = max(1, models // _RATIO_EVERY)
     for k in range(models):
@@ -205,7 +205,7 @@ def rates_in(
         beyond = selectivity(*simulate(world, clusters, change, rng, MARGIN), place, MARGIN)
         reported = denominator_low(*families[1:], place) >= DENOMINATOR_MIN
         low, high = ratio_limits(*families, place) if reported else (0.0, np.inf)
-        ours += (
+        counts += (
             tested.above_p <= ALPHA_EACH,
             tested.below_p <= ALPHA_EACH,
             low > 1,
@@ -215,7 +215,7 @@ def rates_in(
         if k < tried:
             csr = ratio(*families, place, rng=rng, n_resamples=_RATIO_RESAMPLES)
             plain += (csr.low > 1, csr.high < 1)
-    return dict(zip(NAMES, (*(ours / models).tolist(), *(plain / tried).tolist()), strict=True))
+    return dict(zip(NAMES, (*(counts / models).tolist(), *(plain / tried).tolist()), strict=True))
 
 
 def procedures(

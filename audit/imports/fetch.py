@@ -4,8 +4,8 @@ The files come from one commit of the authors' repository. The answers in each f
 known sha256.
 
 A hash does not cover the whole file. It covers only the fields of each record that the reference
-set stores (`Recipe.row_of`). `audit/data/references/NAME.csv` has one hash for each model. Because of
-the hashes, a mirror or a local copy can be used in place of the repository.
+set stores (`Recipe.row_of`). `audit/data/references/NAME.csv` has one hash for each model. Because
+of the hashes, a mirror or a local copy can be used in place of the repository.
 """
 
 import hashlib

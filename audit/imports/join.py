@@ -25,7 +25,7 @@ V = TypeVar("V")
 # If at least this many items have equal names and equal outcomes in two sets, the items are taken
 # to be the same.
 _NAMES_MIN = 10
-_SEPARATE_NAMES = "name them apart: audit import first=A.eval second=B.eval"
+_ADVICE = "name them apart: audit import first=A.eval second=B.eval"
 CHANGED_MAX = (
     # Largest share of a benchmark's items on which logs may disagree. The items on which they
     # disagree are left out.
@@ -154,13 +154,13 @@ class Joined:
             where = f"twice in {log}" if before == log else f"in {before} and in {log}"
             repeat = f"Sample {outcome.sample[:80]!r} of {model} on {outcome.benchmark} is {where}"
             raise DataError(
-                f"{repeat}: a repeat, or two models under one name. Leave one out, or {_SEPARATE_NAMES}."
+                f"{repeat}: a repeat, or two models under one name. Leave one out, or {_ADVICE}."
             )
         self._seen[name] = log
         if revision and self.revisions.setdefault(model, revision) != revision:
             weights = f"the weights {self.revisions[model]} in one log and {revision} in {log}"
             raise DataError(
-                f"{model} has {weights}: two models under one name. Expected one, or {_SEPARATE_NAMES}."
+                f"{model} has {weights}: two models under one name. Expected one, or {_ADVICE}."
             )
 
     def _take(self, log: str, key: str, outcome: Imported) -> None:
@@ -182,7 +182,10 @@ class Joined:
         if _differ(known, outcome):
             outcome_text = f"the key {_key(outcome)[:60]!r} of {len(outcome.options)} options"
             known_text = f"{_key(known)[:60]!r} of {len(known.options)} for {known.model}"
-            reason = f"{outcome.sample[:80]!r} has {outcome_text} for {outcome.model} in {log}, and {known_text}"
+            reason = (
+                f"{outcome.sample[:80]!r} has {outcome_text} for {outcome.model} in {log}, "
+                f"and {known_text}"
+            )
             self.changed.setdefault(outcome.benchmark, {}).update({key: reason, changed: reason})
 
 

@@ -241,14 +241,14 @@ _EARLIER = {"brittle": "no_excess_detected", "brittle_cause_unknown": "drop_caus
 _EARLIER_RATES = {"clean_brittle": "clean_unknown", "memorised_brittle": "memorised_unknown"}
 
 
-def document_of(plain: Any, file_name: str = "verdict.json") -> Document:
+def document_of(plain: Any, file: str = "verdict.json") -> Document:
     """Return the JSON value of a verdict.json as a typed model.
 
     Parameters
     ----------
     plain : object
         The JSON value.
-    file_name : str
+    file : str
         Name of the file in error messages.
 
     Returns
@@ -268,7 +268,7 @@ def document_of(plain: Any, file_name: str = "verdict.json") -> Document:
     a grade gets the grade of its verdict.
     """
     document = parse(
-        _renamed(plain), lambda audit: part_of(audit, "vocabulary").INSTRUMENT.cell, file_name
+        _renamed(plain), lambda audit: part_of(audit, "vocabulary").INSTRUMENT.cell, file
     )
     for audit, part in parts_of(document):
         known = words_of(audit)
@@ -276,20 +276,20 @@ def document_of(plain: Any, file_name: str = "verdict.json") -> Document:
             if cell.verdict not in known:
                 expected = ", ".join(map(str, known))
                 raise ConfigError(
-                    f"{file_name}: the verdict of cells[{k}] ({audit}) is {cell.verdict!r}. Expected "
+                    f"{file}: the verdict of cells[{k}] ({audit}) is {cell.verdict!r}. Expected "
                     f"one of {expected}."
                 )
     return document
 
 
-def verdict_of(plain: Any, file_name: str = "verdict.json") -> AuditVerdict[Any]:
+def verdict_of(plain: Any, file: str = "verdict.json") -> AuditVerdict[Any]:
     """Return the verdict of one audit as a typed model.
 
     Parameters
     ----------
     plain : object
         The JSON value, as returned by `JudgedRun.to_dict`.
-    file_name : str
+    file : str
         Name of the file in error messages.
 
     Returns
@@ -302,10 +302,10 @@ def verdict_of(plain: Any, file_name: str = "verdict.json") -> AuditVerdict[Any]
     ConfigError
         If the value is not valid (see `document_of`), or is a verdict of several audits.
     """
-    document = document_of(plain, file_name)
+    document = document_of(plain, file)
     if isinstance(document, JointVerdict):
         raise ConfigError(
-            f"{file_name} has the verdicts of {len(document.audits)} audits. Expected one. Example: "
+            f"{file} has the verdicts of {len(document.audits)} audits. Expected one. Example: "
             "audit report RUN"
         )
     return document

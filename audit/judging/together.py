@@ -153,7 +153,7 @@ def suite_of(document: Document) -> SuiteRules | None:
     return document.suite if isinstance(document, JointVerdict) else None
 
 
-def parse(plain: Any, cell_of: Callable[[str], type[Cell]], file_name: str) -> Document:
+def parse(plain: Any, cell_of: Callable[[str], type[Cell]], file: str) -> Document:
     """Parse the JSON value of a verdict.json.
 
     Parameters
@@ -163,7 +163,7 @@ def parse(plain: Any, cell_of: Callable[[str], type[Cell]], file_name: str) -> D
     cell_of : callable
         Function from the name of an audit to the type of its cells. It raises ConfigError for an
         unknown audit.
-    file_name : str
+    file : str
         Name of the file in error messages.
 
     Returns
@@ -177,22 +177,22 @@ def parse(plain: Any, cell_of: Callable[[str], type[Cell]], file_name: str) -> D
         If a field is missing or has a wrong type. The message names the field.
     """
     if not isinstance(plain, dict):
-        raise ConfigError(f"{file_name} is {_short(plain)}. Expected an object. {_AGAIN}")
+        raise ConfigError(f"{file} is {_short(plain)}. Expected an object. {_AGAIN}")
     if not {"audits", "joint", "suite"} & plain.keys():
-        return _audit(plain, cell_of, file_name, "")
+        return _audit(plain, cell_of, file, "")
     if not isinstance(plain.get("audits"), dict):
         raise ConfigError(
-            f"{file_name}: audits is {_short(plain.get('audits'))}. Expected an object. {_AGAIN}"
+            f"{file}: audits is {_short(plain.get('audits'))}. Expected an object. {_AGAIN}"
         )
-    joint = _checked(JointVerdict, {**plain, "audits": {}}, file_name, "")
+    joint = _checked(JointVerdict, {**plain, "audits": {}}, file, "")
     parts = {}
     for name, part in plain["audits"].items():
         named = part.get("audit") if isinstance(part, dict) else None
         if named != name:
             raise ConfigError(
-                f"{file_name}: audits.{name}.audit is {_short(named)}. Expected {_short(name)}. {_AGAIN}"
+                f"{file}: audits.{name}.audit is {_short(named)}. Expected {_short(name)}. {_AGAIN}"
             )
-        parts[name] = _audit(part, cell_of, file_name, f"audits.{name}.")
+        parts[name] = _audit(part, cell_of, file, f"audits.{name}.")
     whole = joint.model_copy(update={"audits": parts})
     whole._source = plain
     return whole
@@ -202,31 +202,29 @@ _AGAIN = "Example: audit report RUN writes the file anew."
 
 
 def _audit(
-    plain: Any, cell_of: Callable[[str], type[Cell]], file_name: str, at: str
+    plain: Any, cell_of: Callable[[str], type[Cell]], file: str, at: str
 ) -> AuditVerdict[Any]:
     audit = plain.get("audit") if isinstance(plain, dict) else None
     kind = cell_of(audit) if isinstance(audit, str) else Cell
-    verdict: AuditVerdict[Any] = _checked(AuditVerdict[kind], plain, file_name, at)  # type: ignore[valid-type]
+    verdict: AuditVerdict[Any] = _checked(AuditVerdict[kind], plain, file, at)  # type: ignore[valid-type]
     verdict._source = plain
     return verdict
 
 
-def _checked(kind: type[Kind], plain: Any, file_name: str, at: str) -> Kind:
+def _checked(kind: type[Kind], plain: Any, file: str, at: str) -> Kind:
     try:
         return kind.model_validate_json(json.dumps(plain, allow_nan=False), strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         field = at + _path(first["loc"])
         if first["type"] == "missing":
-            raise ConfigError(f"{file_name}: {field} is missing. {_AGAIN}") from None
+            raise ConfigError(f"{file}: {field} is missing. {_AGAIN}") from None
         expected = first["msg"].removeprefix("Input should be ")
         raise ConfigError(
-            f"{file_name}: {field} is {_short(first['input'])}. Expected {expected}. {_AGAIN}"
+            f"{file}: {field} is {_short(first['input'])}. Expected {expected}. {_AGAIN}"
         ) from None
     except (ValueError, RecursionError) as error:
-        raise ConfigError(
-            f"{file_name} holds a value that is not JSON ({error}). {_AGAIN}"
-        ) from None
+        raise ConfigError(f"{file} holds a value that is not JSON ({error}). {_AGAIN}") from None
 
 
 def _path(loc: tuple[int | str, ...]) -> str:

@@ -287,8 +287,8 @@ class ImputedGap:
     """Hold the gap to held-out items with unparsed answers imputed at one odds ratio.
 
     Unparsed answers are imputed in two ways (`fresh_gap.unparsed_imputed`). The way that makes the
-    gap small gives the p-value and the lower limit. The way that makes the gap large gives the upper
-    limits.
+    gap small gives the p-value and the lower limit. The way that makes the gap large gives the
+    upper limits.
 
     Attributes
     ----------

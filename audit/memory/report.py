@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from audit.benchmarks.fresh import told_families
+from audit.benchmarks.fresh import families_of
 from audit.config.references import recorded_references
 from audit.core.package_data import shipped_table
 from audit.judge.gates import checks_of
@@ -74,7 +74,7 @@ def judge(
     missing = tuple(
         analysis.get("dates_missing", ("control_benchmark.date", "model.NAME.released"))
     )
-    families = told_families(analysis.get("origins", {}))
+    families = families_of(analysis.get("origins", {}))
     cells = []
     for cell in loaded:
         partial = analysis.get("partial", {}).get(cell.model, "")

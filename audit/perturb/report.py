@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from audit.benchmarks.fresh import told_families
+from audit.benchmarks.fresh import families_of
 from audit.config.references import is_imported, recorded_references
 from audit.core.errors import DataError
 from audit.core.package_data import shipped_table
@@ -328,7 +328,7 @@ def judge(
     settings = Settings(limits, seed, n_resamples, shipped_table(JUDGE.shipped))
     references = recorded_references(manifest, stored.header.benchmark, SAME)
     others = [read_run(run.path, run.models) for run in references]
-    families = told_families(analysis.get("origins", {}))
+    families = families_of(analysis.get("origins", {}))
     imported, checks = is_imported(manifest), checks_of(analysis)
     cells = []
     for cell in perturb_cells(

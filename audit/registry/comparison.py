@@ -376,7 +376,7 @@ def page(changes: Sequence[CellChange], before: Path, after: Path) -> str:
         word=word,
         beyond=beyond,
         sentence=sentence,
-        share=told_share,
+        share=remaining_share,
         labels=LABELS,
     )
 
@@ -527,7 +527,7 @@ def sentence(change: CellChange) -> str:
     )
 
 
-def told_share(lasting: Lasting) -> tuple[float, float, float] | None:
+def remaining_share(lasting: Lasting) -> tuple[float, float, float] | None:
     """Return the share of a score improvement that remains under a condition, with its interval.
 
     The result is None if the share is negative, or if its interval is wider than SHARE_WIDTH.

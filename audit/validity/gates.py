@@ -168,8 +168,9 @@ def agreement(cell: Cell, e: Evidence, t: Limits) -> Gate:
     return rule.checked(
         kappa >= among / 2 or right >= _RIGHT_Z * error,
         kappa / among,
-        f"Answers to {family} edits have a kappa of {kappa:.2f} with the answers to their originals, "
-        f"{among:.2f} with each other, and {right:.2f} with the keys of their items.{unchecked}",
+        f"Answers to {family} edits have a kappa of {kappa:.2f} with the answers to their "
+        f"originals, {among:.2f} with each other, and {right:.2f} with the keys of their "
+        f"items.{unchecked}",
         "The edited rows seem to belong to other items than the originals. Compare the rows of one "
         "id.",
         items=ids(cell, away),

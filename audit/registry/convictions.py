@@ -14,7 +14,7 @@ from typing import Any
 
 from audit.benchmarks.fresh import Origin, check_origin
 from audit.config.references import (
-    NOT_OURS,
+    IMPORTED_CAVEAT,
     Facts,
     ReferencedConfig,
     ReferenceRun,
@@ -81,7 +81,7 @@ def settle_references(
     for name in remarks["dates_missing"]:
         missing.append(keys.get(name, f"the release date of {name} in its run"))
     remarks["dates_missing"] = missing
-    remarks["held_out"] += [NOT_OURS] * any(map(imported, (run.path for run in runs)))
+    remarks["held_out"] += [IMPORTED_CAVEAT] * any(map(imported, (run.path for run in runs)))
     origins = {name: asdict(one) for name, one in {**references, **tested}.items()}
     paths = []
     models_of_runs = []

@@ -649,8 +649,9 @@ def _checked(run: ReferenceRun, audit: str, benchmarks: Mapping[str, str | None]
         reference_revision = manifest.benchmark.get(name, {}).get("revision")
         if None not in (revision, reference_revision) and revision != reference_revision:
             raise ConfigError(
-                f"Version of {name} in reference {path} is {reference_revision}. Expected {revision}, as in "
-                f"this run. Repeat the reference, or set benchmark.revision={reference_revision}."
+                f"Version of {name} in reference {path} is {reference_revision}. Expected "
+                f"{revision}, as in this run. Repeat the reference, or set "
+                f"benchmark.revision={reference_revision}."
             )
     return manifest
 

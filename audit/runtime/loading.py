@@ -385,9 +385,9 @@ def entry_line(entry: RunEntry) -> str:
         else ""
     )
     verdicts = ", ".join(entry.verdicts) or f"no verdict ({entry.reason})"
-    what = f"{','.join(entry.models)} on {','.join(entry.benchmarks)}"
+    subject = f"{','.join(entry.models)} on {','.join(entry.benchmarks)}"
     return one_line(
-        f"{entry.started[:16]}  {entry.audit:<8} {entry.status:<9} {rows} rows{ends}  {what}: {verdicts}  "
+        f"{entry.started[:16]}  {entry.audit:<8} {entry.status:<9} {rows} rows{ends}  {subject}: {verdicts}  "
         f"{named(entry.path)}"
     )
 

@@ -285,7 +285,7 @@ class ModelRun:
                 earlier.append(timing["load_s"])
         usual = usual_load([model.engine for model in self._models], earlier)
         if all(pool.ready for pool in self._pools):
-            self.display.kept(self.name)
+            self.display.engine_kept(self.name)
         else:
             with self.display.loading(self.name, usual):
                 for model, pool in zip(self._models, self._pools, strict=True):

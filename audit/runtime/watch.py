@@ -140,7 +140,7 @@ def _look(run_dir: Path, now: float) -> list[Any]:
     count(file for file in files if file[0] < begun)
     clock[0] = begun
     for name in totals:
-        display.kept(name)
+        display.engine_kept(name)
     count(file for file in files if file[0] >= begun)
     if goes_on(run_dir):
         clock[0] = now

@@ -126,7 +126,7 @@ def test_what_was_interrupted_does_not_pass_and_what_finished_is_not_done_again(
 
 
 def test_one_engine_answers_all_audits_and_each_row_is_there_once(walked):
-    assert walked.engines == {"DEAD": 1} and keep._held is None
+    assert walked.engines == {"DEAD": 1} and keep._kept_pools is None
     for audit in AUDITS:
         rows, key = rows_of(walked.run_dir / audit), find_audit(audit).schema.key
         keys = [tuple(row[name] for name in key) for row in rows]

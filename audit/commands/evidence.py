@@ -149,8 +149,10 @@ def _print_verified(verified: Verified) -> None:
         say(f"  fingerprint {run.fingerprint}")
     how = "signed" if verified.signer else "packed"
     print(f"{verified.files} files as listed")
-    if verified.taken:
-        say(f"accepted as {how}, because they cannot be recomputed: {', '.join(verified.taken)}")
+    if verified.unchecked:
+        say(
+            f"accepted as {how}, because they cannot be recomputed: {', '.join(verified.unchecked)}"
+        )
     for name in verified.unhashed:
         say(f"NOT HASHED by the manifest, because an earlier version wrote it: {name}")
     _print_decisions(verified)

@@ -394,7 +394,7 @@ def _not_whole(run_dir: Path, verdict: Document) -> tuple[str, str]:
         )
     audit, manifest = audit_of(run_dir), Manifest.load(run_dir)
     seen = count_rows(run_dir, audit.schema)
-    held, rows = contents(seen), cell_rows(run_dir, seen)
+    stored, rows = contents(seen), cell_rows(run_dir, seen)
     watermarks = []
     for row in rows:
         if not row.complete:
@@ -405,7 +405,7 @@ def _not_whole(run_dir: Path, verdict: Document) -> tuple[str, str]:
     for _, part in parts_of(verdict):
         judged_rows += map(_COUNTS, part.rows)
         judged_runs += map(attrgetter("contents"), part.runs)
-    if held not in judged_runs or not set(map(_COUNTS, rows)) <= set(judged_rows):
+    if stored not in judged_runs or not set(map(_COUNTS, rows)) <= set(judged_rows):
         return "", (
             f"{missing}The verdict of {run_dir} was not made from the {sum(seen.values()):,} answers that its shards "
             f"hold now, or not of the run that {MANIFEST} describes. Build it again: audit report {run_dir}"
@@ -421,7 +421,7 @@ def _not_whole(run_dir: Path, verdict: Document) -> tuple[str, str]:
         # If an answer was changed, the counts stay the same. Therefore the hashes of the shards are
         # checked too.
         listed_shards(run_dir, manifest)
-    return json.dumps([audit.name, held], sort_keys=True), ""
+    return json.dumps([audit.name, stored], sort_keys=True), ""
 
 
 def _unhashed(folder: Path) -> list[str]:

@@ -258,7 +258,7 @@ def render(
         indicators=shown_indicators,
         cells=cells,
         conditions=CONDITIONS,
-        said=write,
+        say=write,
         fdr=FDR,
         decisions=marks_of(verdict, VERDICTS),
         errors=errors_of(verdict.results, ERRORS),

@@ -387,8 +387,8 @@ def entry_line(entry: RunEntry) -> str:
     verdicts = ", ".join(entry.verdicts) or f"no verdict ({entry.reason})"
     subject = f"{','.join(entry.models)} on {','.join(entry.benchmarks)}"
     return one_line(
-        f"{entry.started[:16]}  {entry.audit:<8} {entry.status:<9} {rows} rows{ends}  {subject}: {verdicts}  "
-        f"{named(entry.path)}"
+        f"{entry.started[:16]}  {entry.audit:<8} {entry.status:<9} {rows} rows{ends}  {subject}: "
+        f"{verdicts}  {named(entry.path)}"
     )
 
 

@@ -168,7 +168,7 @@ def _totals(manifest: Manifest) -> dict[str, dict[str, int]]:
     """Map each model and arm to the number of expected rows."""
     arms = Counter(str(setting["arm"]) for setting in manifest.settings)
     questions = Counter(dict.fromkeys(manifest.models, 0))
-    for (model, _), n in manifest.asked().items():
+    for (model, _), n in manifest.question_counts().items():
         questions[model] += n
     totals = {}
     for model, n in questions.items():

@@ -143,8 +143,8 @@ def run_audit(
                 fetch_shards(run_dir.path)
                 stored = sum(count_rows(run_dir.path, schema).values())
             raise type(stop)(
-                f"Stopped: {stored:,} rows kept in {named(run_dir.path)}; the same command goes on, and answers of "
-                "unfinished questions are asked again."
+                f"Stopped: {stored:,} rows kept in {named(run_dir.path)}; the same command goes on, "
+                "and answers of unfinished questions are asked again."
             ) from None
         except BaseException as error:
             if _record_failure(run_dir, error):

@@ -140,8 +140,9 @@ def cell_rows(run_dir: Path, seen: Seen) -> tuple[CellRows, ...]:
         n_rows = counts[model, benchmark]
         if n_rows > planned:
             raise ShardError(
-                f"{run_dir} has {n_rows:,} rows of {model} on {benchmark}, but its {MANIFEST} plans "
-                f"{planned:,}. Expected only the shards of this run: remove those of other runs."
+                f"{run_dir} has {n_rows:,} rows of {model} on {benchmark}, but its {MANIFEST} "
+                f"plans {planned:,}. Expected only the shards of this run: remove those of other "
+                "runs."
             )
     rows_of_cells = []
     for cell, rows in sorted(expected.items()):

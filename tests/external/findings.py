@@ -180,8 +180,9 @@ def helm_page(data: Path) -> Finding:
     )
     return Finding(
         "HELM's answers to MMLU: where nothing differs, nothing is found",
-        f"Between two random halves of MMLU, {len(board.findings)} of {len(models)} models have a gap. For {inside} of "
-        f"{len(held)} judged models, the score lies within the 95 % interval of the score without memory.",
+        f"Between two random halves of MMLU, {len(board.findings)} of {len(models)} models have a "
+        f"gap. For {inside} of {len(held)} judged models, the score lies within the 95 % interval of the score without "
+        "memory.",
         board_picture(board),
         board_table(board),
         (

@@ -589,10 +589,10 @@ def gate(run_dir: Path | str, *, trust_report: bool = False) -> Ruling:
         The decision with its exit code. If there is no verdict to decide by, `problem` states the
         reason.
     """
-    from audit.commands.again import verdict_again
+    from audit.commands.again import recomputed_verdict
     from audit.governance.ruling import rule_run
 
-    return rule_run(Path(run_dir), None if trust_report else verdict_again)
+    return rule_run(Path(run_dir), None if trust_report else recomputed_verdict)
 
 
 def compare(

@@ -268,7 +268,7 @@ class JudgedRun(Generic[Cell, Result]):
         assert isinstance(plain, dict)  # noqa: S101 - narrows the type for mypy
         return plain
 
-    def found_first(self) -> Self:
+    def sorted_by_grade(self) -> Self:
         """Return the run with its cells sorted by grade, which is their order on a page.
 
         Returns

@@ -177,12 +177,12 @@ def parse(plain: Any, cell_of: Callable[[str], type[Cell]], file: str) -> Docume
         If a field is missing or has a wrong type. The message names the field.
     """
     if not isinstance(plain, dict):
-        raise ConfigError(f"{file} is {_short(plain)}. Expected an object. {_AGAIN}")
+        raise ConfigError(f"{file} is {_short(plain)}. Expected an object. {_EXAMPLE}")
     if not {"audits", "joint", "suite"} & plain.keys():
         return _audit(plain, cell_of, file, "")
     if not isinstance(plain.get("audits"), dict):
         raise ConfigError(
-            f"{file}: audits is {_short(plain.get('audits'))}. Expected an object. {_AGAIN}"
+            f"{file}: audits is {_short(plain.get('audits'))}. Expected an object. {_EXAMPLE}"
         )
     joint = _checked(JointVerdict, {**plain, "audits": {}}, file, "")
     parts = {}
@@ -190,7 +190,8 @@ def parse(plain: Any, cell_of: Callable[[str], type[Cell]], file: str) -> Docume
         named = part.get("audit") if isinstance(part, dict) else None
         if named != name:
             raise ConfigError(
-                f"{file}: audits.{name}.audit is {_short(named)}. Expected {_short(name)}. {_AGAIN}"
+                f"{file}: audits.{name}.audit is {_short(named)}. Expected {_short(name)}. "
+                f"{_EXAMPLE}"
             )
         parts[name] = _audit(part, cell_of, file, f"audits.{name}.")
     whole = joint.model_copy(update={"audits": parts})
@@ -198,7 +199,7 @@ def parse(plain: Any, cell_of: Callable[[str], type[Cell]], file: str) -> Docume
     return whole
 
 
-_AGAIN = "Example: audit report RUN writes the file anew."
+_EXAMPLE = "Example: audit report RUN writes the file anew."
 
 
 def _audit(
@@ -218,13 +219,13 @@ def _checked(kind: type[Kind], plain: Any, file: str, at: str) -> Kind:
         first = error.errors(include_url=False, include_context=False)[0]
         field = at + _path(first["loc"])
         if first["type"] == "missing":
-            raise ConfigError(f"{file}: {field} is missing. {_AGAIN}") from None
+            raise ConfigError(f"{file}: {field} is missing. {_EXAMPLE}") from None
         expected = first["msg"].removeprefix("Input should be ")
         raise ConfigError(
-            f"{file}: {field} is {_short(first['input'])}. Expected {expected}. {_AGAIN}"
+            f"{file}: {field} is {_short(first['input'])}. Expected {expected}. {_EXAMPLE}"
         ) from None
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{file} holds a value that is not JSON ({error}). {_AGAIN}") from None
+        raise ConfigError(f"{file} holds a value that is not JSON ({error}). {_EXAMPLE}") from None
 
 
 def _path(loc: tuple[int | str, ...]) -> str:

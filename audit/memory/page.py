@@ -178,7 +178,7 @@ def page(verdict: RunVerdict, run_dir: Path) -> Page:
     Page
         The tables, the figures, and a function that renders the page.
     """
-    verdict = verdict.found_first()
+    verdict = verdict.sorted_by_grade()
     questions = {(q.benchmark, q.id): q for q in QuestionFile(run_dir)}
     items: list[PageItem] = []
     drawn: dict[str, Figure] = {}

@@ -68,7 +68,7 @@ def page(verdict: RunVerdict, behind: Behind) -> Page:
     Page
         The tables, the figures, and a function that renders the page.
     """
-    verdict = verdict.found_first()
+    verdict = verdict.sorted_by_grade()
     read, cells, results = behind.read, verdict.cells, verdict.results
     drawn: dict[str, Figure] = {}
     bins, trends = {}, []

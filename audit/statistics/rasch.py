@@ -243,7 +243,10 @@ def rasch_gap(
     groups = (
         None
         if clusters is None
-        else (_with_own(clusters[0], len(models)), _with_own(clusters[1], len(models)))
+        else (
+            _with_model_clusters(clusters[0], len(models)),
+            _with_model_clusters(clusters[1], len(models)),
+        )
     )
     values = [fit.ability[:, None] + fit.influence.shape[1] * fit.influence for fit in fits]
     pairs = list(zip(*values, strict=True))
@@ -527,7 +530,7 @@ class _Items:
         )
 
 
-def _with_own(groups: IntArray, models: int) -> IntArray:
+def _with_model_clusters(groups: IntArray, models: int) -> IntArray:
     """Append a separate cluster for each model's added half answers to the items' clusters."""
     index = np.unique(groups, return_inverse=True)[1]
     return np.append(index, index.max(initial=-1) + 1 + np.arange(models))

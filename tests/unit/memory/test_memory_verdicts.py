@@ -473,7 +473,7 @@ def test_what_was_found_stands_first_on_the_page():
     )
     verdict = run_of(clean, taught)
     assert [one.model for one in verdict.results] == ["a", "b"]
-    first = verdict.found_first()
+    first = verdict.sorted_by_grade()
     assert [one.model for one in first.results] == [one.model for one in first.cells] == ["b", "a"]
     assert first.results[0].grade == Grade.FOUND_STRONG
 

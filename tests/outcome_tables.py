@@ -130,8 +130,8 @@ def iter_outcomes(run_dirs: Path | str | Sequence[Path | str]) -> Iterator[Outco
 def pair(outcomes: Sequence[Outcome], *, answers: bool = False) -> list[CellOutcomes]:
     """The cells of rows in memory."""
     columns = cell_columns(SCHEMA, answers=answers)
-    fields = [one for one in SCHEMA.columns if one.name in {"options", *columns}]
-    arrays = [column_array([getattr(o, one.name) for o in outcomes], one) for one in fields]
+    fields = [column for column in SCHEMA.columns if column.name in {"options", *columns}]
+    arrays = [column_array([getattr(o, field.name) for o in outcomes], field) for field in fields]
     batches = pa.Table.from_arrays(arrays, schema=pa.schema(fields)).to_batches(max_chunksize=1024)
     return pair_batches((pick(batch, columns) for batch in batches), SCHEMA)
 

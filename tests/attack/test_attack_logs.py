@@ -122,7 +122,7 @@ def test_a_zip_that_can_be_read_in_two_ways_is_read_in_none(name: str, tmp_path:
     """In 200 MB, of which the test's own are 40."""
     path = tmp_path / "log.eval"
     path.write_bytes(zipped(LOG))
-    assert [one.right for one in read_log(path, Wanted()).outcomes] == [1, 1]
+    assert [outcome.right for outcome in read_log(path, Wanted()).outcomes] == [1, 1]
     path.write_bytes(SPOILT[name](LOG))
     tracemalloc.start()
     try:
@@ -145,7 +145,7 @@ AUDITS: tuple[type[Limits], ...] = (
 def test_no_threshold_is_a_number_that_nothing_misses(value: object) -> None:
     """No share of answers is below NaN, so no run would fail the check."""
     for audit in AUDITS:
-        for one in fields(audit):
-            if not isinstance(one.default, str):
+        for field in fields(audit):
+            if not isinstance(field.default, str):
                 with pytest.raises(ConfigError):
-                    audit.from_mapping({one.name: value})
+                    audit.from_mapping({field.name: value})

@@ -65,7 +65,7 @@ def packs(built: Path, keys: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def full_name(files: Files, name: str) -> str:
     return (
-        next(one for one in files if one.startswith("run/shards/"))
+        next(file for file in files if file.startswith("run/shards/"))
         if name == "run/shards/shard"
         else name
     )

@@ -68,7 +68,9 @@ def _watch_engine(run_dir: Path, moments: list[tuple[float, float]]) -> None:
     while not ((run_dir / MANIFEST).exists() and Manifest.load(run_dir).precision):
         time.sleep(0.05)
     engine = [
-        one for one in psutil.Process().children(recursive=True) if one.name().startswith("VLLM")
+        child
+        for child in psutil.Process().children(recursive=True)
+        if child.name().startswith("VLLM")
     ]
     while engine:
         try:
@@ -84,5 +86,5 @@ if __name__ == "__main__":
     parser.add_argument("--seqs", type=int, nargs="+", default=[64, 16])
     parser.add_argument("overrides", nargs="*", help="of the sweep, such as store.rows_per_shard=7")
     options = parser.parse_args()
-    for one in options.seqs:
-        print(json.dumps(measured(one, options.n, options.overrides)), flush=True)
+    for seq in options.seqs:
+        print(json.dumps(measured(seq, options.n, options.overrides)), flush=True)

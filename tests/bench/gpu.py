@@ -101,7 +101,7 @@ def _ran(out: str) -> tuple[str, bool]:
 
 def _options(out: str) -> tuple[str, bool]:
     kinds = json.loads(out[out.index("{") :])
-    apart = max(nats for one in kinds.values() for nats in _numbers(one["apart_nats"]))
+    apart = max(nats for kind in kinds.values() for nats in _numbers(kind["apart_nats"]))
     return f"{apart:.2f} nats at most", apart <= APART_NATS
 
 

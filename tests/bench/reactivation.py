@@ -66,7 +66,8 @@ def asking(folder: str) -> Ask:
             chat(request.prompt), return_tensors="pt", add_special_tokens=False
         ).input_ids
         options = [
-            tokenizer(one, add_special_tokens=False).input_ids for one in request.continuations
+            tokenizer(continuation, add_special_tokens=False).input_ids
+            for continuation in request.continuations
         ]
         width = max(map(len, options))
         told = torch.tensor([ids + [0] * (width - len(ids)) for ids in options])
@@ -210,7 +211,7 @@ def table(read: dict[str, dict[str, list[float]]]) -> str:
             [
                 label,
                 *shown,
-                *("{:+.3f} ({:+.3f} to {:+.3f})".format(*difference(one)) for one in tests),
+                *("{:+.3f} ({:+.3f} to {:+.3f})".format(*difference(test)) for test in tests),
             ]
         )
     head = ["model", *keys, "noisy - clean", "clean - base's", "noisy - base's", "gain - base's"]

@@ -130,7 +130,7 @@ def measure(run_dir: Path) -> dict[str, Any]:
         said.seek(0)
         if status:
             raise RuntimeError(said.read())
-    rows = sum(one["rows"] for one in Manifest.load(run_dir).shards)
+    rows = sum(shard["rows"] for shard in Manifest.load(run_dir).shards)
     return {
         "rows": rows,
         "shards_mb": sum(p.stat().st_size for p in (run_dir / SHARDS).iterdir()) / 1e6,

@@ -98,7 +98,7 @@ def spread(
     found = set_difference(sets[0], sets)
     df = len(sets) - 1
     limits = [df * found.spread / scipy.stats.chi2.ppf(q, df) for q in (0.975, 0.025)]
-    low, high = (100 * float(np.sqrt(max(one - found.sampling, 0.0))) for one in limits)
+    low, high = (100 * float(np.sqrt(max(limit - found.sampling, 0.0))) for limit in limits)
     return 100 * float(found.tau), low, high
 
 
@@ -137,7 +137,7 @@ def stemez(data: Path, references: int, as_wrong: bool) -> tuple[Tally, Counter[
         asked[model] = others[:references]
     results = panel(sides[0], sides[1], asked)
     tally.add(results)
-    gates.update(gate.name for one in results for gate in one.gates if gate.status == "fail")
+    gates.update(gate.name for result in results for gate in result.gates if gate.status == "fail")
     return tally, gates
 
 

@@ -53,7 +53,7 @@ def board_of(published: Set, held_out: Set, references: Sequence[str] = ()) -> L
     chosen = {model: [one for one in references or models if one != model] for model in models}
     cells = score_cells(items_of(sets), answers_of(sets, models), chosen)
     # The items have no words here, and what was invented for them tells nothing.
-    return leaderboard([replace(one, kind=None) for one in cells], chosen=bool(references))
+    return leaderboard([replace(cell, kind=None) for cell in cells], chosen=bool(references))
 
 
 def board_table(board: Leaderboard, shown: int = SHOWN) -> list[str]:
@@ -168,8 +168,8 @@ def helm_page(data: Path) -> Finding:
     order = np.random.default_rng(0).permutation(scores.shape[1])
     sides = [order[:1000], order[1000:1500]]
     sets = [
-        Set({m: scores[k, one] for k, m in enumerate(models)}, np.full(one.size, 4))
-        for one in sides
+        Set({m: scores[k, side] for k, m in enumerate(models)}, np.full(side.size, 4))
+        for side in sides
     ]
     board = board_of(replace(sets[0], name="half of MMLU"), sets[1])
     held = [row for row in board.judged if row.without and row.score]
@@ -240,7 +240,7 @@ def gsm8k_page(data: Path) -> Finding:
     )
     rows = []
     for model in joined.models:
-        own = [one[0] for one in shares(joined, model, "gsm8k").values()]
+        own = [share[0] for share in shares(joined, model, "gsm8k").values()]
         read = np.array([one for one in own if one is not None])
         score = score_of(read)
         if score is not None:

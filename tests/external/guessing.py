@@ -25,7 +25,7 @@ def verdict(words: list[str]) -> str:
 def report(data: Path) -> Iterator[str]:
     """Lines of markdown: each log alone, and each as held-out items of each other."""
     logs = sorted((data / FOLDER).glob("samples_*.jsonl"))
-    alone = [verdict([str(one)]) for one in logs]
+    alone = [verdict([str(log)]) for log in logs]
     pairs = [verdict([str(one), "--held-out", str(other)]) for one, other in permutations(logs, 2)]
     yield "| asked of pythia-14m's logs | withheld |\n|---|---|"
     yield f"| each of {len(logs)} logs alone | {alone.count('withheld')} of {len(alone)} |"

@@ -43,11 +43,11 @@ class Tally:
     alone: Counter[str] = field(default_factory=Counter)
 
     def add(self, results: Sequence[MemoryResult]) -> None:
-        self.verdicts.update(str(one.decision.verdict) for one in results)
-        self.found.update(one.model for one in results if one.decision.verdict == FOUND)
-        for one in results:
-            pvalue = one.evidence.indicator(Name.GAP).pvalue if one.evidence else None
-            self.alone.update([one.model] * (pvalue is not None and pvalue <= ALPHA))
+        self.verdicts.update(str(result.decision.verdict) for result in results)
+        self.found.update(result.model for result in results if result.decision.verdict == FOUND)
+        for result in results:
+            pvalue = result.evidence.indicator(Name.GAP).pvalue if result.evidence else None
+            self.alone.update([result.model] * (pvalue is not None and pvalue <= ALPHA))
 
 
 def panel(
@@ -60,7 +60,7 @@ def panel(
     settings = Settings(MemoryThresholds(), seed, 999, shipped_table(JUDGE.shipped))
     cells = score_cells(items_of(sets), answers_of(sets, names), references, seed)
     untexted = [
-        replace(one, kind=None) for one in cells
+        replace(cell, kind=None) for cell in cells
     ]  # the options are invented: their words tell nothing
     return analyse([readable(one, settings.thresholds) for one in untexted], settings)
 

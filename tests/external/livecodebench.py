@@ -214,7 +214,7 @@ def _row(cell: dict[str, Any]) -> str:
     if estimate:
         one = estimate["without"]
         without = f"{one['estimate']:.2f} [{one['low']:.2f}, {one['high']:.2f}]"
-    gap = next(one for one in cell["indicators"] if one["name"] == "gap")
+    gap = next(indicator for indicator in cell["indicators"] if indicator["name"] == "gap")
     shown = (
         ""
         if gap["estimate"] is None
@@ -226,7 +226,10 @@ def _row(cell: dict[str, Any]) -> str:
 
 def _gap(cell: dict[str, Any]) -> float:
     return float(
-        next(one for one in cell["indicators"] if one["name"] == "gap")["estimate"] or -1e9
+        next(indicator for indicator in cell["indicators"] if indicator["name"] == "gap")[
+            "estimate"
+        ]
+        or -1e9
     )
 
 

@@ -97,7 +97,7 @@ def engines() -> Counter[str]:
     # From the head's own table. The public list comes from the dashboard, which takes up a core
     # for some seconds.
     actors = state.actor_table(None, mine).values()
-    return Counter(one["State"] for one in actors if one["ActorClassName"] == "EngineActor")
+    return Counter(actor["State"] for actor in actors if actor["ActorClassName"] == "EngineActor")
 
 
 def keys_of(run_dir: Path, empty: bool = False) -> list[tuple]:

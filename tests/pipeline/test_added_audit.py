@@ -106,12 +106,12 @@ def test_its_report_gate_and_joint_page_are_those_of_every_audit(finished, tmp_p
     paths = part_of("shouting", "report").REPORT.build([finished], finished / "report")
     html, verdict = paths.html.read_text(), json.loads(paths.verdict.read_text())
     assert [cell["verdict"] for cell in verdict["cells"]] == ["shouting_matters"]
-    assert [one["code"] for one in verdict["cells"][0]["reason_codes"]] == ["cost"]
+    assert [code["code"] for code in verdict["cells"][0]["reason_codes"]] == ["cost"]
     for text in ("Shouting matters", "Readable answers", "✓ pass", "Content-Security-Policy"):
         assert text in html
     assert html.count("<li data-marks=") == 25 and 'id="drill-form"' in html and "Run run" in html
     assert rule_run(finished).exit_code == main(["gate", str(finished), "--json"]) == 3
-    assert [one["grade"] for one in json.loads(capsys.readouterr().out)["cells"]] == [
+    assert [cell["grade"] for cell in json.loads(capsys.readouterr().out)["cells"]] == [
         "found_strong"
     ]
     whole = content({"shouting": verdict_of(verdict)}, suite=suite_rules(audit_suite_id="loud"))
@@ -126,7 +126,7 @@ def test_unparsed_answers_withhold_the_verdict(finished, shouting):
     state[:, ::10] = State.UNPARSED
     (deaf,) = judge_cells(JUDGE, [replace(cell, state=state)], Settings(Thresholds(), 0, 0))
     assert deaf.verdict == "withheld" and deaf.gates[0].item_count == 3
-    assert [one.code for one in deaf.decision.reasons] == ["gate_parseability"]
+    assert [reason.code for reason in deaf.decision.reasons] == ["gate_parseability"]
 
 
 def test_a_score_that_leaves_no_room_clears_nobody(shouting):

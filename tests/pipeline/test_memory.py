@@ -101,7 +101,7 @@ def test_an_order_that_is_recited_stands_out_and_without_held_out_items_its_caus
     (cell,) = verdict["cells"]
     assert (cell["model"], cell["references"]) == ("reader", ["peer"])
     assert cell["verdict"] == "memory_cause_unknown"
-    found = {one["name"]: one for one in cell["indicators"]}
+    found = {indicator["name"]: indicator for indicator in cell["indicators"]}
     assert found["order"]["unguarded_adjusted"] < 0.01 and found["order"]["estimate"] > 0
     assert found["order"]["doubt"]["code"] == "no_bracket"
     assert found["gap"]["pvalue"] is None and found["gap"]["why"]["code"] == "needs_held_out"
@@ -136,15 +136,15 @@ def test_a_published_order_that_is_recorded_needs_no_references(driver, conf, tm
     done = memory(tmp_path / "run", conf, *named, f"published_order={out}/exam.order.json")
     assert done.code == 0, done.out
     cells = {
-        one["model"]: one
-        for one in json.loads((tmp_path / "run/report/verdict.json").read_text())["cells"]
+        cell["model"]: cell
+        for cell in json.loads((tmp_path / "run/report/verdict.json").read_text())["cells"]
     }
     assert (
         cells["reader"]["references"] == [] and cells["reader"]["verdict"] == "memory_of_text_seen"
     )
     assert cells["peer"]["verdict"] != "memory_of_text_seen"
     order = {
-        name: {one["name"]: one for one in cell["indicators"]}["order"]
+        name: {indicator["name"]: indicator for indicator in cell["indicators"]}["order"]
         for name, cell in cells.items()
     }
     assert order["reader"]["adjusted"] < 0.01 < 0.05 < order["peer"]["pvalue"]
@@ -241,11 +241,13 @@ def test_an_endpoint_against_references_that_were_imported(driver, conf, tmp_pat
         rows_of(done.run_dir)
     ) == 120
     (cell,) = json.loads((done.run_dir / "report" / "verdict.json").read_text())["cells"]
-    gap = next(one for one in cell["indicators"] if one["name"] == "gap")
+    gap = next(indicator for indicator in cell["indicators"] if indicator["name"] == "gap")
     own = 1 - 32 / 60
     assert len(cell["references"]) == 5
     assert gap["estimate"] == pytest.approx(100 * own) and cell["verdict"] == "gap_to_fresh_items"
-    assert [one["name"] for one in cell["indicators"] if one["pvalue"] is not None] == ["gap"]
+    assert [
+        indicator["name"] for indicator in cell["indicators"] if indicator["pvalue"] is not None
+    ] == ["gap"]
     assert any("not under our control" in one for one in cell["cannot_exclude"])
 
 

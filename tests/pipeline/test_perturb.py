@@ -118,7 +118,8 @@ def test_fresh_items_are_asked_in_their_own_words_and_serve_as_control(finished)
     assert control["variants"] == pytest.approx(sum(right["variant"]) / 96)
     assert [one["scale"] for one in control["beyond"]] == ["points", "share", "logit"]
     assert any(
-        one["code"] == "held_out_drop" and one["numbers"]["n"] == 32 for one in cell["reason_codes"]
+        code["code"] == "held_out_drop" and code["numbers"]["n"] == 32
+        for code in cell["reason_codes"]
     )
     page = (finished.run_dir / "report" / "report.html").read_text()
     assert (

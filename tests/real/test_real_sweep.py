@@ -43,7 +43,9 @@ def engine_core(pool: EnginePool) -> int:
     """The pid of vLLM's inner engine process, as the actor that started it knows it."""
     (actor,) = pool.actors
     (core,) = ray.get(
-        actor.__ray_call__.remote(lambda _: [one.pid for one in multiprocessing.active_children()])
+        actor.__ray_call__.remote(
+            lambda _: [child.pid for child in multiprocessing.active_children()]
+        )
     )
     return int(core)
 

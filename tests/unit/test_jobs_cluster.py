@@ -498,7 +498,10 @@ def test_every_pod_has_shared_memory_for_rays_object_store(path: Path) -> None:
     """Kubernetes gives a pod 64 MiB of /dev/shm; Ray then keeps its objects on the disk."""
     for pod in pods(load(path)):
         (container,) = pod["spec"]["containers"]
-        mounted = {one["mountPath"]: one["name"] for one in container["volumeMounts"]}
+        mounted = {
+            volumeMount["mountPath"]: volumeMount["name"]
+            for volumeMount in container["volumeMounts"]
+        }
         (volume,) = [one for one in pod["spec"]["volumes"] if one["name"] == mounted["/dev/shm"]]
         assert volume["emptyDir"]["medium"] == "Memory" and volume["emptyDir"][
             "sizeLimit"

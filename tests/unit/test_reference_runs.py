@@ -74,7 +74,7 @@ def test_only_the_references_of_a_run_serve_and_a_judged_model_by_name_alone(
     def served(*references: str) -> list[str]:
         config = configured(f"references=[{','.join(references)}]")
         resolve(config)
-        return [name for one in reference_runs(config) for name in one.models]
+        return [name for run in reference_runs(config) for name in run.models]
 
     assert served(str(run)) == ["peer"]
     assert served(f"target@{run}") == ["target"]

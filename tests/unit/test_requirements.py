@@ -59,7 +59,7 @@ def test_ray_installs_the_list_with_what_is_left_out_of_it() -> None:
         yaml.safe_load((ROOT / "jobs" / "runtime_env_install.yaml").read_text())["uv"]
     )
     there = {"RAY_RUNTIME_ENV_CREATE_WORKING_DIR": str(ROOT)}
-    (packages,) = (_expand_env_vars(one, there) for one in asked["packages"])
+    (packages,) = (_expand_env_vars(package, there) for package in asked["packages"])
     option, overrides = (_expand_env_vars(one, there) for one in asked["uv_pip_install_options"])
     assert (
         packages == f"-r {ROOT / 'requirements' / 'gpu.txt'}"

@@ -129,7 +129,7 @@ def leaves() -> Iterator[str]:
         parser = tree([name])._subparsers._group_actions[0].choices[name]  # type: ignore[union-attr]
         below = [action for action in parser._actions if isinstance(action, _SubParsersAction)]
         for action in below:
-            yield from (f"{name} {one}" for one in action.choices)
+            yield from (f"{name} {choice}" for choice in action.choices)
         if not below:
             yield name
 

@@ -70,8 +70,8 @@ def _same(
 def row(label: str, worlds: list[np.ndarray]) -> str:
     cells = [label]
     for quantile in (0, 1):
-        misses = 100 * np.array([one[quantile, :2] for one in worlds])
-        width = np.mean([one[quantile, 2] for one in worlds])
+        misses = 100 * np.array([world[quantile, :2] for world in worlds])
+        width = np.mean([world[quantile, 2] for world in worlds])
         cells += [f"{misses.max():.1f}", f"{misses.mean():.1f}", f"{width:.3f}"]
     return "| " + " | ".join(cells) + " |"
 

@@ -161,11 +161,12 @@ WORLDS: dict[str, tuple[Callable[[Rng], Cell], int]] = {  # and models of a pane
 
 def statuses(cells: list[Cell]) -> list[str]:
     evidence = [
-        measure(one, margin=T.margin, rng=np.random.default_rng(0), n_resamples=2) for one in cells
+        measure(cell, margin=T.margin, rng=np.random.default_rng(0), n_resamples=2)
+        for cell in cells
     ]
     decided = [
-        decide(e, (*all_gates(one, e, T), CAUGHT), T, *p)
-        for one, e, p in zip(cells, evidence, over_panel(evidence), strict=True)
+        decide(e, (*all_gates(cell, e, T), CAUGHT), T, *p)
+        for cell, e, p in zip(cells, evidence, over_panel(evidence), strict=True)
     ]
     return [one.verdict.value for one in decided]
 

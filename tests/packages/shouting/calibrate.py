@@ -37,7 +37,7 @@ def judge(design: Design, cost: float, rng: np.random.Generator) -> tuple[float,
 
 def table(entries: Entries) -> str:
     names = [f"{world}_{what}" for world in WORLDS for what in ("found", "cleared")]
-    rows = [[str(e["design"]["n"]), *(shown(e["rates"], one) for one in names)] for e in entries]
+    rows = [[str(e["design"]["n"]), *(shown(e["rates"], name) for name in names)] for e in entries]
     return table_text(["n", *names], rows)
 
 

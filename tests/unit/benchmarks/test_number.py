@@ -192,7 +192,8 @@ def test_items_that_end_in_a_number_are_read_and_others_left_out(tmp_path: Path)
     ]
     config = BenchmarkConfig(name="math", format="math", subjects=["Level 5"])
     found = [
-        (one.id, one.target) for one in questions(jsonl(tmp_path / "math.jsonl", *rows), config)
+        (question.id, question.target)
+        for question in questions(jsonl(tmp_path / "math.jsonl", *rows), config)
     ]
     assert found == [("math/0", 1018.0), ("math/2", -2.5), ("math/4", 7.0)]
     without = jsonl(tmp_path / "math.jsonl", {"problem": "No answer?", "level": "Level 5"})

@@ -285,7 +285,7 @@ def test_keys_that_never_name_the_first_option_are_told(
         for k in range(n)
     ]
     path = jsonl(tmp_path / "exam.jsonl", *rows)
-    assert any("index_base=1" in one for one in opened(path).warnings) is warned
+    assert any("index_base=1" in warning for warning in opened(path).warnings) is warned
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def joined(*paths: Path, **wanted: str) -> Joined:
 
 def outcomes(found: Joined) -> dict[Any, Any]:
     return {
-        (cell, key): [(one.right, one.of, one.answer, one.error) for one in epochs]
+        (cell, key): [(epoch.right, epoch.of, epoch.answer, epoch.error) for epoch in epochs]
         for cell, answers in found.answers.items()
         for key, epochs in answers.items()
     }
@@ -123,7 +123,7 @@ def test_settings_of_a_sweep_have_names_of_their_own(tmp_path: Path) -> None:
     (aggregate,), _ = pairs(run / "every_eval_ever")
     whole = json.loads(aggregate.read_text())
     validator(AGGREGATE).validate(whole)
-    names = {one["evaluation_name"] for one in whole["evaluation_results"]}
+    names = {result["evaluation_name"] for result in whole["evaluation_results"]}
     assert names == {"synthetic forward_full routers 1", "synthetic noisy_rewrite routers 1"}
     with pytest.raises(AuditError, match="asked no item as published"):
         read_log(run, Wanted())
@@ -175,7 +175,7 @@ def test_one_record_a_metric(exported: Path, tmp_path: Path) -> None:
     (answers,) = joined(both).answers.values()
     assert sum(map(len, answers.values())) == len(rows)
     of_f1 = outcomes(joined(both, metric="f1"))
-    assert {one[:2] for epochs in of_f1.values() for one in epochs} == {(1, 2), (None, 1)}
+    assert {epoch[:2] for epochs in of_f1.values() for epoch in epochs} == {(1, 2), (None, 1)}
 
 
 def test_an_own_run_is_joined_by_text(run: Path, tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_an_own_run_is_joined_by_text(run: Path, tmp_path: Path) -> None:
     }
     path = tmp_path / "log.json"
     path.write_text(json.dumps(log))
-    found = {one.model: one.lacking for one in counts(joined(run, path))}
+    found = {count.model: count.lacking for count in counts(joined(run, path))}
     assert found == {"a": 0, "b": 1, "other": 0}
 
 

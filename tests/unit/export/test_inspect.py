@@ -157,14 +157,14 @@ def test_an_interrupted_run_does_not_look_finished(
     rewrite(run / "manifest.json", lambda plain: plain.update(status="failed"))
     assert main(["inspect", str(run)]) == 0
     assert "failed" in capsys.readouterr().out
-    assert {header(one)["status"] for one in (run / "inspect").iterdir()} == {"cancelled"}
+    assert {header(path)["status"] for path in (run / "inspect").iterdir()} == {"cancelled"}
     more = {
         "status": "finished",
         "benchmark": {"synthetic": {"n": 99}},
     }  # it says so, and most questions lack
     rewrite(run / "manifest.json", lambda plain: plain.update(more))
     assert main(["inspect", str(run), "--out", str(tmp_path / "lacking")]) == 0
-    assert {header(one)["status"] for one in (tmp_path / "lacking").iterdir()} == {"cancelled"}
+    assert {header(path)["status"] for path in (tmp_path / "lacking").iterdir()} == {"cancelled"}
     next((run / "shards").glob("*.arrow")).write_bytes(b"x")
     assert main(["inspect", str(run), "--out", str(tmp_path / "out")]) == 1
     assert not list((tmp_path / "out").glob("*")) if (tmp_path / "out").exists() else True

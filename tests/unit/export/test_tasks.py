@@ -89,7 +89,7 @@ def log(path: Path, items: list[dict[str, object]]) -> Path:
         }
         for k, doc in enumerate(items)
     ]
-    path.write_text("".join(json.dumps(one) + "\n" for one in samples))
+    path.write_text("".join(json.dumps(sample) + "\n" for sample in samples))
     return path
 
 
@@ -184,12 +184,16 @@ def test_the_loop_with_lm_eval(tasks: Path, tmp_path: Path) -> None:
         samples = rows(logs[f"samples_{stem}"])
         found = joined((logs[f"samples_{stem}"], Wanted("mock", "b")))
         assert set(found.items["b"]) == {row["audit_id"] for row in items}
-        assert {one.text for one in found.items["b"].values()} == {row["question"] for row in items}
+        assert {value.text for value in found.items["b"].values()} == {
+            row["question"] for row in items
+        }
         (count,) = counts(found)
         if stem == "audit_gsm8k":  # the mock replies "lol": no number in it
             assert count.unparsed == len(items)
         else:
-            assert count.accuracy == pytest.approx(sum(one["acc"] for one in samples) / len(items))  # type: ignore[misc]
+            assert count.accuracy == pytest.approx(
+                sum(sample["acc"] for sample in samples) / len(items)
+            )  # type: ignore[misc]
 
 
 MOCK = """

@@ -170,7 +170,7 @@ def test_the_workflow_of_logs_keeps_the_evidence_of_a_gate_that_is_red(tmp_path:
         "keep the evidence",
     ]
     files = re.findall(r"benchmark-audit/([\w./-]+)", steps["install"]["run"])
-    assert files and all((ROOT / one).is_file() for one in files)
+    assert files and all((ROOT / file).is_file() for file in files)
 
 
 def test_what_the_ci_files_name_is_there_and_pinned() -> None:
@@ -185,7 +185,7 @@ def test_what_the_ci_files_name_is_there_and_pinned() -> None:
     document = load("github-actions.yml")
     (job,) = document["jobs"].values()
     uses = [step["uses"] for step in job["steps"] if "uses" in step]
-    assert uses and all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", one) for one in uses)
+    assert uses and all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", use) for use in uses)
     assert "${{" not in shell_lines("github-actions.yml")[0]  # no input is pasted into a script
     assert document["permissions"] == {"contents": "read"}
     assert not any(

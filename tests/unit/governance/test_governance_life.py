@@ -52,7 +52,7 @@ def mail(monkeypatch: Patch) -> Iterator[Taken]:
     messages: list[Any] = []
 
     def taken() -> list[tuple[str, str]]:
-        found = sorted((str(one["to"]), str(one["subject"])) for one in messages)
+        found = sorted((str(message["to"]), str(message["subject"])) for message in messages)
         messages.clear()
         return found
 

@@ -40,7 +40,7 @@ def begun(folder: Path, words: list[str], **thresholds: float) -> Manifest:
     ) as opened:
         return opened.update(
             prompt_hashes={name: protocol.sha256 for name, protocol in run.protocols.items()},
-            benchmark=plain({one.benchmark.name: one.facts() for one in run.samples}),
+            benchmark=plain({sample.benchmark.name: sample.facts() for sample in run.samples}),
         )
 
 

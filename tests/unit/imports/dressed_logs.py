@@ -272,7 +272,7 @@ def _arrow(rows: list[dict[str, Any]]) -> pa.Table:
         try:
             columns[name] = pa.array(cells)
         except pa.ArrowException:
-            columns[name] = pa.array([None if one is None else str(one) for one in cells])
+            columns[name] = pa.array([None if cell is None else str(cell) for cell in cells])
     return pa.table(columns)
 
 
@@ -518,7 +518,7 @@ def _worded(
     rows, right = [], {}
     for i, good in enumerate(_outcomes(rng, *size)):
         key = i if i < len(pool) else rng.randrange(len(pool))
-        answer = key if good else rng.choice([one for one in range(len(pool)) if one != key])
+        answer = key if good else rng.choice([k for k in range(len(pool)) if k != key])
         cell = _blank(rng, NONE) if good is None else FORMS[rng.choice(answer_forms)](answer, pool)
         rows.append(
             {
@@ -613,7 +613,7 @@ def misread(log: Log, folder: Path) -> tuple[str, dict[str, tuple[Any, Any]]]:
     are)."""
     path = log.write(folder)
     try:
-        found = {one.sample: one.right for one in read_log(path, log.wanted).outcomes}
+        found = {outcome.sample: outcome.right for outcome in read_log(path, log.wanted).outcomes}
     except AuditError:
         return "refused", {}
     wrong = {
@@ -621,8 +621,8 @@ def misread(log: Log, folder: Path) -> tuple[str, dict[str, tuple[Any, Any]]]:
         for item, good in log.right.items()
         if item not in found or (found[item] is not None and found[item] != good)
     }
-    unread = sum(one is None for one in found.values()) > sum(
-        one is None for one in log.right.values()
+    unread = sum(value is None for value in found.values()) > sum(
+        value is None for value in log.right.values()
     )
     return "read, some unparsed" if unread else "read", wrong
 

@@ -88,7 +88,7 @@ def test_logs_that_tell_nothing_have_no_check(tmp_path: Path) -> None:
         ]
         path.write_text(json.dumps({"eval": {"model": "m", "task": name}, "samples": samples}))
         joined.add(name, read_json(path, Wanted("m", name)).outcomes)
-    assert "asked_alike" not in {one.name for one in check_logs(joined, ["exam", "new"], 0)}
+    assert "asked_alike" not in {log.name for log in check_logs(joined, ["exam", "new"], 0)}
 
 
 def test_real_logs_tell_how_they_were_sampled(shared_data: Path) -> None:
@@ -99,5 +99,7 @@ def test_real_logs_tell_how_they_were_sampled(shared_data: Path) -> None:
     assert of_lm_eval and {read_lm_eval(one, Wanted()).sampling for one in of_lm_eval} == {
         "temperature 0"
     }
-    folders = [one.parent for one in sorted((logs / "helm").rglob("run_spec.json"))]
-    assert folders and {read_helm(one, Wanted()).sampling for one in folders} == {"temperature 0"}
+    folders = [path.parent for path in sorted((logs / "helm").rglob("run_spec.json"))]
+    assert folders and {read_helm(folder, Wanted()).sampling for folder in folders} == {
+        "temperature 0"
+    }

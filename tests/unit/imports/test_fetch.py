@@ -121,7 +121,7 @@ def test_gsm8k_becomes_a_set_of_its_44_models(
     assert references(words) == 1 and known_sets() == [] and len(whole) == 3
     spoilt.write_text(kept)
     assert references(words) == 0
-    by_name = {one.name: one for one in load_set("gsm8k_zeroeval").models}
+    by_name = {model.name: model for model in load_set("gsm8k_zeroeval").models}
     assert len(by_name) == 44
     assert by_name["gemma-2-2b-it"].accuracy == pytest.approx(
         0.528, abs=0.02

@@ -218,7 +218,8 @@ def test_details_of_opencompass_are_a_list_with_replicas_too(tmp_path: Path) -> 
     each = [one | {"correct": [True, k == 0]} for k, one in enumerate(each)]
     path = write(tmp_path / "results/qwen/math.json", {"accuracy": 75.0, "details": each})
     assert [
-        (one.model, one.benchmark, one.sample, one.right, one.of) for one in outcomes(path)
+        (outcome.model, outcome.benchmark, outcome.sample, outcome.right, outcome.of)
+        for outcome in outcomes(path)
     ] == [
         ("qwen", "math", "math_0", 1, 1),
         ("qwen", "math", "math_1", 1, 2),
@@ -253,7 +254,7 @@ def ppl(answers: str, keys: str, labels: str = "ABCD") -> dict[str, Any]:
     return {
         str(k): {
             "origin_prompt": f"Q{k}",
-            **{f"label: {one}": {"prompt": f"Q{k} {one}", "PPL": 1.0} for one in labels},
+            **{f"label: {label}": {"prompt": f"Q{k} {label}", "PPL": 1.0} for label in labels},
             "prediction": answer,
             "gold": key,
         }
@@ -317,10 +318,10 @@ def test_parts_of_a_dataset_are_one_benchmark_and_a_temporary_file_is_unfinished
         tmp_path / "predictions/qwen/top_5.json", ppl("AB", "AC")
     )  # a name of its own: there is no top_0
     found = [
-        one
+        outcome
         for _, log in read_logs(tmp_path, Wanted())
         if isinstance(log, Log)
-        for one in log.outcomes
+        for outcome in log.outcomes
     ]
     assert Counter(one.benchmark for one in found) == {"arc": 4, "top_5": 2}
     assert len({one.sample for one in found if one.benchmark == "arc"}) == 4
@@ -330,11 +331,13 @@ def test_parts_of_a_dataset_are_one_benchmark_and_a_temporary_file_is_unfinished
     ]
     for name, rows in (
         ("tmp_gsm8k.jsonl", lines),
-        ("tmp_gsm8k.json", [{str(k): one for k, one in enumerate(lines)}]),
+        ("tmp_gsm8k.json", [{str(k): line for k, line in enumerate(lines)}]),
     ):
         log = read_log(write(tmp_path / f"tmp/predictions/qwen/{name}", *rows), Wanted())
         assert log.unfinished.startswith("3 samples")
-        assert [(one.benchmark, one.right) for one in log.outcomes] == [("gsm8k", 1)] * 3
+        assert [(outcome.benchmark, outcome.right) for outcome in log.outcomes] == [
+            ("gsm8k", 1)
+        ] * 3
 
 
 # --- openai/evals
@@ -402,12 +405,16 @@ def test_results_of_evalplus_until_0_2_and_several_solutions(tmp_path: Path) -> 
     }
     path = write(tmp_path / "org--m_vllm_temp_0.0_eval_results.json", {"hash": "h", "eval": tasks})
     assert [
-        (one.model, one.benchmark, one.right, one.of) for one in outcomes(path, metric="plus")
+        (outcome.model, outcome.benchmark, outcome.right, outcome.of)
+        for outcome in outcomes(path, metric="plus")
     ] == [
         ("org/m", "mbpp", 1, 2),
         ("org/m", "mbpp", 0, 2),
     ]
-    assert [(one.right, one.of) for one in outcomes(path, metric="base")] == [(2, 2), (1, 2)]
+    assert [(outcome.right, outcome.of) for outcome in outcomes(path, metric="base")] == [
+        (2, 2),
+        (1, 2),
+    ]
 
 
 def result(test: int, passed: bool, **others: Any) -> dict[str, Any]:
@@ -434,8 +441,13 @@ def test_a_failed_assertion_of_promptfoo_is_wrong_and_an_error_is_no_answer(tmp_
         result(3, True),
     ]
     path = write(tmp_path / "r.json", {"results": {"results": each}})
-    assert [one.right for one in outcomes(path)] == [0, None, None, 1]
-    assert [one.right for one in outcomes(write(tmp_path / "r.jsonl", *each))] == [0, None, None, 1]
+    assert [outcome.right for outcome in outcomes(path)] == [0, None, None, 1]
+    assert [outcome.right for outcome in outcomes(write(tmp_path / "r.jsonl", *each))] == [
+        0,
+        None,
+        None,
+        1,
+    ]
 
 
 def test_prompts_of_promptfoo_are_benchmarks_and_partial_scores_are_asked_for(
@@ -447,7 +459,7 @@ def test_prompts_of_promptfoo_are_benchmarks_and_partial_scores_are_asked_for(
         for k in range(2)
     ]
     path = write(tmp_path / "r.json", {"results": {"results": each}})
-    assert [(one.benchmark, one.right) for one in outcomes(path)] == [
+    assert [(outcome.benchmark, outcome.right) for outcome in outcomes(path)] == [
         ("r, prompt 1", 1),
         ("r, prompt 1", 0),
         ("r, prompt 2", 1),
@@ -484,7 +496,10 @@ def test_dotted_columns_and_list_places_are_mapped(tmp_path: Path) -> None:
         ("q1", 1, ("cat", "dog")),
     ]
     mapped = {"item": "doc.id", "correct": "metrics.acc", "answer": "out.0.text"}
-    assert [one.answer for one in outcomes(path, model="m", columns=mapped)] == ["dog", "dog"]
+    assert [outcome.answer for outcome in outcomes(path, model="m", columns=mapped)] == [
+        "dog",
+        "dog",
+    ]
     with pytest.raises(DataError, match="item is list"):
         outcomes(path, model="m", columns=mapped | {"item": "doc.choices"})
     with pytest.raises(ConfigError, match=r"no column 'doc\.nr'"):
@@ -584,10 +599,10 @@ def test_a_folder_of_opencompass_is_taken_whole(tmp_path: Path) -> None:
     (tmp_path / "run/summary/summary.csv").write_text("dataset,version\ngsm8k,1\n")
     found = list(read_logs(tmp_path / "run", Wanted()))
     read = [
-        [one.model, one.right]
+        [outcome.model, outcome.right]
         for _, log in found
         if not isinstance(log, str)
-        for one in log.outcomes
+        for outcome in log.outcomes
     ]
     assert read == [["a", 1], ["b", 0]] and sum(isinstance(log, str) for _, log in found) == 2
 
@@ -616,7 +631,7 @@ def test_totals_of_lm_eval_are_read_with_their_samples_and_not_as_a_log(tmp_path
     write(tmp_path / "results_2026-01-02T03-04-05.678.json", {"results": {}, "configs": {}})
     write(tmp_path / "results_2026-09-09T03-04-05.678.json", {"results": {}, "configs": {}})
     _, files = logs_in(tmp_path)
-    assert [one.name for one in files] == ["results_2026-09-09T03-04-05.678.json", samples.name]
+    assert [file.name for file in files] == ["results_2026-09-09T03-04-05.678.json", samples.name]
 
 
 def test_a_folder_has_no_links_no_pipes_and_no_endless_levels(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_rows_of_the_held_out_set_are_kept_by_their_day_and_others_whatever_thei
         rows += [("m", f"q{k}", str(k % 2), name, day) for name in ("new", "seen")]
     path = write(tmp_path_factory.mktemp("w") / "log.csv", rows, "date")
     log = read_table(path, "csv", Wanted(window=("new", f"{first}..{last}")))
-    kept = [(one.benchmark, one.sample) for one in log.outcomes]
+    kept = [(outcome.benchmark, outcome.sample) for outcome in log.outcomes]
     inside = [k for k, day in enumerate(days) if first <= day[: len("2023-01")] <= last]
     assert [item for name, item in kept if name == "new"] == [f"q{k}" for k in inside]
     assert [item for name, item in kept if name == "seen"] == [f"q{k}" for k in range(len(days))]
@@ -102,7 +102,7 @@ def test_a_split_sends_each_row_to_one_side_by_its_day(
 ) -> None:
     path = split_table(tmp_path_factory.mktemp("s") / "log.csv", days)
     wanted = Wanted(columns={"date": "contest"}, window=("new", f"{cut}.."), split=cut)
-    sides = {one.sample: one for one in read_table(path, "csv", wanted).outcomes}
+    sides = {outcome.sample: outcome for outcome in read_table(path, "csv", wanted).outcomes}
     for k, day in enumerate(days):
         assert sides[f"q{k}"].benchmark == ("new" if day[: len(cut)] >= cut else "log")
         assert sides[f"q{k}"].date == day

@@ -129,10 +129,10 @@ def test_two_inspect_logs_are_joined_by_text(logs: Path) -> None:
     for name in ("qwen", "sonnet"):
         path = logs / f"inspect/data_arc_{name}.json"
         joined.add(path.name, read_log(path, Wanted()).outcomes)
-    assert [(one.items, one.lacking) for one in counts(joined)] == [(5, 0), (3, 2)]
+    assert [(count.items, count.lacking) for count in counts(joined)] == [(5, 0), (3, 2)]
     assert all(
-        len(one.options) == 4 and one.gold is not None
-        for one in joined.items["inspect_evals/arc_easy"].values()
+        len(value.options) == 4 and value.gold is not None
+        for value in joined.items["inspect_evals/arc_easy"].values()
     )
 
 
@@ -225,7 +225,10 @@ def test_items_that_two_logs_key_otherwise_are_left_out_and_more_are_two_version
                 leave_out_changed(joined)
         else:
             assert leave_out_changed(joined) == {"b": differing}
-            assert [(one.items, one.lacking) for one in counts(joined)] == [(left, 0), (left, 0)]
+            assert [(count.items, count.lacking) for count in counts(joined)] == [
+                (left, 0),
+                (left, 0),
+            ]
 
 
 def test_held_out_items_are_matched_by_stratum() -> None:
@@ -241,7 +244,10 @@ def test_held_out_items_are_matched_by_stratum() -> None:
                 ),
             )
     assert match_strata(joined, "b", "new") == 10 and match_strata(joined, "b", "new") == 0
-    assert Counter(one.stratum for one in joined.items["new"].values()) == {"easy": 30, "hard": 10}
+    assert Counter(value.stratum for value in joined.items["new"].values()) == {
+        "easy": 30,
+        "hard": 10,
+    }
     joined.add("c", [Imported("m", "b", "odd", "odd", 1, stratum="odd")])
     with pytest.raises(AuditError, match="'odd'"):
         match_strata(joined, "b", "new")
@@ -728,7 +734,7 @@ def test_odd_values_of_a_log_are_read_or_refused_in_a_sentence(
         with pytest.raises(AuditError, match="expected 0, 1, true"):
             list(log.outcomes)
     else:
-        assert [(one.right, one.gold) for one in log.outcomes] == [(right, None)]
+        assert [(outcome.right, outcome.gold) for outcome in log.outcomes] == [(right, None)]
 
 
 @pytest.mark.parametrize(
@@ -753,7 +759,7 @@ def test_an_option_has_a_likelihood_of_at_most_one(
         with pytest.raises(DataError):
             list(log.outcomes)
     else:
-        assert [one.answer for one in log.outcomes] == [answer]
+        assert [outcome.answer for outcome in log.outcomes] == [answer]
 
 
 @pytest.mark.parametrize(
@@ -884,7 +890,8 @@ def zstd(data: bytes) -> bytes:
 def test_a_log_of_today_is_read(tmp_path: Path) -> None:
     members = {"header.json": HEADER, "samples/1_epoch_1.json": SAMPLE}
     path = packed(
-        tmp_path / "a.eval", {name: zstd(json.dumps(one).encode()) for name, one in members.items()}
+        tmp_path / "a.eval",
+        {name: zstd(json.dumps(member).encode()) for name, member in members.items()},
     )
     with pytest.raises(NotImplementedError), zipfile.ZipFile(path) as archive:
         archive.read("header.json")  # so the file is what it is taken for

@@ -104,14 +104,14 @@ def one_set(made: Path, tmp_path: Path, monkeypatch: Patch) -> str:
 def test_a_set_knows_its_models_and_is_held_to_its_answers(one_set: str) -> None:
     found = load_set(one_set)
     assert known_sets() == [one_set] and found.benchmark == "exam" and len(found.version) == 16
-    by_name = {one.name: one for one in found.models}
+    by_name = {model.name: model for model in found.models}
     assert (
         by_name["dog2"].answers == 200
         and by_name["dog2"].family == "dog"
         and by_name["dog2"].released == "2024-01"
     )
     assert all(
-        abs(one.accuracy - MODELS[one.name]) < 0.12 for one in found.models
+        abs(model.accuracy - MODELS[model.name]) < 0.12 for model in found.models
     )  # 3.4 standard errors of .035
     shard = next((found.path / "shards").iterdir())
     shard.write_bytes(shard.read_bytes()[:-1] + b"x")
@@ -134,7 +134,8 @@ def test_the_choice_leaves_out_the_family_and_spans_the_set(one_set: str) -> Non
         and len({name[:3] for name in chosen}) == 3
     )
     ordered = sorted(
-        (one for one in models if one.family != "cat"), key=lambda one: (one.accuracy, one.name)
+        (model for model in models if model.family != "cat"),
+        key=lambda one: (one.accuracy, one.name),
     )
     assert chosen[0] == ordered[0].name and chosen[-1] == ordered[-1].name
     assert choose(models, ["cat"], 4) == chosen  # the same whoever asks, whenever
@@ -259,7 +260,7 @@ def test_an_import_takes_references_from_a_set(
     (cell,) = json.loads((tmp_path / "run/report/verdict.json").read_text())["cells"]
     without = cell["without_memory"]["estimate"]["without"]
     assert cell["verdict"] == "gap_to_fresh_items" and without["low"] < 0.5 < without["high"] < 0.75
-    assert any(one["sha256"] == load_set(one_set).version for one in manifest.config["logs"])
+    assert any(log["sha256"] == load_set(one_set).version for log in manifest.config["logs"])
     told = manifest.analysis["origins"]
     assert told["mine"] == {"released": "2024-06", "family": "bee"}
     assert all(told[name] == {"released": "2024-01", "family": name[:3]} for name in others)
@@ -343,7 +344,7 @@ def test_the_five_commands_of_the_docs(tmp_path: Path, monkeypatch: Patch) -> No
     assert [
         audit([*words, *["--no-browser"] * (words[0] == "open")]) or 0 for words in commands
     ] == [0, 0, 0, 3, 0]
-    (ant,) = (one for one in load_set("leetcode_2024").models if one.name == "ant0")
+    (ant,) = (model for model in load_set("leetcode_2024").models if model.name == "ant0")
     right = sum(p / 100 for q, d, m, p in rows if m == "ant0" and d < september)
     assert (ant.answers, ant.unparsed, ant.family) == (
         201,

@@ -172,8 +172,10 @@ def test_the_options_are_as_many_as_were_scored(
 ) -> None:
     rows = [scored(k, k < 6, 2, arguments, **doc) for k in range(10)]
     outcomes = list(read_log(lm_eval(tmp_path / "samples.jsonl", rows), Wanted(**ASKED)).outcomes)
-    assert {one.options for one in outcomes} == {options} and {one.gold for one in outcomes} == {0}
-    assert sum(one.right or 0 for one in outcomes) == 6
+    assert {outcome.options for outcome in outcomes} == {options} and {
+        outcome.gold for outcome in outcomes
+    } == {0}
+    assert sum(outcome.right or 0 for outcome in outcomes) == 6
 
 
 def test_a_key_that_the_score_contradicts_is_not_told(tmp_path: Path) -> None:
@@ -223,10 +225,10 @@ def test_options_that_are_asked_with_and_without_the_question_are_not_twice_as_m
     calls = [["Q", " no"], ["Q", " yes"], ["", " no"], ["", " yes"]]
     rows = [scored(k, k < 6, 4, calls) for k in range(10)]
     outcomes = list(read_log(lm_eval(tmp_path / "samples.jsonl", rows), Wanted(**ASKED)).outcomes)
-    assert {one.options for one in outcomes} == {("no", "yes")} and {
-        one.gold for one in outcomes
+    assert {outcome.options for outcome in outcomes} == {("no", "yes")} and {
+        outcome.gold for outcome in outcomes
     } == {0}
-    assert [one.answer for one in outcomes] == ["A"] * 6 + ["B"] * 4
+    assert [outcome.answer for outcome in outcomes] == ["A"] * 6 + ["B"] * 4
 
 
 @pytest.mark.parametrize("target", [[0, 2], "[0, 2]"])
@@ -336,10 +338,10 @@ def test_chance_is_unknown_where_keys_name_options_that_no_log_lists(
     joined: Joined, known: bool
 ) -> None:
     assert (unknown_chance(joined, ["b"]) == "") is known
-    assert {one.name: one.passed for one in check_logs(joined, ["b"], None)}[
+    assert {log.name: log.passed for log in check_logs(joined, ["b"], None)}[
         "chance_known"
     ] is known
-    assert all(one.passed for one in check_logs(joined, ["b"], 4))  # --options 4
+    assert all(log.passed for log in check_logs(joined, ["b"], 4))  # --options 4
 
 
 @pytest.mark.parametrize(
@@ -359,9 +361,9 @@ def test_an_unknown_chance_carries_no_verdict_and_options_give_it(tmp_path: Path
         assert import_logs([str(tmp_path / "b.csv"), *words, "-o", str(run)]) == 0
         (cell,) = json.loads((run / "report/verdict.json").read_text())["cells"]
         checks = {
-            one["name"]: one["status"]
-            for one in cell["gates"]
-            if one["source"] == "the imported logs"
+            gate["name"]: gate["status"]
+            for gate in cell["gates"]
+            if gate["source"] == "the imported logs"
         }
         assert [name for name, status in checks.items() if status == "fail"] == fails and len(
             checks
@@ -375,7 +377,7 @@ def test_a_probability_mass_is_no_share_of_right_answers(shared_data: Path, tmp_
     run = tmp_path / "run"
     assert import_logs([str(path), "--model", "m", "--benchmark", "b", "-o", str(run)]) == 0
     (cell,) = json.loads((run / "report/verdict.json").read_text())["cells"]
-    failed = [one["name"] for one in cell["gates"] if one["status"] == "fail"]
+    failed = [gate["name"] for gate in cell["gates"] if gate["status"] == "fail"]
     assert cell["verdict"] == "withheld" and "counts_right" in failed and gate([str(run)]) == 5
 
 
@@ -394,9 +396,9 @@ def test_decimals_without_a_common_number_of_trials_count_no_right_answers(
 ) -> None:
     path = tmp_path / "t.csv"
     path.write_text(
-        "model,item,correct\n" + "".join(f"m,{k},{one}\n" for k, one in enumerate(scores))
+        "model,item,correct\n" + "".join(f"m,{k},{score}\n" for k, score in enumerate(scores))
     )
-    assert {one.name: one.passed for one in check_logs(joined_of(path), ["b"], 0)}[
+    assert {log.name: log.passed for log in check_logs(joined_of(path), ["b"], 0)}[
         "counts_right"
     ] is counted
 
@@ -472,7 +474,9 @@ def test_reductions_of_one_scorer_by_several_reducers_have_names_of_their_own(
         read_log(path, Wanted())
     for name, value in both.items():
         outcomes = list(read_log(path, Wanted(metric=f"match.{name}")).outcomes)
-        assert len(outcomes) == 10 and {(one.right or 0) / one.of for one in outcomes} == {value}
+        assert len(outcomes) == 10 and {
+            (outcome.right or 0) / outcome.of for outcome in outcomes
+        } == {value}
 
 
 def test_an_archive_without_its_header_is_no_finished_run(tmp_path: Path) -> None:
@@ -543,7 +547,9 @@ def test_a_log_that_did_not_succeed_is_no_finished_run_and_its_score_is_partial(
     )
     assert " Score 100" not in shown
     (cell,) = json.loads((run / "report/verdict.json").read_text())["cells"]
-    assert next(one["name"] for one in cell["gates"] if one["status"] == "fail") == "log_finished"
+    assert (
+        next(gate["name"] for gate in cell["gates"] if gate["status"] == "fail") == "log_finished"
+    )
     assert (cell["verdict"], cell["grade"]) == ("withheld", "check_failed")
     assert "Partial score (6 of 400 samples, cancelled)" in (run / "report/report.html").read_text()
     assert gate([str(run)]) == 1
@@ -589,7 +595,7 @@ def test_an_unfinished_log_clears_nobody(tmp_path: Path) -> None:
         run = tmp_path / f"run-{status}"
         assert import_logs([*words, "--judge", "judged", "-o", str(run)]) == 0
         (cell,) = json.loads((run / "report/verdict.json").read_text())["cells"]
-        failed = [one["name"] for one in cell["gates"] if one["status"] == "fail"]
+        failed = [gate["name"] for gate in cell["gates"] if gate["status"] == "fail"]
         assert ("log_finished" in failed) == (status == "error")
         assert (cell["grade"] == "check_failed") == (status == "error")
         assert (cell["without_memory"]["estimate"] is None) == (status == "error")

@@ -419,7 +419,8 @@ def test_a_clients_error_in_place_of_a_reply_is_no_wrong_answer(
     path = tmp_path / "t.jsonl"
     replies = [*FAILURES, *["180"] * 30, *["170"] * 10]
     rows = [
-        {"model": "m", "item": str(k), column: one, "gold": "180"} for k, one in enumerate(replies)
+        {"model": "m", "item": str(k), column: reply, "gold": "180"}
+        for k, reply in enumerate(replies)
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert score(path) == (0.75, len(FAILURES))

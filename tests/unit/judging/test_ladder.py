@@ -97,12 +97,14 @@ FOUND = (Grade.FOUND_STRONG, Grade.FOUND_SUGGESTIVE, Grade.CAUSE_UNKNOWN)
 
 @given(st.lists(contrast, max_size=4))
 def test_nothing_that_could_not_be_judged_finds_or_clears(contrasts: list[Contrast]) -> None:
-    found, judged = grade(contrasts).grade, [one for one in contrasts if one.judged]
+    found, judged = grade(contrasts).grade, [contrast for contrast in contrasts if contrast.judged]
     assert grade(contrasts, ["check"]).grade == Grade.CHECK_FAILED
     assert (found in FOUND) == any(one.speaks for one in judged)
     if found == Grade.CLEARED:
         assert all(one.bound is None or one.bound == Bound(True) for one in judged)
-        assert not any(one.failed for one in contrasts) and any(one.bound for one in judged)
+        assert not any(contrast.failed for contrast in contrasts) and any(
+            one.bound for one in judged
+        )
 
 
 def test_decisions_and_exit_codes_are_those_of_the_design() -> None:

@@ -56,7 +56,7 @@ def judged(
     *cells: MemoryCell, seed: int = 3, n_resamples: int = 999, **limits
 ) -> Sequence[MemoryResult]:
     chosen = replace(LIMITS, **limits)
-    return analyse([readable(one, chosen) for one in cells], Settings(chosen, seed, n_resamples))
+    return analyse([readable(cell, chosen) for cell in cells], Settings(chosen, seed, n_resamples))
 
 
 def run_of(*cells: MemoryCell, found: int = 100) -> RunVerdict:

@@ -62,7 +62,7 @@ def test_options_of_other_numbers_make_no_gap_of_a_model_that_is_as_able_on_both
 
 
 def test_half_an_exam_is_found_whatever_the_number_of_options():
-    assert {one.verdict for one in results("equal_half")} == {V.GAP_TO_FRESH}
+    assert {result.verdict for result in results("equal_half")} == {V.GAP_TO_FRESH}
 
 
 def test_what_is_named_and_what_is_not():

@@ -54,7 +54,7 @@ def board_of(scores: dict[str, tuple[np.ndarray, np.ndarray]]) -> Leaderboard:
         for model, sides in scores.items()
         for name, values in zip(("exam", "unseen"), sides, strict=True)
     }
-    references = {model: [one for one in scores if one != model] for model in scores}
+    references = {model: [score for score in scores if score != model] for model in scores}
     return judged(score_cells(items, answers, references))
 
 
@@ -89,7 +89,7 @@ def test_a_gap_of_unknown_cause_has_the_p_of_the_gap_and_says_what_could_settle_
     for name, words in (("undated", []), ("dated", dated)):
         assert leaderboard([str(log), *WORDS, *words, "-o", str(tmp_path / name)]) == 0
         content = json.loads((tmp_path / name / "leaderboard.json").read_text())
-        (rows[name],) = [one for one in content["models"] if one["model"] == LEARNT]
+        (rows[name],) = [model for model in content["models"] if model["model"] == LEARNT]
         assert ("--held-out-date" in str(content["does_not_say"])) == (name == "undated")
     assert rows["undated"]["grade"] == "cause_unknown" and rows["dated"]["grade"] == "found_strong"
     assert rows["undated"]["p_holm"] <= 0.05 and rows["undated"]["gap"] == rows["dated"]["gap"]
@@ -218,13 +218,13 @@ def test_the_command_agrees_with_an_import_of_the_same_logs(
     printed = capsys.readouterr()
     content = json.loads(printed.out)
     assert content == json.loads((tmp_path / "board" / "leaderboard.json").read_text())
-    rows = {one["model"]: one for one in content["models"]}
+    rows = {model["model"]: model for model in content["models"]}
     cells = json.loads((run / "report" / "verdict.json").read_text())["cells"]
     assert [one["model"] for one in cells] == ["dune-1", "ember-1", "fjord-1"]
     for cell in cells:
         row, (gap,) = (
             rows[cell["model"]],
-            [one for one in cell["indicators"] if one["name"] == "gap"],
+            [indicator for indicator in cell["indicators"] if indicator["name"] == "gap"],
         )
         without = cell["without_memory"]["estimate"]["without"]
         assert row["score"] == pytest.approx(cell["score"], abs=1e-5)
@@ -242,9 +242,9 @@ def test_a_model_with_half_of_the_items_is_a_row_without_a_rank(tmp_path: Path) 
     write_csv(log, outcomes(0.0), skip="coral-1")
     assert leaderboard([str(log), *WORDS, "-o", str(out)]) == 0
     (row,) = [
-        one
-        for one in json.loads((out / "leaderboard.json").read_text())["models"]
-        if one["model"] == "coral-1"
+        model
+        for model in json.loads((out / "leaderboard.json").read_text())["models"]
+        if model["model"] == "coral-1"
     ]
     assert row["rank"] is None and "150 of 300" in row["why"]
 

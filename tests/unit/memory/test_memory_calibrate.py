@@ -209,7 +209,8 @@ def test_the_table_that_ships_keeps_its_level():
         )
     sizes = [field.name for field in fields(MemoryDesign)]
     designs = [
-        MemoryDesign(**{name: one["design"][name] for name in sizes}) for one in table["designs"]
+        MemoryDesign(**{name: design["design"][name] for name in sizes})
+        for design in table["designs"]
     ]
     assert designs == list(memory.SHIPPED)
 

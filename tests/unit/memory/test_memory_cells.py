@@ -148,7 +148,7 @@ def test_rows_become_arrays(tmp_path):
     folder = run(tmp_path, [*rows_of("m"), *rows_of("ref", skip=((1, 2),))])
     (cell,) = load_memory(folder, ["m"], [], "b", None, OWN)
     own, nothing = cell.tested
-    assert nothing is None and [one[0].model for one in cell.references] == ["ref"]
+    assert nothing is None and [reference[0].model for reference in cell.references] == ["ref"]
     assert own.score.tolist()[:3] == [1.0, 1.0, 0.0] and math.isnan(
         own.score[3]
     )  # unread is not wrong

@@ -60,7 +60,7 @@ def doubt(result, *names: Name) -> set[str]:
 
 
 def codes(reasons) -> list[str]:
-    return [one.code for one in reasons]
+    return [reason.code for reason in reasons]
 
 
 def limits(made: MemoryCell, result) -> set[str]:
@@ -115,7 +115,10 @@ def test_each_grade_ends_in_its_exit_code() -> None:
 def test_the_one_sided_limit_is_the_normal_share_of_the_two_sided_one() -> None:
     (result,) = judged(cell(references=5, seed=3))
     e = result.evidence
-    scales = [(e.gap.did.difference, e.gap.high), *((one.gap, one.gap_high) for one in e.abilities)]
+    scales = [
+        (e.gap.did.difference, e.gap.high),
+        *((ability.gap, ability.gap_high) for ability in e.abilities),
+    ]
     z = NormalDist().inv_cdf
     assert e.upper() == pytest.approx(
         max(a + (b - a) * z(0.95) / z(0.975) for a, b in scales), abs=1e-4
@@ -178,7 +181,8 @@ def test_a_gap_that_the_data_do_not_exclude_is_not_called_unseen():
     (alone,) = judged(made)
     assert alone.decision.verdict == V.GAP_TO_FRESH
     panel = tuple(
-        replace(one, adjusted=1.0, unguarded_adjusted=1.0) for one in alone.evidence.indicators
+        replace(indicator, adjusted=1.0, unguarded_adjusted=1.0)
+        for indicator in alone.evidence.indicators
     )
     found = decide(replace(alone.evidence, indicators=panel), alone.gates, SETTINGS)
     assert found.verdict == V.UNDERPOWERED and codes(found.reasons)[:2] == [
@@ -188,7 +192,9 @@ def test_a_gap_that_the_data_do_not_exclude_is_not_called_unseen():
     read = judged(cell(n=1000, fresh=500, references=3, file=0.3))[
         0
     ].evidence  # nor where only the text was read
-    panel = tuple(replace(one, adjusted=1.0, unguarded_adjusted=1.0) for one in read.indicators)
+    panel = tuple(
+        replace(indicator, adjusted=1.0, unguarded_adjusted=1.0) for indicator in read.indicators
+    )
     found = decide(replace(read, indicators=panel), (), replace(SETTINGS, effect_of_interest=0.3))
     assert found.verdict == V.UNDERPOWERED and found.reasons[0].code == "found_alone"
     (clean,) = judged(cell(n=1000, fresh=900, references=8), **WIDE)
@@ -472,9 +478,13 @@ def test_what_was_found_stands_first_on_the_page():
         for name, made in (("a", cell(n=60, fresh=60)), ("b", cell(answers=0.9)))
     )
     verdict = run_of(clean, taught)
-    assert [one.model for one in verdict.results] == ["a", "b"]
+    assert [result.model for result in verdict.results] == ["a", "b"]
     first = verdict.sorted_by_grade()
-    assert [one.model for one in first.results] == [one.model for one in first.cells] == ["b", "a"]
+    assert (
+        [result.model for result in first.results]
+        == [cell.model for cell in first.cells]
+        == ["b", "a"]
+    )
     assert first.results[0].grade == Grade.FOUND_STRONG
 
 
@@ -499,7 +509,7 @@ def test_one_score_and_one_interval_of_the_gap_wherever_they_stand():
         json_ready(cell_head(r) | cell_dict(c, r))
         for c, r in zip(both, (result, alone), strict=True)
     )
-    plain, without = (documents.typed_cell(one, "memory") for one in cells)
+    plain, without = (documents.typed_cell(cell, "memory") for cell in cells)
     _, low, high = result.evidence.limits()
     found, (_, followed) = measured(plain), tracked(plain)
     for one in (found, followed):
@@ -564,8 +574,10 @@ def test_holm_is_over_all_indicators_of_the_panel():
         measure(c, SETTINGS, rng=np.random.default_rng(k), n_resamples=199)
         for k, c in enumerate([cell(n=100, fresh=0, references=0), cell(n=100, fresh=80)])
     ]
-    raw = [one.pvalue for e in panel for one in e.indicators if one.judged]
-    corrected = [one.adjusted for e in correct(panel) for one in e.indicators if one.judged]
+    raw = [indicator.pvalue for e in panel for indicator in e.indicators if indicator.judged]
+    corrected = [
+        indicator.adjusted for e in correct(panel) for indicator in e.indicators if indicator.judged
+    ]
     assert len(raw) == 6  # without references orders have another cause
     assert corrected == holm(raw).tolist()
 
@@ -695,7 +707,7 @@ def test_held_out_items_that_the_references_answers_chose_are_not_judged(pool):
     models were found."""
     made = cell(n=1000, fresh=500, references=5, chosen=True, **pool)
     (result,) = judged(made)
-    gates = {one.name: one for one in result.gates}
+    gates = {gate.name: gate for gate in result.gates}
     assert gates["fresh_matched"].status == "pass" and gates["fresh_drawn"].number < 1e-5
     assert result.decision.verdict == V.WITHHELD and result.without.needs == ("fresh_drawn",)
     assert [one.code for one in result.decision.what_to_do] == ["gate_fresh_drawn"]
@@ -703,7 +715,7 @@ def test_held_out_items_that_the_references_answers_chose_are_not_judged(pool):
     (read,) = judged(cell(n=1000, fresh=500, references=8, chosen=True, file=0.5, **pool))
     assert read.decision.verdict == V.MEMORY_OF_TEXT  # orders rest on no held-out item
     (drawn,) = judged(cell(n=1000, fresh=500, references=5))
-    assert {one.name: one.status for one in drawn.gates}["fresh_drawn"] == "pass"
+    assert {gate.name: gate.status for gate in drawn.gates}["fresh_drawn"] == "pass"
 
 
 @pytest.mark.long
@@ -766,7 +778,7 @@ def test_a_reference_that_is_the_tested_model_under_another_name_is_left_out() -
         and alone.evidence.gap.did.gaps == ()
     )
     kept = readable(replace(made, references=again), SETTINGS)
-    assert [one[0].model for one in kept.references] == ["r1"] and kept.references[
+    assert [reference[0].model for reference in kept.references] == ["r1"] and kept.references[
         0
     ] is made.references[0]
     assert [(one.code, one.numbers) for one in kept.dropped] == [

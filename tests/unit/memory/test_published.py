@@ -43,10 +43,10 @@ def options_p(questions: list[Item], seed: int) -> float:
     """The same of options; what stands for a likelihood is how many neighbours are in alphabetical
     order."""
     rows = []
-    for one in questions:
-        orders = [tuple(range(len(one.options))), *item_orders(one, OWN)]
+    for question in questions:
+        orders = [tuple(range(len(question.options))), *item_orders(question, OWN)]
         told = [
-            float(sum(one.options[a] < one.options[b] for a, b in pairwise(order)))
+            float(sum(question.options[a] < question.options[b] for a, b in pairwise(order)))
             for order in orders
         ]
         rows.append(told + [np.nan] * (1 + OWN.option_orders - len(told)))
@@ -68,15 +68,15 @@ def test_what_is_drawn_is_the_same_exam() -> None:
     items, places = draw_order(ELEMENTARY, 7)
     assert sorted(places) == list(range(len(ELEMENTARY))) and places != sorted(places)
     moved = 0
-    for one, place in zip(items, places, strict=True):
+    for item, place in zip(items, places, strict=True):
         source = ELEMENTARY[place]
-        assert (one.id, one.text) == (source.id, source.text) and sorted(one.options) == sorted(
+        assert (item.id, item.text) == (source.id, source.text) and sorted(item.options) == sorted(
             source.options
         )
-        assert one.options[one.gold] == source.options[source.gold]
+        assert item.options[item.gold] == source.options[source.gold]
         if natural_order(source.options):
-            assert one.options == source.options
-        moved += one.options != source.options
+            assert item.options == source.options
+        moved += item.options != source.options
     assert moved > 150
     assert draw_order(ELEMENTARY, 7) == (items, places) and draw_order(ELEMENTARY, 8)[1] != places
 
@@ -98,7 +98,7 @@ def rate(world: World, design: MemoryDesign, models: int) -> float:
         (evidence,) = correct(
             [measure(cell, LIMITS, rng=rng, n_resamples=199, gammas=(), describe=False)]
         )
-        found += any(one.seen(LIMITS.alpha) for one in evidence.indicators)
+        found += any(indicator.seen(LIMITS.alpha) for indicator in evidence.indicators)
     return found / models
 
 
@@ -202,5 +202,5 @@ def test_a_seed_is_drawn_where_none_is_given(exam: Path, tmp_path: Path) -> None
 
 def test_where_a_section_begins_is_part_of_the_hash() -> None:
     items = [Item(f"q{k}", "b", f"text {k}", (), -1, f"q{k}", target=1.0) for k in range(4)]
-    grouped = [replace(one, group=f"g{k // 2}") for k, one in enumerate(items)]
+    grouped = [replace(item, group=f"g{k // 2}") for k, item in enumerate(items)]
     assert order_sha256(items) != order_sha256(grouped)

@@ -61,7 +61,7 @@ def result(c: PerturbCell, limits: PerturbThresholds = LIMITS):
 
 def codes(reasons) -> dict:
     """Numbers by code."""
-    return {one.code: one.numbers for one in reasons}
+    return {reason.code: reason.numbers for reason in reasons}
 
 
 def with_answers(base: PerturbCell, original=None, variants=None, asked=None) -> PerturbCell:

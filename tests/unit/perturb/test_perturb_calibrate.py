@@ -109,7 +109,7 @@ def test_rates_are_reproducible_and_written():
     assert rates["clean_simulations"] == 6  # a third from each of three seeds
     assert rates["memorised_simulations"] == 6  # a third of 4, rounded up, from each
     verdicts = ("beyond", "unknown", "cleared", "withheld", "underpowered")
-    assert sum(rates[f"memorised_{one}"] for one in verdicts) == pytest.approx(1, abs=1e-5)
+    assert sum(rates[f"memorised_{verdict}"] for verdict in verdicts) == pytest.approx(1, abs=1e-5)
     assert calibrated(design, worlds, simulations=6, seed=45) != first
     assert "| 150 | 3 | 1 | 1 |" in markdown([first])
     every = calibrated(design, simulations=6)  # half as many, of the worlds for every design

@@ -90,12 +90,17 @@ def test_of_the_unspoilt_model_only_what_needs_no_reference_is_there(base):
 
 def test_every_finding_says_how_often_it_is_wrong_where_nothing_was_learnt(base):
     model = reading(np.random.default_rng(5), score=0.99)
-    for one in findings(BENCH, model, base, alpha=0.05, seed=1, n_splits=200):
-        assert one.null == (
-            "splits" if "held-out items" in BY_NAME[one.indicator].needs else "other half"
+    for finding in findings(BENCH, model, base, alpha=0.05, seed=1, n_splits=200):
+        assert finding.null == (
+            "splits" if "held-out items" in BY_NAME[finding.indicator].needs else "other half"
         )
-        assert 0 <= one.false_alarms <= (0.09 if one.null == "splits" else 1.0), one.indicator
-        assert one.sd > 0 or one.indicator in ("order", "options")  # NaN there: no item has a value
+        assert 0 <= finding.false_alarms <= (0.09 if finding.null == "splits" else 1.0), (
+            finding.indicator
+        )
+        assert finding.sd > 0 or finding.indicator in (
+            "order",
+            "options",
+        )  # NaN there: no item has a value
 
 
 def test_splits_of_two_kinds_of_items_are_not_called_different():

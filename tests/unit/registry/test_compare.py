@@ -103,7 +103,7 @@ def test_what_changed_is_said_and_every_question_listed(
     lead = shown[
         shown.index('class="head"') : shown.index("<table>")
     ]  # what changed stands before any table
-    sure = sum(one["adjusted"] <= 0.05 for one in cell["settings"])
+    sure = sum(setting["adjusted"] <= 0.05 for setting in cell["settings"])
     assert (
         0 < sure <= len(cell["settings"]) and f">{sure} of {len(cell['settings'])} scores" in lead
     )
@@ -232,7 +232,7 @@ def test_a_memory_run_with_likelihoods_is_compared_and_read_by_its_answers_alone
         101,
         0.0,
     )
-    rows = {(one["model"], one["benchmark"], one["arm"]): one for one in run.settings().to_pylist()}
+    rows = {(row["model"], row["benchmark"], row["arm"]): row for row in run.settings().to_pylist()}
     assert rows["smollm2_135m", "held_out", "score"]["answered"] == 103
     assert run.plot().lines
 

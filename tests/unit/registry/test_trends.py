@@ -38,7 +38,7 @@ def test_a_series_that_never_changed_is_rarely_accused_however_long(shared: floa
         np.sqrt(shared) * rng.normal(size=(1000, 1))
         + np.sqrt(1 - shared) * rng.normal(size=(1000, 30))
     )
-    looks = [[one for one in change_tests(row, [0.03] * 30, STARTS) if one] for row in draws]
+    looks = [[test for test in change_tests(row, [0.03] * 30, STARTS) if test] for row in draws]
     accused = np.mean([any(one.changed for one in row) for row in looks])
     naive = np.mean([any(one.pvalue <= 0.05 for one in row) for row in looks])
     assert accused <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 1000)
@@ -49,7 +49,7 @@ def test_a_series_that_never_changed_is_rarely_accused_however_long(shared: floa
 def test_a_change_is_found_once_and_becomes_the_new_level() -> None:
     estimates = [0.1, 0.11, 0.09, 0.3, 0.31, 0.29]
     looks = change_tests(estimates, [0.02] * 6, [True] + [False] * 5)
-    assert [one.changed for one in looks if one] == [False, False, True, False, False]
+    assert [look.changed for look in looks if look] == [False, False, True, False, False]
     assert looks[5] is not None and looks[5].baseline == pytest.approx(0.305) and looks[5].look == 5
 
 

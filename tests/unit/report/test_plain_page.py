@@ -59,7 +59,7 @@ def test_an_audit_without_a_page_has_one(shouting: None, tmp_path: Path) -> None
     verdict = RunVerdict(**head, cells=cells, results=judge_cells(JUDGE, cells, settings))
     paths = write_report(tmp_path / "report", verdict, page(verdict, tmp_path))
     html = paths.html.read_text()
-    assert [one.verdict for one in verdict.results] == [
+    assert [result.verdict for result in verdict.results] == [
         "shouting_matters"
     ]  # 12 of 39: McNemar's p is 2 ** -12
     for text in ("Shouting matters", "✓ 1 passed", "Content-Security-Policy", 'id="drill-form"'):

@@ -76,7 +76,7 @@ def memory(verdict: str, **own: Any) -> dict[str, Any]:
 
 
 def joined(verdicts: Mapping[str, Any], suite: Mapping[str, Any] | None = None) -> JointVerdict:
-    return content({name: verdict_of(one) for name, one in verdicts.items()}, suite)
+    return content({name: verdict_of(verdict) for name, verdict in verdicts.items()}, suite)
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ def test_a_sensitivity_stands_once_however_many_audits_have_it() -> None:
             "memory": memory("nothing_seen_by_this_instrument", sensitivity=f"{said} And that."),
         }
     )
-    assert [one.sensitivity for one in joint.joint[0].instruments] == [
+    assert [instrument.sensitivity for instrument in joint.joint[0].instruments] == [
         said,
         said,
         f"{said} And that.",

@@ -140,7 +140,7 @@ def ballot(index: int | None, reason: FinishReason = FinishReason.STOP) -> Score
 def test_the_option_with_most_votes_is_the_answer(
     votes: tuple[int | None, ...], index: int | None
 ) -> None:
-    found = majority([ballot(one) for one in votes])
+    found = majority([ballot(vote) for vote in votes])
     assert (found.answer.index, found.answer.parsed) == (index, index is not None)
     assert found.correct == (None if index is None else index == GOLD)
 

@@ -332,7 +332,7 @@ def test_other_questions_in_the_place_of_a_finished_runs_do_not_complete_it(tmp_
     asked = {"models": {"m": {}}, "benchmark": {"b": {"n": 3}}}
     mine = finished_run(tmp_path / "mine", [row(q) for q in (0, 1, 2)], **asked)
     others = finished_run(tmp_path / "others", [row(q) for q in (1, 2, 3)], **asked)
-    assert [one.complete for one in cell_rows(mine, count_rows(mine, SCHEMA))] == [True]
+    assert [row.complete for row in cell_rows(mine, count_rows(mine, SCHEMA))] == [True]
     (own,), (foreign,) = (list((run / "shards").iterdir()) for run in (mine, others))
     own.unlink()
     shutil.copy(foreign, own.with_name("b.arrow"))

@@ -164,7 +164,7 @@ def test_difference_in_differences():
     # Two independent samples: the variances of the two mean differences add up.
     se = np.sqrt(sum(d.var() / d.size for d in expected))
     assert on_scales[0].se == pytest.approx(se, rel=0.04)
-    assert p < 0.001 and min(one.low for one in on_scales) > 0
+    assert p < 0.001 and min(scale.low for scale in on_scales) > 0
     assert difference_in_differences(fresh, fresh, rng=rng())[1] > 0.3
     # Two noisy runs and a clean one on each benchmark. With shifts of 2 points 18 % of null models
     # had a larger gain.

@@ -10,7 +10,7 @@ import audit.statistics
 
 
 @pytest.mark.parametrize(
-    "name", [one.name for one in pkgutil.iter_modules(audit.statistics.__path__)]
+    "name", [module.name for module in pkgutil.iter_modules(audit.statistics.__path__)]
 )
 def test_the_examples_give_what_they_say(name: str) -> None:
     assert doctest.testmod(import_module(f"audit.statistics.{name}")).failed == 0

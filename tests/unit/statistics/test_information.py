@@ -43,8 +43,8 @@ def test_an_effect_is_found_and_none_is_not_though_easy_questions_arrive_whole(
         {"by_information": by_information, "by_routers": by_routers},
     )
     slopes = [information_slope(*_world(rng, n, **worlds)) for _ in range(RUNS)]
-    assert found[0] <= np.mean([one.pvalue < 0.05 for one in slopes]) <= found[1]
-    assert np.mean([one.low <= by_information <= one.high for one in slopes]) > holds
+    assert found[0] <= np.mean([slope.pvalue < 0.05 for slope in slopes]) <= found[1]
+    assert np.mean([slope.low <= by_information <= slope.high for slope in slopes]) > holds
 
 
 def test_what_cannot_tell_is_refused() -> None:

@@ -154,7 +154,7 @@ def test_unparsed_answers_are_held_against_a_gap_and_for_one():
     published."""
     nan = np.nan
     models = [([1, 1, 0, nan], [0, 1, 0, nan]), ([1, 0, 1, nan], [1, 0, 1, 0])]
-    lost = [tuple(np.isnan(side) for side in one) for one in models]
+    lost = [tuple(np.isnan(side) for side in model) for model in models]
 
     def gap(gamma, against, prior=None):
         filled, heights = unparsed_imputed(models, lost, gamma, against=against)
@@ -237,7 +237,7 @@ def test_a_model_that_uses_what_makes_a_text_likely_more_has_no_more_of_its_own_
         for k in (1.5, 1.0, 1.1, 0.9, 1.0, 1.05)
     ]
     nats = set_difference(models[0], models[1:])
-    scaled = [in_own_spread(one) for one in models]
+    scaled = [in_own_spread(model) for model in models]
     own = set_difference(scaled[0], scaled[1:])
     assert nats.pvalue < 0.01 < 0.05 < own.pvalue
     assert all(one[1].std(ddof=1) == pytest.approx(1) for one in scaled)
@@ -261,9 +261,9 @@ def test_a_model_stands_apart_from_references_that_are_alike():
     r = rng(15)
     shared = r.normal(size=(2, 4000))
     models = [shared + sd * r.normal(size=shared.shape) for sd in (0.4, *[0.2] * 5)]
-    for one, suits in zip(models, (0.3, -0.2, -0.1, 0.0, 0.1, 0.2), strict=True):
-        one[0] += suits
-    sets = [tuple(one) for one in models]
+    for model, suits in zip(models, (0.3, -0.2, -0.1, 0.0, 0.1, 0.2), strict=True):
+        model[0] += suits
+    sets = [tuple(model) for model in models]
     apart = apartness(sets[0], sets[1:])
     others = 0.2 * np.sqrt(1 + 1 / 4)
     assert apart == pytest.approx(

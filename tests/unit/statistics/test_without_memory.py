@@ -56,9 +56,11 @@ def test_the_interval_covers_and_is_the_hull_of_all_scales(made):
         covers += found.without.low <= truth <= found.without.high
         scales = [one for one in (found.by_points, found.by_ability, found.by_guessing) if one]
         assert len(scales) == (3 if "guess" in made else 2)
-        assert found.without.low == min(one.low for one in scales)
-        assert found.without.high == max(one.high for one in scales)
-        assert found.without.estimate == pytest.approx(np.mean([one.estimate for one in scales]))
+        assert found.without.low == min(scale.low for scale in scales)
+        assert found.without.high == max(scale.high for scale in scales)
+        assert found.without.estimate == pytest.approx(
+            np.mean([scale.estimate for scale in scales])
+        )
         assert found.score.estimate == a[0].mean()
     assert (
         covers >= 22

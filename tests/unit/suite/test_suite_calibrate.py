@@ -67,7 +67,7 @@ def test_memory_of_the_wording_is_lost_with_it() -> None:
 
 def test_references_know_nothing_and_lie_on_both_sides() -> None:
     model = simulate(LARGE, World(answers=0.5, wording=0.5, text=0.5), np.random.default_rng(3))
-    means = [float(one.variants.mean()) for one in model.perturb.references]
+    means = [float(reference.variants.mean()) for reference in model.perturb.references]
     assert len(means) == len(REFERENCES) and min(means[:3]) < 0.69 < max(means[:3])
     for published, held_out in model.memory.references:
         assert (

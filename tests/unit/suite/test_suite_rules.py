@@ -34,10 +34,10 @@ def answers(flagged: int, n: int = 100) -> tuple[np.ndarray, np.ndarray]:
 
 def said(thresholds: dict[str, float], flagged: int) -> dict[str, Any]:
     rules = rules_of(thresholds)
-    results = [article_result(*answers(flagged), one) for one in rules]
+    results = [article_result(*answers(flagged), rule) for rule in rules]
     alarms = [
-        false_alarms(100, 3, 0.7, 0.2, n_models=20, rng=np.random.default_rng(1), rule=one)
-        for one in rules
+        false_alarms(100, 3, 0.7, 0.2, n_models=20, rng=np.random.default_rng(1), rule=rule)
+        for rule in rules
     ]
     return ruled(thresholds, results, alarms)
 
@@ -63,19 +63,19 @@ def test_each_number_works_by_itself_and_has_its_false_alarms() -> None:
     strict = suite(scoring_config=scoring, governance=governance)
     for flagged, decision in ((25, "pass"), (26, "review"), (41, "block")):  # CS .25, .26, .41
         assert said(source_thresholds(strict), flagged)["decision"] == decision
-    numbers = {one["name"]: one for one in said(source_thresholds(strict), 41)["numbers"]}
-    assert [name for name, one in numbers.items() if one["exceeded"]] == [
+    numbers = {number["name"]: number for number in said(source_thresholds(strict), 41)["numbers"]}
+    assert [name for name, number in numbers.items() if number["exceeded"]] == [
         "contamination_threshold",
         "review_required_above_cs",
         "block_deployment_above_contaminated_pct",
     ]
-    default = {one["name"]: one for one in said(source_thresholds(suite()), 0)["numbers"]}
+    default = {number["name"]: number for number in said(source_thresholds(suite()), 0)["numbers"]}
     # More is allowed here, so a clean model is blocked less often; both numbers are simulated for
     # the design.
     alarms = "false_alarms"
     for name in ("max_allowed_contaminated_items_pct", "block_deployment_above_contaminated_pct"):
         assert numbers[name][alarms] == 0 and 0 <= default[name][alarms] <= 1
-    assert all(one[alarms] is not None for one in default.values())
+    assert all(value[alarms] is not None for value in default.values())
 
 
 def test_a_threshold_of_cs_that_few_items_exceed_flags_fewer() -> None:
@@ -155,8 +155,8 @@ def test_the_suite_says_which_rule_gates_and_both_are_printed(
     assert (ruling.decision, ruling.exit_code) == (decision, code)
     assert "our verdict" in ruling.rules[0] and "the source's rule" in ruling.rules[0]
     assert any(
-        "max_allowed_contaminated_items_pct 5" in one and "false positives: " in one
-        for one in ruling.rules
+        "max_allowed_contaminated_items_pct 5" in rule and "false positives: " in rule
+        for rule in ruling.rules
     )
     for name, show in FORMATS.items():
         text = show(ruling).replace("&#95;", "_").replace("\\_", "_")
@@ -237,7 +237,7 @@ def test_a_suite_that_requires_forms_has_no_decision_without_them(
     plain["suite"]["forms_required"] = asked.governance.forms_required
     ruling = rule(typed(plain), "run")
     assert ruling.exit_code == code and (ruling.decision == "pass") == (code == 0)
-    assert any("forms_required" in one for one in ruling.rules) == (code == 5)
+    assert any("forms_required" in rule for rule in ruling.rules) == (code == 5)
     # A finding stays one, whatever is required.
     found = with_forms(joint(asked, "drop_beyond_reference", 0))
     assert rule(typed({**found, "suite": plain["suite"]}), "run").exit_code == 3

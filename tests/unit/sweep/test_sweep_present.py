@@ -87,7 +87,7 @@ def test_letters_offered_are_those_of_the_options(protocol: Protocol) -> None:
             letters_of(n)
     # Both readings of letters are asked the same.
     readings = (Reading.LETTER, Reading.LETTER_LOGPROB, Reading.OPTION_TEXT)
-    letter, logprob, text = (worker_prompt(protocol, ["m"], 4, one) for one in readings)
+    letter, logprob, text = (worker_prompt(protocol, ["m"], 4, reading) for reading in readings)
     assert letter == logprob != text
 
 

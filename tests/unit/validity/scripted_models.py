@@ -65,9 +65,9 @@ def cell(
                         family,
                         level,
                         int(keys[i] + level * moves) % OPTIONS,
-                        (*one[turned:], *one[:turned]),
+                        (*order[turned:], *order[:turned]),
                     )
-                    for i, one in enumerate(orders)
+                    for i, order in enumerate(orders)
                 ]
             )
         families[family] = _block(rows, model, directional=moves, name=family)

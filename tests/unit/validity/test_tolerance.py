@@ -49,7 +49,7 @@ def test_where_nothing_should_move_the_placebo_is_one_of_the_tests(items: int, e
         content, *surface = simulate(world, items, PLANNED_CHANGE, rng, d)
         placebo = (rng.random(items) < PLANNED_CHANGE).astype(float)
         tests = selectivity(content, *surface, place), selectivity(content, placebo, nothing, place)
-        found.append(max(one.above_p for one in tests))
+        found.append(max(test.above_p for test in tests))
     assert 0.754 <= np.mean(np.array(found) <= 0.025) <= 0.98
     plain = replace(design, placebo=False)
     assert d > plain.detectable() and design.margin() == plain.margin()

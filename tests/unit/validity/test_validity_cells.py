@@ -75,7 +75,7 @@ def truthful(tmp_path_factory: pytest.TempPathFactory) -> EditFile:
         for i in range(12)
     ]
     return edits_of(
-        tmp_path_factory.mktemp("t"), [shuffled(one, 3) for one in items], "truthfulqa_lettered"
+        tmp_path_factory.mktemp("t"), [shuffled(item, 3) for item in items], "truthfulqa_lettered"
     )
 
 

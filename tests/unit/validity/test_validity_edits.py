@@ -76,34 +76,36 @@ def test_contrast_is_balanced_and_its_contracts_are_as_declared(contrast):
             right = [one.options.index(rule(one.options, key=len)) == one.key for one in own]
             assert sum(right) / len(own) < 0.4
     _, plan = plan_of("contrast", contrast, len(contrast))
-    for one in plan.items:
-        assert {f: len(e) for f, e in one.edits.items()} == {
+    for item in plan.items:
+        assert {f: len(e) for f, e in item.edits.items()} == {
             Family.FORMAT: 4,
             Family.SEMANTIC: 3,
             Family.ATTRIBUTE: 2,
             Family.PLACEBO: 1,
         }
-        wanted = Contract.DIRECTIONAL if one.item.condition == "fact" else Contract.INVARIANT
-        assert {e.contract for e in one.edits[Family.ATTRIBUTE]} == {wanted}
+        wanted = Contract.DIRECTIONAL if item.item.condition == "fact" else Contract.INVARIANT
+        assert {e.contract for e in item.edits[Family.ATTRIBUTE]} == {wanted}
         assert all(
-            (e.item.key != one.item.key) == (wanted == Contract.DIRECTIONAL)
-            for e in one.edits[Family.ATTRIBUTE]
+            (e.item.key != item.item.key) == (wanted == Contract.DIRECTIONAL)
+            for e in item.edits[Family.ATTRIBUTE]
         )
         for family in (Family.FORMAT, Family.SEMANTIC, Family.PLACEBO):
             assert all(
-                e.contract == Contract.INVARIANT and e.item.key == one.item.key
-                for e in one.edits[family]
+                e.contract == Contract.INVARIANT and e.item.key == item.item.key
+                for e in item.edits[family]
             )
     assert plan.replaced == {}
 
 
 def test_no_two_requests_of_an_item_are_the_same(contrast):
     scorer, plan = plan_of("contrast", contrast, len(contrast))
-    for one in plan.items:
+    for item in plan.items:
         asked = [
-            request_of(scorer, e.item, e.label_style) for edits in one.edits.values() for e in edits
+            request_of(scorer, e.item, e.label_style)
+            for edits in item.edits.values()
+            for e in edits
         ]
-        asked.append(request_of(scorer, one.item, PLAIN_LABELS))
+        asked.append(request_of(scorer, item.item, PLAIN_LABELS))
         assert len(set(asked)) == len(asked)
 
 
@@ -205,12 +207,12 @@ def test_the_placebo_is_as_far_as_the_attribute_edits_in_the_real_files(real, na
     items = real(name)
     _, plan = plan_of(name, items, 120)
     by_place = {
-        (one.item.id, f, k): e
-        for one in plan.items
-        for f, edits in one.edits.items()
+        (item.item.id, f, k): e
+        for item in plan.items
+        for f, edits in item.edits.items()
         for k, e in enumerate(edits)
     }
-    found = distances(EditFile({one.item.id: one.item for one in plan.items}, by_place, {}))
+    found = distances(EditFile({item.item.id: item.item for item in plan.items}, by_place, {}))
     apart = np.array([placebo - attribute for placebo, attribute, *_ in found.values()])
     assert len(apart) > 80 and abs(apart.mean()) < 0.5 and np.mean(np.abs(apart) <= 1) > within_one
 
@@ -308,8 +310,8 @@ def test_what_is_shown_of_benchmarks_with_slurs_is_masked(real, name):
     text = "\n".join(show(plan, name))
     words = {
         w
-        for one in plan.items
-        for w in one.item.text.split()
+        for item in plan.items
+        for w in item.item.text.split()
         if len(w) > 5 and w.isalpha() and set(w.lower()) != {"x"}
     }
     lines = [line.split("] ")[0] for line in text.splitlines() if ": " in line and "[key" in line]

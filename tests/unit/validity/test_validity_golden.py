@@ -118,7 +118,9 @@ def test_bbq_partners_over_every_file_there_is(shared_data: Path) -> None:
             partnered += bool(others)
             edited += bool(edits)
             still += (
-                bool(others) and not edits and all(one.context != item.context for one in others)
+                bool(others)
+                and not edits
+                and all(other.context != item.context for other in others)
             )
             assert all(
                 (e.contract == Contract.DIRECTIONAL) == (item.condition == "disambig")

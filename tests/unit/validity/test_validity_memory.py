@@ -50,7 +50,7 @@ def bytes_a_row(runs: tuple[Path, Path], work: Callable[[Path], object]) -> floa
         peaks.append(tracemalloc.get_traced_memory()[1] + pa.total_allocated_bytes() - arrow)
         tracemalloc.stop()
         del kept
-        rows.append(sum(int(one["rows"]) for one in Manifest.load(run).shards))
+        rows.append(sum(int(shard["rows"]) for shard in Manifest.load(run).shards))
     return (peaks[1] - peaks[0]) / (rows[1] - rows[0])
 
 

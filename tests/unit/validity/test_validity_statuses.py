@@ -91,7 +91,7 @@ def test_a_model_whose_keys_have_a_period_is_not_held_back_by_a_fault_that_chang
     that was none."""
     result = judged(cell(models.contrary, n=200))
     assert result.decision.verdict == S.INDETERMINATE
-    assert [one.state for one in result.faults if one.fault == "F4"] == ["caught"] * 3
+    assert [fault.state for fault in result.faults if fault.fault == "F4"] == ["caught"] * 3
 
 
 def test_a_positional_bias_shows_under_the_order_of_options_and_counts_as_surface():
@@ -134,7 +134,7 @@ def test_a_key_that_comes_to_the_wrong_answers_of_a_model_that_follows_is_no_fau
     (gate,) = [one for one in result.gates if one.name == "F5_direction"]
     assert gate.number > T.wrong_to_right_max and gate.numbers["did_not_move"] == 1
     assert gate.status == "pass" and result.decision.verdict == S.SELECTIVE
-    assert [one.state for one in result.faults if one.check == "F5_direction"] == ["caught"]
+    assert [fault.state for fault in result.faults if fault.check == "F5_direction"] == ["caught"]
 
 
 def by_heart(asked):
@@ -154,7 +154,7 @@ def test_originals_known_by_heart_are_no_rows_of_other_items():
     for family in (Family.FORMAT, Family.SEMANTIC):
         made = changed(made, family, response=made.families[family].response[:, order])
     assert failing(judged(made)) >= {"G4_order"}
-    assert [one.state for one in result.faults if one.check == "G4_order"] == ["caught"]
+    assert [fault.state for fault in result.faults if fault.check == "G4_order"] == ["caught"]
 
 
 def test_edits_that_do_not_reach_the_scorer_are_ineligible():

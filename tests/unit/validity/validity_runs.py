@@ -112,7 +112,7 @@ def write_run(
         ended="2026-11-01T09:00:00+00:00",
         models={m: {} for m in models},
         benchmark={benchmark: {"n": len(items)}},
-        settings=[asdict(one) for one in design.settings],
+        settings=[asdict(setting) for setting in design.settings],
         sampled_ids={benchmark: [item.id for item in items]},
         shards=listed,
         analysis={

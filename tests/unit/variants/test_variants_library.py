@@ -402,7 +402,7 @@ def test_what_a_model_wrote_holds_nothing_that_a_terminal_obeys(
     evil = "Which\x1b]0;owned\x07\x1b[2J city\x9b31m\nis it?\u202e"
     plain = make_library(GOOD, licence=f"CC0 {evil}")
     hostile = Library(
-        plain.header, tuple(replace(one, text=evil, error=evil) for one in plain.variants)
+        plain.header, tuple(replace(variant, text=evil, error=evil) for variant in plain.variants)
     )
     save_library(hostile, tmp_path)
     other = make_library(OTHER)

@@ -92,10 +92,15 @@ def test_build_from_a_file_is_deterministic(tmp_path: Path) -> None:
     exam.write_text(
         "".join(
             json.dumps(
-                {"id": one.id, "question": one.text, "choices": one.options, "answer": one.gold}
+                {
+                    "id": question.id,
+                    "question": question.text,
+                    "choices": question.options,
+                    "answer": question.gold,
+                }
             )
             + "\n"
-            for one in questions
+            for question in questions
         )
     )
     asked = [
@@ -125,15 +130,18 @@ def test_build_with_a_scripted_paraphraser(tmp_path: Path) -> None:
     until attempts end."""
     exam = tmp_path / "exam.jsonl"
     questions = [
-        one
-        for one, _ in zip(
+        question
+        for question, _ in zip(
             open_benchmark(BenchmarkConfig()).iter_questions(), range(9), strict=False
         )
     ]
     exam.write_text(
         "".join(
-            json.dumps({"question": one.text, "choices": one.options, "answer": one.gold}) + "\n"
-            for one in questions
+            json.dumps(
+                {"question": question.text, "choices": question.options, "answer": question.gold}
+            )
+            + "\n"
+            for question in questions
         )
     )
 

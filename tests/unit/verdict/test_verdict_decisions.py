@@ -42,7 +42,7 @@ def test_each_verdict_is_reached(expected: Verdict, options: dict[str, Any]) -> 
     few = next(gate for gate in cell.gates if gate.name == "enough_data")
     assert (few.status == Status.FAIL) == (expected in (Verdict.UNDERPOWERED, Verdict.WITHHELD))
     assert VERDICTS[cell.verdict].grade == cell.grade
-    noted = [one for one in cell.decision.reasons if one.code == "falls"]
+    noted = [reason for reason in cell.decision.reasons if reason.code == "falls"]
     assert [one.numbers["drop"] for one in noted] == [-cell.effect.mean_gain] * (
         options.get("gain") == -0.2
     )

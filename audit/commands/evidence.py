@@ -149,10 +149,8 @@ def _print_verified(verified: Verified) -> None:
         say(f"  fingerprint {run.fingerprint}")
     how = "signed" if verified.signer else "packed"
     print(f"{verified.files} files as listed")
-    if verified.unchecked:
-        say(
-            f"accepted as {how}, because they cannot be recomputed: {', '.join(verified.unchecked)}"
-        )
+    if verified.taken:
+        say(f"accepted as {how}, because they cannot be recomputed: {', '.join(verified.taken)}")
     for name in verified.unhashed:
         say(f"NOT HASHED by the manifest, because an earlier version wrote it: {name}")
     _print_decisions(verified)

@@ -101,7 +101,7 @@ class Verified:
         The decision that follows from the verdict and people's decisions, such as "pass".
     seals : tuple of Seal
         The sealed plans of the runs.
-    unchecked : tuple of str
+    taken : tuple of str
         Names of the files that were accepted without a check of their content, because they cannot
         be derived from other files.
     unhashed : tuple of str
@@ -118,7 +118,7 @@ class Verified:
     decisions: tuple[str, ...] | None
     decision: str
     seals: tuple[Seal, ...] = ()
-    unchecked: tuple[str, ...] = ()
+    taken: tuple[str, ...] = ()
     unhashed: tuple[str, ...] = ()
     reworded: tuple[str, ...] = ()
 

@@ -653,7 +653,8 @@ def _benchmark(arguments: argparse.Namespace, joined: Joined, held_out: str | No
     if len(others) > 1 and benchmark != arguments.benchmark:
         raise ConfigError(
             f"The logs have {len(others)} benchmarks ({', '.join(sorted(others)[:6])}). "
-            f"Expected the name of one. Example: --benchmark {shlex.quote(others[0])}"
+            f"Expected the name of one. Example: --benchmark {shlex.quote(others[0])}. With the "
+            "logs' files in place of their folder, any name makes them one benchmark."
         )
     return benchmark
 

@@ -121,14 +121,14 @@ class Joined:
             If a sample occurs twice, or logs contradict each other.
         """
         times: Counter[tuple[str, str, str, int]] = Counter()
-        own: set[str] = set()  # keys of this log's items, if another task was read before
-        again = 0
+        log_keys: set[str] = set()  # keys of this log's items, if another task was read before
+        n_repeated = 0
         for outcome in outcomes:
             self._check_new(log, outcome)
             cell = (outcome.model, outcome.benchmark)
             if outcome.task != self._tasks.setdefault(cell, outcome.task):
-                again += outcome.key not in own and outcome.key in self.answers[cell]
-                own.add(outcome.key)
+                n_repeated += outcome.key not in log_keys and outcome.key in self.answers[cell]
+                log_keys.add(outcome.key)
             name = (*cell, outcome.key, outcome.epoch)
             times[name] += 1  # a benchmark may contain the same text twice
             key = outcome.key if times[name] == 1 else f"{outcome.key}#{times[name]}"
@@ -145,9 +145,9 @@ class Joined:
                 replies[1] += 1
             if outcome.of > 1:
                 self._count_trials(outcome)
-        if again > CHANGED_MAX * len(times):
+        if n_repeated > CHANGED_MAX * len(times):
             raise DataError(
-                f"{again} items of {log} are items of another task with the same benchmark "
+                f"{n_repeated} items of {log} are items of another task with the same benchmark "
                 f"too. Expected tasks without common items. Example: leave {log} out."
             )
 

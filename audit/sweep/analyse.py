@@ -273,15 +273,15 @@ def _result(case: _CellAnalysis) -> SweepResult:
     inputs, e, s = case.cell, case.evidence.evidence, case.settings
     cell, texts = inputs.cell, inputs.texts or TextMeasures()
     contrasts = _contrasts(case)
-    held = decide.held_out(contrasts)
-    decision = _decided(case, held)
-    tipping = _tipping(case, decision, held)
+    held_out_reasons = decide.held_out(contrasts)
+    decision = _decided(case, held_out_reasons)
+    tipping = _tipping(case, decision, held_out_reasons)
     failing = (decision.gate,) if decision.gate else tuple(g.name for g in failed(case.gates))
     missing = not_run(cell.settings, referred=e is not None and e.hints is not None)
     reasons = (
         *decision.reasons,
         *decide.unparsed(e, tipping),
-        *_further_reasons(case, decision, held),
+        *_further_reasons(case, decision, held_out_reasons),
     )
     head = decide.headline(cell.model, cell.benchmark, decision, e, failing)
     sample_sizes = {}
@@ -319,7 +319,7 @@ def _result(case: _CellAnalysis) -> SweepResult:
     )
 
 
-def _decided(case: _CellAnalysis, held: Sequence[Reason]) -> Decision:
+def _decided(case: _CellAnalysis, held_out_reasons: Sequence[Reason]) -> Decision:
     if case.evidence.evidence is None:
         why = Reason("not_comparable", {}, case.evidence.why)
         return Decision(
@@ -329,10 +329,12 @@ def _decided(case: _CellAnalysis, held: Sequence[Reason]) -> Decision:
             (because("run_both_arms"),),
         )
     e, thresholds = case.evidence.evidence, case.settings.thresholds
-    return decide.decide(e, case.gates, thresholds, case.panel, held)
+    return decide.decide(e, case.gates, thresholds, case.panel, held_out_reasons)
 
 
-def _tipping(case: _CellAnalysis, decided: Decision, held: Sequence[Reason]) -> float | None:
+def _tipping(
+    case: _CellAnalysis, decided: Decision, held_out_reasons: Sequence[Reason]
+) -> float | None:
     """Return the largest odds ratio gamma of unparsed answers with an unchanged verdict.
 
     gamma states how far unparsed answers may differ from their predictions
@@ -351,8 +353,8 @@ def _tipping(case: _CellAnalysis, decided: Decision, held: Sequence[Reason]) -> 
         imputed = case.evidence.remeasure(
             rng=rng, n_resamples=TIPPING_RESAMPLES, n_permutations=permutations, gamma=gamma
         )
-        again = decide.decide(imputed, case.gates, thresholds, case.panel, held)
-        return again.verdict == decided.verdict
+        recomputed = decide.decide(imputed, case.gates, thresholds, case.panel, held_out_reasons)
+        return recomputed.verdict == decided.verdict
 
     return tipping_point(holds)
 
@@ -372,13 +374,13 @@ def _contrasts(case: _CellAnalysis) -> tuple[Contrast, ...]:
 
 
 def _further_reasons(
-    case: _CellAnalysis, decision: Decision, held: Sequence[Reason]
+    case: _CellAnalysis, decision: Decision, held_out_reasons: Sequence[Reason]
 ) -> tuple[Reason, ...]:
     """Return the verdict's reasons about held-out questions and about shifts of whole runs."""
     e = case.evidence.evidence
     reasons: tuple[Reason, ...] = ()
     if decision.verdict in (Verdict.EXCESS, Verdict.UNCONTROLLED):
-        reasons = tuple(reason for reason in held if reason not in decision.reasons)
+        reasons = tuple(reason for reason in held_out_reasons if reason not in decision.reasons)
     if e is not None and decision.verdict != Verdict.WITHHELD:
         reasons += decide.shift_reasons(e.shifts, repeated=e.repeated)
     return reasons
